@@ -1,5 +1,5 @@
-//! Goodput over round trips and losses, as one table. Each cell is the goodput of a contestant's bulk transfer at 100
-//! Mbit/s, with one round trip and one loss rate.
+//! Goodput over round-trip times and loss rates, as one table. Each cell is the goodput of a contestant's bulk transfer
+//! at 100 Mbit/s, with one round-trip time and one loss rate.
 //!
 //! The program `grid` prints this table. A test of the crate `lab` makes the same table with fewer cells and compares
 //! it with `crates/lab/tests/grid.txt`.
@@ -18,18 +18,18 @@ use anabranch_transports::Transports;
 use std::fmt::Write;
 use std::sync::atomic::AtomicBool;
 
-/// The round trips of the grid.
+/// The round-trip times of the grid.
 pub const RTTS: [&str; 4] = ["20ms", "50ms", "100ms", "200ms"];
-/// The losses of the grid.
+/// The loss rates of the grid.
 pub const LOSSES: [&str; 4] = ["0", "0.01%", "0.1%", "1%"];
 /// The contestants of the default table.
 pub const TRANSPORTS: [&str; 3] = ["tcp:profile=modern", "sctp:profile=modern", "sctp:profile=rfc9260"];
 
 /// One cell of the grid.
 pub struct Cell {
-    /// The round trip.
+    /// The round-trip time.
     pub rtt: &'static str,
-    /// The loss in each direction.
+    /// The loss rate in each direction.
     pub loss: &'static str,
     /// The goodputs in Mbit/s, by contestant and seed.
     pub goodputs: Vec<Vec<f64>>,

@@ -24,8 +24,8 @@ struct Cli {
     /// A list of known deviations instead of the built-in one.
     #[arg(long, value_name = "FILE")]
     deviations: Option<PathBuf>,
-    /// A list of stages (script, peer_addresses, towards, reason) instead of the built-in list. A stage sets the number
-    /// of the peer's addresses and the expected destinations of data for a script.
+    /// A list of stages instead of the built-in list. Each stage has the keys script, peer_addresses (the number of the
+    /// peer's addresses), towards (the expected destinations of data) and reason.
     #[arg(long, value_name = "FILE")]
     stages: Option<PathBuf>,
     /// The number of addresses that the peer has in a script without a stage.

@@ -1,5 +1,5 @@
-//! Tests whole page loads: three hundred objects over TCP and SCTP with few and many connections or streams, and the
-//! number of connections that Osterdahl's two pages open.
+//! Tests page loads: loads of three hundred objects over TCP and SCTP, with few and with many connections or streams.
+//! Also tests how many connections the contestants open for the two pages of a thesis (H. Österdahl, KTH, 2005).
 
 use anabranch_results::Outcome;
 use anabranch_tests::{check, race, runs};

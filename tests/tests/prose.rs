@@ -1,5 +1,5 @@
 //! Checks that comments are plain English: none of the listed phrases, no long sentence, and no documentation that only
-//! repeats a name. Also checks that a protocol engineer need not look up any name.
+//! repeats a name. Also checks that the code uses no name that would mean nothing to a protocol engineer.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,10 +1,10 @@
 //! Applies three recipes of CONTRIBUTING.md: an impairment, a knob and a JSON field.
 //!
 //! Each file in `tests/recipes/` describes one addition to this repository, as edits of files. The edits touch the
-//! files that CONTRIBUTING.md lists in the recipe. For a listed file without edits, the addition gives a reason. With
-//! all edits, a copy of the tree compiles, its tests pass, and a race shows the additions. If one of the edits is
-//! missing, the compiler, a test or the race fails. This shows that every file in the recipe is necessary, and that no
-//! file is missing from the recipe.
+//! files that the recipe in CONTRIBUTING.md lists. For a listed file without edits, the file in `tests/recipes/` gives
+//! the reason. With all edits, a copy of the tree compiles, its tests pass, and a race shows the additions. If one of
+//! the edits is missing, the compiler, a test or the race fails. This shows that every file in the recipe is necessary,
+//! and that no file is missing from the recipe.
 //!
 //! Compiling the copy takes minutes, so the test that does it runs only if `ANABRANCH_FULL=1` is set.
 
@@ -106,8 +106,8 @@ fn additions_touch_the_files_of_their_recipe() {
         }
         let listed: BTreeSet<String> =
             listed(&page, recipe).iter().map(|path| path.replace("NAME", &addition.name)).collect();
-        // If only the race detects that an edit is missing, the edited file implements the changed behavior. Each
-        // addition has another such file, so CONTRIBUTING.md cannot name the file.
+        // Edits whose absence only the race detects are left out. They implement the changed behavior, in a different
+        // file for each addition, so CONTRIBUTING.md cannot name the file.
         let edited: BTreeSet<String> = (addition.edits.iter().filter(|edit| edit.found_by != "race"))
             .map(|edit| edit.file.strip_prefix("crates/").unwrap_or(&edit.file).to_owned())
             .collect();

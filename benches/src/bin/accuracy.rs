@@ -63,7 +63,8 @@ impl Bench {
     }
 
     /// Sends one datagram every `gap` for the time `span`. A `gap` of 0 means as fast as possible. `bytes` is the
-    /// packet size with IP and UDP headers. Returns the send time of each datagram, and its arrival time if it arrived.
+    /// packet size with IP and UDP headers. For each datagram, returns the send time and the arrival time (`None` if it
+    /// did not arrive). Both are Unix times in nanoseconds.
     fn send(&self, bytes: usize, gap: Duration, span: Duration) -> Vec<(u64, Option<u64>)> {
         let target = SocketAddr::new(self.far, PORT);
         let receiver = self.wiring.far.run(|| UdpSocket::bind(target)).expect("a thread").expect("a socket");

@@ -5,9 +5,10 @@
 //!
 //! Two tables have a verdict. In the first table, our TCP with profile `modern` is compared with the kernel's TCP, seed
 //! by seed. The workloads are the default page, and a bulk transfer with several loss rates and queue lengths. A cell
-//! (one line of a table) is equivalent if the 90 % interval of the ratio of times is within 5 % of one. The numbers of
-//! lost packets in the two worlds must also be close: at most 15 % or 5 packets apart, whichever is more. The same
-//! holds for the numbers of retransmitted packets. All cells must be equivalent.
+//! (one line of a table) is equivalent if three conditions hold. The 90 % interval of kernel time divided by simulated
+//! time lies between 0.95 and 1.05. The mean numbers of lost packets of kernel and simulation differ by at most 15 % or
+//! 5 packets, whichever is more. The same limit applies to the mean numbers of retransmitted packets. All cells must be
+//! equivalent.
 //!
 //! A run is disturbed if packets left the links more than 2 ms late because this machine was busy. The threshold is 2
 //! ms because Linux's HyStart measures trains of acknowledgements, and a gap of 2 ms ends a train. A cell in which
@@ -26,8 +27,9 @@
 //! are still transferring, and Jain's index.
 //!
 //! The last lines say ok or FAIL, and the exit status is 1 for FAIL. In the second table, each cell has RUNS emulated
-//! runs (default 5) and VIRTUAL simulated runs (default 200). In the other tables, each cell has 2 RUNS (at least 4)
-//! emulated runs and as many simulated runs. A cell of the default page has ten times that number.
+//! runs (default 5) and VIRTUAL simulated runs (default 200). In the other tables, each cell has 2 × RUNS emulated runs
+//! (at least 4) and the same number of simulated runs. A cell of the default page has ten times as many runs of each
+//! kind.
 //!
 //! THREADS is the number of simultaneous emulated runs, by default twice the number of cores. `KEY=VALUES` selects
 //! cells, for example `rate=10mbit loss=0,1%`. `table=bulk`, `table=page`, `table=grid` and `table=together` select one

@@ -6,9 +6,9 @@
 //! The defaults are 1800 seconds and 2% loss. The program needs network namespaces, because it runs `anabranch link`.
 //!
 //! `serve` is behind `link` with two paths. The paths are down in turn, each for four of every twenty seconds. Five
-//! loads run in parallel. One fetches objects of 1 kB over SCTP on many streams. Two fetch objects of 100 kB over SCTP
-//! or TCP, and open a new session after every five objects. Two fetch objects of 2 MB over SCTP or TCP. Together the
-//! loads use about half of what the better path carries.
+//! loads run in parallel. One fetches objects of 1 kB over SCTP on many streams. Two fetch objects of 100 kB, one over
+//! SCTP and one over TCP. Both open a new session after every five objects. Two fetch objects of 2 MB, again one over
+//! SCTP and one over TCP. Together the loads use about half of what the better path carries.
 //!
 //! About once a second, the allocated memory (`VmData`) and the resident memory (`RssAnon`) of each process are read. A
 //! line is fitted to the readings of each measure, without the first fifth of the time. The readings are at random
@@ -16,10 +16,10 @@
 //! These periods are 0.7 s (`serve` returns memory), 2 s (the sessions of `serve`) and 20 s (the outages).
 //!
 //! These conditions must hold, otherwise the exit code is 1:
-//! - no process grows: the line of `VmData` or the line of `RssAnon` rises by less than 256 kB, or by less than the
-//!   noise of its readings. A leak makes both lines rise. The receive buffers of a UDP socket (2 MiB) are allocated at
-//!   once and become resident page by page over hours, because few batches fill them; resident memory alone would look
-//!   like a leak;
+//! - no process grows: at least one of its two fitted lines rises by less than 256 kB, or by less than the noise. The
+//!   noise is the standard deviation of the readings around the line. A leak makes both lines rise. Resident memory may
+//!   grow without a leak: the receive buffers of a UDP socket (2 MiB) are allocated at once. They become resident page
+//!   by page over hours, because few batches fill them;
 //! - there are no errors and as many replies as requests, each reply has the size of its file, and the server's log
 //!   agrees;
 //! - every load gets a reply at least once a minute, and all processes end in time.

@@ -49,9 +49,9 @@ impl Machine {
         let tag = match packet.tag {
             Some(0) => 0,
             Some(tag) if reflected => tag,
-            // The tag on the wire is the engine's tag plus the error of the packet's tag. The error is the difference
-            // from the tag that the script uses for this association. A tag that is wrong in the script is therefore
-            // also wrong on the wire.
+            // The script's tag `script` stands for `live`, the real tag of the association. The tag on the wire is
+            // `live` plus the difference between the packet's tag and `script`. A tag that is wrong in the script is
+            // therefore also wrong on the wire.
             Some(tag) => tag.wrapping_sub(script).wrapping_add(live).max(1),
             None if opens => 0,
             None if reflected => self.peer_tag,

@@ -27,7 +27,7 @@ struct Shared {
     available: AtomicI64,
 }
 
-/// Two budgets are equal if they share one counter of used bytes. Budgets of the same size with separate counters are
+/// Two budgets are equal if they share one counter of free bytes. Budgets of the same size with separate counters are
 /// not equal.
 impl PartialEq for Budget {
     fn eq(&self, other: &Self) -> bool {
@@ -101,6 +101,8 @@ impl Account {
     /// ```
     /// use anabranch_base::{Account, Budget};
     ///
+    /// // The account's floor is 8 KiB: half of 1 MiB, divided by 16 sessions and by 4 parts of a session.
+    /// // The account may also hold an eighth of the pool: 64 KiB of 512 KiB.
     /// let budget = Budget::new(1 << 20, 16);
     /// let (mut one, other) = (Account::new(&budget, 4), Account::new(&budget, 4));
     /// assert_eq!(one.limit(), (8 << 10) + (64 << 10));
@@ -126,8 +128,9 @@ impl Account {
         self.charged > 0
     }
 
-    /// Records that the account now holds `bytes` bytes. The counter is shared by all threads, so it is not updated for
-    /// changes of less than 4 KiB. A decrease to the floor or below always updates the counter.
+    /// Records that the account now holds `bytes` bytes. All threads share the budget's count of free bytes, so a
+    /// change of less than 4 KiB does not update this count. A decrease to [`floor`](Self::floor) or below always
+    /// updates the count.
     pub fn set_usage(&mut self, bytes: u64) {
         let beyond = bytes.saturating_sub(self.floor);
         if beyond.abs_diff(self.charged) >= GRAIN || beyond == 0 && self.charged > 0 {

@@ -217,8 +217,8 @@ impl Association {
     }
 
     /// Processes the fields that DATA and I-DATA have in common. `carried` is a triple:
-    /// - whether the message is unordered, set only if the message ends in this chunk;
-    /// - the payload protocol identifier, set only if a message begins in this chunk;
+    /// - whether the message is unordered; `None` unless the message ends in this chunk;
+    /// - the payload protocol identifier; `None` unless a message begins in this chunk;
     /// - the number of bytes of user data.
     fn data(
         &mut self,

@@ -69,8 +69,8 @@ impl Copies {
         (arrival.identification, arrival.source, arrival.target, arrival.digest).hash(&mut hasher);
         let digest = hasher.finish();
         // After the first packet of a side, it is not yet known whether the Identification distinguishes packets. A
-        // host retransmits its first packet only after a timeout. If the packet is captured again earlier, the network
-        // or the capture has copied it.
+        // host retransmits its first packet only after a timeout. If the packet is captured again before such a timeout
+        // can have expired, the network or the capture has copied it.
         let repeats_first = arrival.identification != 0 && self.recent[side].len() == 1;
         let same_place = if repeats_first && arrival.is_unique { OTHER_PLACE } else { SAME_PLACE };
         for seen in self.recent[side].iter_mut().filter(|seen| seen.digest == digest) {
@@ -83,9 +83,9 @@ impl Copies {
                 seen.vantages[free] = Some(arrival.vantage);
                 return Some(CopyKind::OtherPlace);
             }
-            // A host may send identical acknowledgements in quick succession. A capture may also record each packet
-            // several times. Packets that no host repeats show how many times the capture records each packet. If an
-            // acknowledgement occurs more often, the host has repeated the acknowledgement.
+            // A capture may record each packet several times, and a host may send identical acknowledgements in quick
+            // succession. `max_copies` is the number of additional records of a packet that hosts do not repeat. If an
+            // acknowledgement has more additional records than that, the host has repeated it.
             if tells || age <= same_place && (arrival.is_unique || seen.copies < self.max_copies) {
                 seen.copies = seen.copies.saturating_add(1);
                 if arrival.is_unique {

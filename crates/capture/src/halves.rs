@@ -68,8 +68,8 @@ impl OneDirection {
     }
 
     /// Returns the evidence that this direction and `other` belong to the same association. A matching HEARTBEAT ACK is
-    /// sufficient evidence. Without it, returns `None` if one direction acknowledges TSNs far from the TSNs that the
-    /// other direction sent, or if there is no other evidence.
+    /// sufficient evidence. Without a matching HEARTBEAT ACK, returns `None` if one direction acknowledges TSNs far
+    /// from those that the other direction sent. Also returns `None` if neither TSNs nor addresses match.
     pub fn fit(&self, other: &Self) -> Option<MatchEvidence> {
         let meets =
             |one: &Self, other: &Self| one.targets.iter().any(|address| other.sources.contains(address));

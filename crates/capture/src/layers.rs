@@ -1,4 +1,4 @@
-//! Skips the headers between a link header and an IP packet: Ethernet types with VLAN tags, MPLS labels, PPP and PPPoE.
+//! Skips the headers between a link header and an IP packet: VLAN tags, MPLS labels, and the headers of PPP and PPPoE.
 //! The same headers also occur inside tunnels.
 //!
 //! The work is bounded, because every header consumes bytes and the number of tunnels is limited.

@@ -3,10 +3,10 @@
 //! All conclusions are drawn from the packets alone, and do not depend on the place of capture. The code calls a TSN of
 //! an association, or a byte of a connection, a *unit*. Units are counted from the first unit of the direction.
 //!
-//! **Retransmitted** data is data that was captured twice. It is also data that fills a gap so late that the network
-//! cannot have reordered it: its first transmission was lost before the place of capture. Data that fills a gap less
-//! than 0.8 round trips after the gap opened counts as *reordered*. Data that fills the gap later counts as reordered
-//! only if all these conditions hold:
+//! Data is **retransmitted** if it was captured twice. Data that fills a gap is also retransmitted if it comes so late
+//! that the network cannot have reordered it. Its first transmission was then lost before the place of capture. Data
+//! that fills a gap less than 0.8 round trips after the gap opened counts as *reordered*. Data that fills the gap later
+//! counts as reordered only if all these conditions hold:
 //! - the gap opened, or new data was acknowledged, less than a retransmission timeout ago, so no timer has expired;
 //! - one or two acknowledgements have reported the gap, too few for a fast retransmission (RFC 9260 §7.2.4);
 //! - the first of these reports is less than 0.8 round trips old, too recent for a retransmission by time (RFC 8985
@@ -19,21 +19,22 @@
 //! The **cause** of a retransmission is the first of these that applies:
 //! 1. *timeout* if the data was last sent before a timer expired on its path: a timeout marks everything outstanding as
 //!    lost (RFC 9260 §6.3.3 E3, RFC 6298 §5.4);
-//! 2. *timeout* if the data was already retransmitted, and the time since then is quiet;
-//! 3. *fast* if three acknowledgements have since reported its loss, and the last acknowledgement came less than a
-//!    retransmission timeout ago (RFC 9260 §7.2.4, RFC 5681 §3.2); also if one or two have reported its loss, and the
-//!    time is not quiet;
-//! 4. *timeout* if the time is quiet;
+//! 2. *timeout* if this is at least the second retransmission of the data, and the time before it is quiet;
+//! 3. *fast* if at least three acknowledgements have reported its loss since it was last sent (RFC 9260 §7.2.4, RFC
+//!    5681 §3.2). The last acknowledgement must have come less than a retransmission timeout ago. Also *fast* if one or
+//!    two acknowledgements have reported its loss, and the time before the retransmission is not quiet;
+//! 4. *timeout* if the time before the retransmission is quiet;
 //! 5. *fast* if a fast recovery is in progress (RFC 6582 §3.2);
 //! 6. *other* if none of these applies.
 //!
 //! The packets do not show how long the sender's retransmission timeout is. It is assumed to be the largest of three
 //! times: the smoothed round-trip time plus four times its variation, two and a half round trips, and 100 ms.
 //!
-//! A retransmission is **spurious** if the receiver already had the data. One of three signs shows this. The
-//! acknowledgement was captured before the second transmission. The receiver reported a duplicate. Or the
-//! acknowledgement arrived within half of the minimum round-trip time, so it was for the first transmission (the idea
-//! of RFC 3522).
+//! A retransmission is **spurious** if the receiver already had the data. One of three signs shows this:
+//! - the acknowledgement of the data was captured before the retransmission;
+//! - the receiver reported a duplicate;
+//! - the acknowledgement was captured less than half of the minimum round-trip time after the retransmission. It was
+//!   therefore for the first transmission (the idea of RFC 3522).
 
 use super::arrival::Side;
 use super::data_class::{Cause, DataClass};

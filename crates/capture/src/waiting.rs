@@ -1,10 +1,10 @@
 //! A queue of packets whose meaning is not known yet.
 //!
-//! Packets wait for one of two reasons. First, a packet may have a wrong checksum. Then either the packet is damaged,
-//! or its host leaves checksums to the network card, which also splits and joins segments. If the peer acknowledges the
-//! data, the packet was not damaged. If the same data is sent again first, the packet was damaged. Second, the
-//! beginning of an association may be missing in the capture. Packets of one direction then wait until the other
-//! direction is found. The other direction may use other addresses.
+//! Packets wait for one of two reasons. The first reason is a wrong checksum. Then either the packet is damaged, or its
+//! host leaves checksums to the network card, which also splits and joins segments. If the peer acknowledges the data,
+//! the packet was not damaged. If the same data is sent again before it is acknowledged, the packet was damaged. The
+//! second reason is that the beginning of an association is missing in the capture. Packets of one direction then wait
+//! until the other direction is found. The other direction may use other addresses.
 //!
 //! A packet is in doubt as long as it is not known whether it is damaged. All later packets of a conversation wait
 //! behind the first packet in doubt, so that they are processed in order. The number of waiting packets is limited. If
@@ -218,9 +218,9 @@ impl WaitingQueue {
         }
     }
 
-    /// Compares a packet whose checksum is right or unknown with the waiting packets that have a wrong checksum and the
-    /// same data. A waiting packet was damaged if the two packets differ in more than the checksum. Otherwise its side
-    /// leaves checksums to the network card.
+    /// Compares a packet whose checksum is right or unknown with waiting packets that carry the same TSNs or bytes, but
+    /// have a wrong checksum. A waiting packet was damaged if bytes outside its checksum differ, too. If only the
+    /// checksum differs, the sending host leaves checksums to its network card.
     fn repeat(&mut self, arrival: &Arrival<'_>, facts: &Facts) {
         let Some(data) = facts.data else { return };
         let same = |w: &&mut WaitingPacket| {

@@ -16,8 +16,8 @@ use std::time::Duration;
 /// Starts the transport of `target` and makes a connector to the server. Path events are logged to `paths`.
 pub async fn dial(world: &OsWorld, target: Target, paths: Option<&PathLog>) -> Result<Dialed, DialFailure> {
     warn_of_host(&target.scheme);
-    // Only our own multipath transports report path events. The hosts of other transports are not added to the path
-    // log, because the log would keep these hosts alive for no purpose.
+    // Only our own multipath transports report path events. For other transports, `dialed.host` is not added to the
+    // path log, because the log would keep this object alive for no purpose.
     let can = target.scheme.can();
     let paths = paths.filter(|_| can.paths && !can.kernel);
     let dialed = os::dial(world, target).await?;

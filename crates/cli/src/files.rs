@@ -32,7 +32,7 @@ impl Parent {
 }
 
 /// The paths to remove if the process ends early. The lock is held while a file or directory is created or renamed. An
-/// interrupt therefore finds each path either absent or listed here.
+/// interrupt therefore finds every unfinished file and directory in this list.
 static PENDING_PATHS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// A counter that gives each hidden file a unique name. The hidden name does not contain the final name, because the

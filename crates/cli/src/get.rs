@@ -9,7 +9,7 @@
 //! - `meter`: progress on the terminal
 //! - `objects`: all objects, grouped by server
 //! - `page`: a document and its embedded objects
-//! - `object`: an object to fetch, the settings, and the outcome
+//! - `object`: an object to fetch, the settings of all requests, and the outcome of a request
 //! - `waterfall`: a page load drawn as bars over time
 
 mod account;

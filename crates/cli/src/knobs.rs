@@ -75,8 +75,8 @@ mod linux {
     /// The settings of the transports that a command uses.
     #[derive(Clone, Debug)]
     pub struct Tuned {
-        /// The transports of the command that have knobs, in the order of the list of all transports. If no transport
-        /// of the command has knobs, the only entry is the first transport in that list that has knobs.
+        /// Those transports of the command that have knobs, in the order of the list of all transports. If there are
+        /// none, the only entry is the first transport with knobs in the list of all transports.
         engines: Vec<(Arc<Transport>, Box<dyn Settings>)>,
         /// The kernel's transports, which have no knobs that `--set` can change.
         kernels: Vec<(Arc<Transport>, Box<dyn Settings>)>,

@@ -383,7 +383,7 @@ impl<'a> RaceOutputs<'a> {
     }
 
     /// Writes the result. For an emulated race, `captures` has the packets that were captured during the race. For a
-    /// race in the simulator, `captures` is `None`, because runs are repeated to capture their packets.
+    /// race in the simulator, `captures` is `None`: a run whose packets are wanted is run again.
     fn write(self, plan: &Plan, race: &Race, captures: Option<&[HostPackets]>) -> Result<(), Failure> {
         let (style, to_stdout) = (self.style(), self.to_stdout());
         let warnings = self.unprinted(&race.warnings);

@@ -62,8 +62,8 @@ impl SilentClient {
         self.listener.contains("retry=always")
     }
 
-    /// The number of bytes that the silent client received, divided by the number of bytes that it sent. The first
-    /// ratio counts UDP payload only. The second ratio also counts UDP and IP headers.
+    /// Two ratios of the bytes that the silent client received to the bytes that it sent. The first ratio counts UDP
+    /// payload only. The second ratio also counts UDP and IP headers.
     fn ratios(&self) -> [f64; 2] {
         let headers = if self.target.is_ipv4() { 28 } else { 48 };
         let size = |lengths: &[usize], headers| lengths.iter().map(|length| length + headers).sum::<usize>();

@@ -1,6 +1,6 @@
-//! Tests reports in a browser: every kind at desktop and phone width, light, dark and on paper. The page must fetch
-//! nothing, report no error and not overflow sideways. It must draw what `results.json` contains, and the features of
-//! its script must work.
+//! Tests every kind of report in a browser: on screens of desktop and phone width, in light and dark colours, and
+//! printed. The page must fetch nothing, report no error and not overflow sideways. It must draw what `results.json`
+//! contains, and the features of its script must work.
 //!
 //! Needs chromium and chromedriver (Debian: `apt-get install chromium chromium-driver`). Without them the test prints a
 //! message and passes, unless `ANABRANCH_REQUIRE_PEERS=1` is set, as it is in CI. With `SCREENSHOTS=DIR` in the
@@ -310,9 +310,9 @@ fn is_whole(browser: &mut Browser, report: &Report, look: Look) {
         "{what}: {found}"
     );
     assert!(found["headline"].as_str().is_some_and(|text| text.len() > 10), "{what}: {found}");
-    // Figures must be drawn for the width of the page, because a figure that is scaled down too far is unreadable. The
-    // limit for the scale is below 0.75 (72/96). Printing may scale a page from 96 dots per inch (screen) to 72
-    // (paper).
+    // Figures must be drawn for the width of the page, because a figure that is scaled down too far is unreadable.
+    // Printing may scale a page by 0.75, from 96 dots per inch (screen) to 72 (paper). The limit is lower, so a printed
+    // page passes.
     assert!(found["scale"].as_f64() > Some(0.6), "{what}: {found}");
     let light = |key: &str| -> f64 {
         let text = found[key].as_str().expect("a colour");

@@ -27,8 +27,8 @@ fn example(name: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Creates a directory with the plan, and puts the program and a stub of `srun` in the PATH. Runs the plan file that
-/// `plan` names as a sweep on one machine. Returns the directory and the sweep's result.
+/// Creates a directory with the plan, the program and a stub of `srun`. Runs a sweep on one machine, with the plan file
+/// whose name `plan` returns. Returns the directory and the sweep's result.
 fn prepare_sweep(name: &str, plan: impl Fn(&Scratch) -> String) -> (Scratch, String) {
     let scratch = Scratch::new(name);
     scratch.file("plan.toml", PLAN);

@@ -33,8 +33,9 @@ fn get(
         let (mut stream, _) = listener.accept().expect("a connection");
         let mut request = Vec::new();
         let mut byte = [0];
-        // Returns whether the server has read the request as far as it needs to. For HTTP/1.1, this is the empty line
-        // after the fields. For HTTP/2, this is a HEADERS frame after the 24 bytes of the preface.
+        // Returns whether the server has read enough of the request. Over HTTP/1.1, the server reads up to the empty
+        // line after the fields. Over HTTP/2, the server reads up to the end of a HEADERS frame after the 24 bytes of
+        // the preface.
         let is_whole = |request: &[u8]| match http2 {
             // To reset the connection, the server leaves the last byte of the empty line unread. When the server then
             // closes the socket, the kernel sends a reset because of the unread byte.

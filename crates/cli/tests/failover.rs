@@ -297,8 +297,8 @@ fn bulk_prints_each_interruption_that_a_capture_shows() {
     assert!(guide.contains(&format!("--transport rto200-pmr2=sctp:paths=2,{row}")));
     for (set, least) in [("profile=rfc9260", 4), (row, 3)] {
         let scratch = Scratch::new("failover-interruptions");
-        // With `profile=rfc9260`, T3-rtx takes 1, 2, 4, 8 and 16 s. `bulk` gives up during the wait of 16 s, because
-        // there is no progress for 12 s.
+        // With `profile=rfc9260`, T3-rtx takes 1, 2, 4, 8 and 16 s. After each expiry, a retransmission over the other
+        // path is progress. `bulk` gives up during the wait of 16 s, because there is no progress for 12 s.
         let flags = format!("--for 4s --timeout 12s --set {set}");
         let (text, view) = captured(&scratch, ("rtt=40ms,queue=100p", 4000), &flags);
         assert_eq!(text.contains("no progress for 12 s"), set == "profile=rfc9260", "{text}");

@@ -296,7 +296,7 @@ fn relay_of_small_datagrams(server: SocketAddr, limit: usize) -> (SocketAddr, Ar
 
 /// The server's first data packets have about 65 kB, and a relay drops them. Heartbeats are answered. Both sides must
 /// report the packet size and a setting that helps. The server's idle timeout must not end the session first, because
-/// it would give no reason. With the setting, the transfer must succeed.
+/// an idle timeout reports neither. With the setting, the transfer must succeed.
 #[test]
 fn packets_that_are_too_large_for_the_path_are_named() {
     if !are_slow_tests_enabled() {

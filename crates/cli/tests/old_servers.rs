@@ -146,8 +146,8 @@ impl Slow {
         self.run_client(&mut command, |child| Box::new(child.stderr.take().expect("piped")), expected)
     }
 
-    /// Runs `client` while another client fetches an object. `client` is in the middle of its transfer when the other
-    /// client shows its progress. Returns the output of `client`.
+    /// Runs `client` while another client fetches an object. The server sends the rest of both objects only after the
+    /// other client has shown its progress. Returns the output of `client`.
     fn alongside_another(&self, client: impl FnOnce() -> Output + Send) -> Output {
         self.progress_shown.store(false, Ordering::Relaxed);
         let before = self.requests.load(Ordering::Relaxed);

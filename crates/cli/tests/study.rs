@@ -75,8 +75,8 @@ const READINGS: &str = "tables = ['pages']\nrows = ['contestant', 'loss']\nruns 
     [[calibrate]]\nkey = 'rate'\nstart = '10mbit'\ntable = 'pages'\n\
     cells = { contestant = 'one', loss = '0' }\n";
 
-/// An interrupted run leaves the stored figures of some points behind. No matter which figures are stored, the resumed
-/// run must give the same files as an uninterrupted run.
+/// An interrupted run leaves the stored results of some points behind. No matter which points have stored results, the
+/// resumed run must give the same files as an uninterrupted run.
 #[test]
 fn a_study_that_was_ended_goes_on_to_the_same_files() {
     let scratch = scratch("study-resume");
@@ -498,8 +498,9 @@ fn every_column_is_told() {
         let text = String::from_utf8(content).expect("text");
         let head: Vec<&str> = text.lines().next().expect("a header").split(',').collect();
         let (expected_columns, head) = match name.as_str() {
-            // Only the columns that every study has are compared. The first column of this table is the study's factor.
-            // The columns of `readings.csv` from the ninth on depend on the scored rows.
+            // Only the columns that every study has are compared. In `tables/pages.csv`, the first column is left out,
+            // because it is the factor of this study. In `readings.csv`, the columns from the ninth on are left out,
+            // because they are named after this study's cells.
             "tables/pages.csv" => (columns("tables/TABLE.csv"), &head[1..]),
             "readings.csv" => (columns(&name), &head[..8]),
             _ => (columns(&name), &head[..]),

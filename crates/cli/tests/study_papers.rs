@@ -64,8 +64,8 @@ fn the_packet_table_is_met_row_by_row() {
 const NEVER_SCORED: &str = "today";
 
 /// The scores that are stored with a study must have been computed from its current plans, published values and
-/// readings. A reading is an assumption that the paper leaves open. Scoring the cheapest study again must give the same
-/// scores.
+/// readings. A reading is a set of choices for what the paper leaves open. If the cheapest study is scored again, its
+/// scores must not change.
 #[test]
 fn stored_scores_belong_to_the_current_plans() {
     if !are_slow_tests_enabled() {
@@ -200,8 +200,8 @@ fn verdicts_of(cells: &str) -> BTreeMap<String, String> {
     counts.into_iter().map(|(table, counts)| (table, line(counts))).collect()
 }
 
-/// Eight questions that arise from the five papers. Each entry has the question, a study, and the identifiers of those
-/// causes in the study that answer the question.
+/// The rows of a table in docs/papers.md. Each entry has a question, the study that answers it, and the causes in this
+/// study whose charts show the answer.
 const CHARTS: [(&str, &str, &[&str]); 8] = [
     ("RTO.min", "osterdahl-2005", &["rto-min"]),
     ("Head-of-line blocking", "rajamani-2002", &["one-stream"]),

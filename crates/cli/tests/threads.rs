@@ -74,8 +74,8 @@ fn a_peer_that_restarts_needs_no_second_place() {
 }
 
 /// RFC 8831 §6.6, §8: requests in WebRTC string and binary messages must be answered with messages of the same kind.
-/// WebRTC's empty messages carry no data, and messages with any other payload protocol identifier belong to other
-/// applications.
+/// Two kinds of messages must be ignored: WebRTC's empty messages, which carry no data, and messages with the payload
+/// protocol identifier of another application.
 #[test]
 fn messages_of_webrtc_are_answered_by_their_kind() {
     let site = site("webrtc");

@@ -12,8 +12,8 @@ use anabranch_base::time::{Duration, nanos};
 /// How acknowledgements make the window grow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Counting {
-    /// The window grows by the number of acknowledgements, as in stacks before RFC 3465. Each acknowledgement adds up
-    /// to one segment in slow start, and mss²/window afterwards. With delayed acknowledgements, the window grows half
+    /// The window grows by the number of acknowledgements, as in stacks before RFC 3465. Each acknowledgement adds at
+    /// most one segment in slow start, and mss²/window afterwards. With delayed acknowledgements, the window grows half
     /// as fast.
     Acks,
     /// The window grows by the number of acknowledged bytes (RFC 3465). In slow start, each acknowledgement adds at

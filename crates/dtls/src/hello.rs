@@ -43,8 +43,8 @@ pub(crate) enum HelloAnswer {
     RequestCookie(bool),
     /// The hello has this cookie, which the caller must check. The `bool` is true for DTLS 1.3.
     CheckCookie(bool, [u8; 32]),
-    /// The hello has no key share that the server supports, or it has too many extensions. In both cases this server
-    /// could not reconstruct the hello from the client's second hello. Therefore the server must keep state for the
+    /// This hello has no key share that the server supports, or too many extensions to record their order in a cookie.
+    /// The server could not reconstruct this hello from the client's second hello, so it must keep state for the
     /// handshake.
     NeedKeyShare,
     /// Client and server have no version or no cipher suite in common.
@@ -320,8 +320,9 @@ fn be(bytes: &[u8]) -> usize {
     bytes.iter().fold(0, |number, byte| number << 8 | usize::from(*byte))
 }
 
-/// The order of the extensions of a hello. For each extension, in the order of the hello, four bits hold the
-/// extension's index in the list of these extensions sorted by type.
+/// The order of the extensions of a hello, in four bits for each extension. The first four bits describe the first
+/// extension in the hello, and so on. They hold the extension's index in the list of the same extensions sorted by
+/// type.
 pub(crate) type Order = [u8; ORDER];
 pub(crate) const ORDER: usize = 8;
 

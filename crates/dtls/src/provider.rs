@@ -1,5 +1,6 @@
 //! The cryptographic provider for dimpl. Ciphers and signature verification are ring's. On a real network, the key
-//! exchange and signatures are also ring's. Everything else is dimpl's own.
+//! exchange and signatures are also ring's. In a simulation, the module `simulation` replaces them. Everything else is
+//! dimpl's own.
 //!
 //! dimpl does not expose its secrets and ciphers. Therefore this module and [`crate::secrets`] observe them.
 

@@ -7,7 +7,8 @@
 //! handshake: acknowledgements, key updates, retransmission of last flights, alerts, the replay window, and the limits
 //! of the ciphers.
 //!
-//! **No nonce is used twice with one key.** A nonce is made from the key of an epoch and the number of a record.
+//! **No nonce is used twice with one key.** Each epoch has a key and an IV. A nonce is made from the IV and the number
+//! of a record.
 //! - Each record number is used once. Only `seal` assigns numbers, and each number is the previous number plus one,
 //!   whatever the record contains.
 //! - A retransmission is encrypted again, with a new number.

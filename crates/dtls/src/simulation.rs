@@ -130,8 +130,9 @@ impl SigningKey for Key {
 /// of 32 bits (RFC 5246 §7.4.1.2). In simulations, the field must always hold 1 January 2026. `BEGINNING` is that
 /// date plus 2^32 seconds. The field wraps at 2^32, so these seconds do not change it.
 ///
-/// These seconds make `BEGINNING` later than the system clock. It can therefore be computed as the present instant plus
-/// the time that remains. Half a second is added, so that rounding does not reach the next second.
+/// An `Instant` cannot be made from a date. `BEGINNING` is therefore computed as the present instant plus the time from
+/// the present to that date, which is positive. Half a second is added, so that small errors of the clock readings do
+/// not change the second.
 #[expect(clippy::disallowed_methods, reason = "what comes of it is the same whenever it is asked")]
 pub(crate) static BEGINNING: LazyLock<Instant> = LazyLock::new(|| {
     let then = Duration::from_secs(1_767_225_600 + (1 << 32)) + Duration::from_millis(500);

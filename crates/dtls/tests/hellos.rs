@@ -62,7 +62,8 @@ fn a_hello_is_answered_with_at_most_three_times_its_bytes() {
 }
 
 /// RFC 9147 §5.1: a hello in two fragments is answered with a request for a cookie, which is not retransmitted on a
-/// timer. If a fragment is repeated, the request may be sent again, up to three times the received bytes.
+/// timer. If a fragment is repeated, the request may be sent again. The server must send at most three times as many
+/// bytes as it has received.
 #[test]
 fn a_hello_in_pieces_is_answered_with_at_most_three_times_its_bytes() {
     for (version, again) in

@@ -1,5 +1,6 @@
-//! Peers whose receive buffers are smaller than the MTU of the interface, as in WebRTC programs (pion/dtls v3 reads
-//! 8,192 bytes), and paths that drop large packets without a word. Larger datagrams are lost.
+//! Tests peers whose receive buffers are smaller than the MTU of the interface, as in WebRTC programs (pion/dtls v3
+//! reads 8,192 bytes). Also tests paths that drop large packets without an ICMP message. Datagrams that exceed the
+//! buffer or the limit of the path are lost.
 
 use crate::virtual_time::{LIMIT, UDP, echo, host, identity, layer, network, talk};
 use anabranch_base::{RecvBatch, SendBatch};

@@ -70,8 +70,8 @@ pub struct Outcome {
 pub struct LaneOutcome {
     /// The counts of the packets of the up direction and of the down direction.
     pub directions: [LaneCounts; 2],
-    /// The time at which user data first left the link in the down direction, and the time until which user data was
-    /// ignored. `None` if the lane was not watched.
+    /// The watch for user data in the down direction of the lane. It holds the time at which user data first left the
+    /// lane. `None` if the relay was started without a watch.
     pub watch: Option<Watch>,
 }
 

@@ -3,9 +3,9 @@
 //! A rule drops every n-th packet, or each packet with a probability. The project generated loss by these rules before
 //! it had emulated links. Hosts that cannot have emulated links still use the rules.
 //!
-//! In a namespace that this program has created, the rules may apply where packets arrive (INPUT). A packet then takes
-//! up link capacity before a rule drops it, as if the link itself had lost the packet. The rules may also apply where
-//! packets are sent (OUTPUT). The kernel then reports each loss to the sender.
+//! The caller chooses the host on which the rules drop packets ([`HookPoint`]). On the receiving host (INPUT), a packet
+//! has taken up link capacity before a rule drops it, as if the link itself had lost it. On the sending host (OUTPUT),
+//! the kernel reports each loss to the sender.
 //!
 //! In front of each rule, another rule only counts packets, so that drops can be compared with arrivals. Packets are
 //! counted as hosts see them, with IP fragments already reassembled.

@@ -52,8 +52,9 @@ impl AddressRange {
     /// of the variable [`ENVIRONMENT`]: the range of the enclosing links, if this program runs behind emulated links.
     /// `block` is the index of the first block to try.
     ///
-    /// If `block` is 0 and there are enclosing links, the new range is in the same block, with the next greater depth.
-    /// If that range is not free, and in all other cases, the new range has the first free block and depth 0.
+    /// If `block` is 0 and there are enclosing links, the new range is in the block of these links, at the next greater
+    /// depth. Otherwise, or if that range is not free, the new range is at depth 0 of the first free block from `block`
+    /// on.
     ///
     /// # Errors
     /// Too many links are nested, or no block of addresses is free on this host.
@@ -78,9 +79,9 @@ impl AddressRange {
         (block < BLOCKS && depth < DEPTHS).then_some(Self { block, depth })
     }
 
-    /// Returns whether this range is free. The range is in use if an interface in the calling thread's namespace has an
-    /// address in the same block with the same or a greater nesting depth. The links that enclose this range have a
-    /// smaller depth, so they do not count.
+    /// Returns whether this range is free. The range is in use if an interface in the thread's namespace has an address
+    /// of the same block and of at least this depth. Addresses of a smaller depth belong to links that enclose this
+    /// range, so they do not count.
     fn is_free(&self) -> bool {
         let Ok(interfaces) = getifaddrs() else { return true };
         let taken = |address: Ipv4Addr| {
@@ -355,9 +356,9 @@ impl Wiring {
                 LinkEnd::Near => (self.addresses.address(number, end), link.up.mtu),
                 LinkEnd::Far => (self.addresses.address(number, end), link.down.mtu),
             };
-            // `gso_max_segs 1` makes the kernel pass single packets to the interface. Neither a link nor an iptables
-            // rule can count the packets in a large segment. Packets should wait in the emulated link's queue.
-            // `txqueuelen 10000` only keeps the interface from dropping packets of a burst.
+            // `gso_max_segs 1` makes the kernel pass single packets to the interface: links and iptables rules cannot
+            // count the packets in a large segment. `txqueuelen 10000` keeps the interface from dropping packets of a
+            // burst, which should wait in the emulated link's queue.
             let no_arp = if ethernet { " arp off" } else { "" };
             let _ = writeln!(text, "link set {name}{no_arp} gso_max_segs 1 mtu {mtu} txqueuelen 10000");
             let _ = writeln!(text, "link set {name} up\naddr add {address}/30 dev {name}");
@@ -547,8 +548,8 @@ fn ip(options: &[&str], commands: &str) -> Result<(), EmuError> {
 /// `/proc/net/dev`.
 fn dropped(text: &str, name: &str) -> u64 {
     let line = text.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(':'));
-    // After the name, a line has eight columns for received packets, and then those for sent packets (bytes packets errs
-    // drop ...). Column 11, counted from 0, is thus the number of dropped packets among those sent.
+    // Without the name, columns 0 to 7 of a line count received packets, and columns 8 to 15 sent packets (bytes
+    // packets errs drop ...). Column 11 is the number of outgoing packets that were dropped.
     line.and_then(|line| line.split_whitespace().nth(11)?.parse().ok()).unwrap_or(0)
 }
 

@@ -272,7 +272,7 @@ fn connected<T>(
 
 /// Makes the table cell of a feature that SCTP has only with the settings in `option`. The function `with` makes a run
 /// with the given settings and returns an observation. The cell shows the run without settings and, for SCTP, the run
-/// with `option`. `words` names the run with `option`, and then the run without settings.
+/// with `option`. `words` holds the names of the two runs, the name of the run with `option` first.
 fn switched<T: Copy>(
     kind: TransportKind,
     (option, words): (&[(&str, &str)], [&str; 2]),

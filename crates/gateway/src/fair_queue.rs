@@ -52,8 +52,8 @@ struct QueueEntry {
     waker: RefCell<Option<Waker>>,
 }
 
-/// The place of a new connection in the queue. The connection may begin when its entry is granted. When this value is
-/// dropped, the next connection may begin.
+/// The place of a new connection in the queue, and after the grant its permission to begin. When the `Turn` is dropped,
+/// the next connection may begin.
 #[derive(Debug)]
 pub(super) struct Turn {
     queue: Rc<ConnectionQueue>,

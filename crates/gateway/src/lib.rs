@@ -9,8 +9,8 @@
 //! Therefore a large body or a stalled client costs no memory. Every wait is limited: for a head by
 //! [`Options::head_timeout`], for progress by [`Options::idle`].
 //!
-//! - `target`, `head`: parse HTTP/1.1 strictly, and write heads anew, with the fields that describe the client to an
-//!   origin
+//! - `target`, `head`: strict parsing of HTTP/1.1, and writing of new heads, with fields that tell an origin about the
+//!   client
 //! - [`allow`]: the rules that determine which targets may be reached
 //! - `conn`: streams, and pumps between streams
 //! - `origins`, `lookups`, `fair_queue`, `associations`: outgoing connections, to origins or to the next gateway
@@ -432,9 +432,9 @@ async fn end<W: World, U, N: Session>(
         ClientStreamEnd::Close if conn.is_clean() => {}
         ClientStreamEnd::Close | ClientStreamEnd::Part | ClientStreamEnd::Tear(_) | ClientStreamEnd::Cut => {
             // Only a reset separates the data of this exchange from later data on a stream of an association. After
-            // `Tear(false)`, the gateway resets the stream immediately. After every other end, the gateway first waits
-            // up to `LINGER` for the end of the client's request. This gives the response time to arrive before the
-            // reset.
+            // `Tear(false)`, the gateway resets the stream immediately. After every other `ClientStreamEnd`, the
+            // gateway first waits up to `LINGER` for the client's request to end. The response can then arrive before
+            // the reset.
             if after != ClientStreamEnd::Tear(false) {
                 service.world.timeout(LINGER, conn.discard(MAX_DISCARDED)).await;
             }

@@ -243,8 +243,8 @@ impl Drop for ClientTurn<'_> {
 /// The interval between two checks of an exchange that shares a flow-control window with other exchanges. If a client
 /// reads nothing for this time, its exchange counts as blocking the window.
 const SHARED_TICK: Duration = Duration::from_millis(100);
-/// The interval between two checks of an exchange that shares no window with other exchanges. Every exchange is checked
-/// at this interval for bytes that the server behind the gateway has acknowledged.
+/// The interval between two checks of every exchange for bytes that the server behind the gateway has acknowledged. An
+/// exchange that shares no window with other exchanges has no other checks.
 const TICK: Duration = Duration::from_secs(1);
 /// The time without progress after which an exchange counts as trapped, if another exchange blocks the window that they
 /// share.

@@ -2,9 +2,9 @@
 //!
 //! h2 implements frames, header compression (RFC 7541) and flow control. This module decides what h2 leaves open: the
 //! windows that an endpoint grants, and which response a server writes next (RFC 9218). It also tracks the position of
-//! each frame on the stream, so that delays can be attributed to frames. h2 needs no executor and no timer. It reads
-//! the operating system's clock only to forget reset streams after some time. Here this time is infinite, so results do
-//! not depend on the clock.
+//! each frame in the byte stream of the session, so that delays can be attributed to frames. h2 needs no executor and
+//! no timer. It reads the operating system's clock only to forget reset streams after some time. Here this time is
+//! infinite, so results do not depend on the clock.
 //!
 //! - `io`: adapts a stream for h2, and reports the frames that h2 writes
 //! - `priority`: priorities, and the order of responses

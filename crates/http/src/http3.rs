@@ -2,10 +2,10 @@
 //!
 //! The modules that `connection` builds on do no I/O: they receive bytes, and return events or an error. Therefore each
 //! error has the code that the RFC requires, and each rule can be tested without a network. [`message`](crate::message)
-//! checks messages of every HTTP version in which fields carry control data. Unlike the crate `h2`, this module has no
-//! dynamic table, so a head is not compressed against earlier heads. Each exchange has a QUIC stream of its own.
-//! Therefore the offset of a byte in the exchange is also its stream offset in the trace of the QUIC engine.
-//! [`http2::priority`](crate::http2::priority) decides which response a server writes next (RFC 9218).
+//! checks the messages of HTTP/2 and HTTP/3, which carry control data in pseudo-header fields. Unlike the crate `h2`,
+//! this module has no dynamic table, so a head is not compressed against earlier heads. Each exchange has a QUIC stream
+//! of its own. Therefore the offset of a byte in the exchange is also its stream offset in the trace of the QUIC
+//! engine. [`http2::priority`](crate::http2::priority) decides which response a server writes next (RFC 9218).
 //!
 //! - `code`: error codes, and the scope of an error
 //! - `frame`: integers and frame headers

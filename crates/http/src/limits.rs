@@ -6,7 +6,7 @@
 //! - `wait_order`: the records of sessions, and the order in which they began to wait for a request
 //! - `admission`: new sessions, and their wait for a slot
 //! - `share`: how much of a limit one client or one session may hold
-//! - `memory`: accounts for the memory of a session's exchanges in a budget
+//! - `memory`: the memory of a session's exchanges, which counts towards a budget
 
 mod admission;
 mod clients;
@@ -37,7 +37,7 @@ struct LimitState {
     max: usize,
     available: AtomicUsize,
     /// The number of exchanges that should be ended to free slots. Each exchange that was refused because slots were
-    /// scarce adds 1, up to [`MAX_REQUESTS`]. Each exchange that is ended for it subtracts 1.
+    /// scarce adds 1, up to [`MAX_REQUESTS`]. Each exchange that is ended to free a slot subtracts 1.
     requested: AtomicUsize,
     /// The number of servers that use the limit. Each server can end only its own sessions, so a new session that gets
     /// no slot waits until another server frees one. If there is no other server, this session is refused at once.

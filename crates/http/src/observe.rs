@@ -269,8 +269,8 @@ impl Recorder {
         self.change(|record| record.answers.add(connection, stream, frame));
     }
 
-    /// Records the byte range that the object has by the sender's count. The receiver's count can differ, because the
-    /// sender also counts abandoned bytes, which the receiver never gets.
+    /// Records the byte range of the object in the data that the server sends on the stream. The client may count a
+    /// different range, because it never gets bytes that the server has abandoned.
     pub fn placed(&self, object: usize, bytes: Range<u64>) {
         self.object(object, |o| o.placed = Some(bytes));
     }

@@ -81,7 +81,8 @@ pub struct Options {
     pub idle_timeout: Option<Duration>,
     /// The time limit for the head of a request. A session is aborted if a head has begun on one of its streams and is
     /// not complete after this time. The time does not run while a response is being sent on the stream. After a
-    /// refused head, the client may send data for at most this time, but the server reads no request from it.
+    /// refused head, the server discards data from the client for at most this time. If more data arrives later, the
+    /// session is aborted.
     pub head_timeout: Option<Duration>,
     /// The wall clock, as Unix time in seconds. If it is set, responses carry a Date. The wall clock may be stepped at
     /// any time, so only the Date depends on it. Timers use the clock of the `World`.

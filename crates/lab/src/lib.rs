@@ -11,7 +11,8 @@
 //!
 //! - `settings.rs` is the only table of settings. It has the group of each setting, or the reason why the setting
 //!   cannot be a cause. A test fails if a setting of a transport engine (a knob) is missing in the table.
-//! - A changed contestant is written like any other contestant, so a user can race it (`Contestant::with`).
+//! - `Contestant::with` changes settings of a contestant. The changed contestant can be written as text like any other,
+//!   so a user can race it.
 //! - `requests.rs` separates the effects of the numbers of connections, streams and outstanding requests. One setting
 //!   of a contestant can change several of these numbers.
 //! - If at most five settings differ, each is a factor by itself. If more differ, the settings of the largest group

@@ -130,8 +130,8 @@ fn http3_answers_the_urgent_first() {
 }
 
 /// The key `http` must select HTTP/3 (the default) or HTTP/1.1, and the bytes sent to the server show which one was
-/// used. Over HTTP/3, QPACK's static table and Huffman code make the heads smaller. They stay more than half as large,
-/// because our HTTP/3 has no dynamic table for repeated heads.
+/// used. HTTP/3 sends fewer bytes than HTTP/1.1, because QPACK's static table and Huffman code make the heads smaller.
+/// HTTP/3 still sends more than half as many bytes, because our HTTP/3 has no dynamic table for repeated heads.
 #[test]
 fn http3_is_selected_by_its_key() {
     let up = |transport: &str| {

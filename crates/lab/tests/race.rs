@@ -130,7 +130,7 @@ fn heads_have_the_sizes_that_the_plan_says() {
 }
 
 /// Each packet of a bulk transfer must take extra time for its framing and for access to the medium. The lower bound of
-/// the load time must include the extra time of packets of maximum size, which is the smallest possible.
+/// the load time assumes packets of maximum size, because they need the least extra time in total.
 #[test]
 fn packets_pay_for_framing_and_access() {
     let time = |costs: &[(&str, &str)]| {

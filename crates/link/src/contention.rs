@@ -7,9 +7,9 @@
 //! the next sender first waits for the slots that it has drawn. A packet is lost after
 //! [`attempts`](ContentionRules::attempts) collisions.
 //!
-//! If no packet waits at the other end, an end sends as soon as the medium is free. The setting `packet-time` includes
-//! the average time to gain access to the medium, with and without contention. Slots therefore take extra time only
-//! after a collision.
+//! If no packet waits at the other end, an end sends as soon as the medium is free. The average time to gain access to
+//! the medium is already part of the setting `packet-time`, whether one end or both ends have packets. Drawn slots
+//! therefore take extra time only after a collision.
 //!
 //! When a packet enters, it is not known when it will be sent, so each direction holds its packets. [`Contention`]
 //! holds the state that both directions share.

@@ -6,7 +6,7 @@
 //!
 //! A bulk transfer may run at the same time as the messages. If the connection has several streams, the transfer uses
 //! stream 0. Otherwise it has a separate connection. When everything is written, the server closes gracefully. Messages
-//! that have not arrived at the end of the session are lost.
+//! that have not arrived when the session ends count as lost.
 //!
 //! If the transport has messages, each message of the test is one user message. It contains its number and its length,
 //! both with 32 bits, and bytes that the receiver checks. The length includes these two fields.

@@ -2,7 +2,7 @@
 //!
 //! The tests work like iperf, but over any transport, with messages of a given size on several streams in turn. A
 //! session carries the data and the reports of both ends, so a test needs one port and no control connection. The
-//! receiving end counts the data and reports twice per second. Both ends report their CPU time.
+//! receiving end counts the data, and sends a report twice per second. Both ends report their CPU time.
 //!
 //! - `frame`: the frames that both ends send
 //! - `session`: one end of a session, for client and server

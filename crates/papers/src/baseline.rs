@@ -203,10 +203,10 @@ fn loss(spec: &LossSpec) -> f64 {
 }
 
 /// Returns packets per second according to J. Padhye, V. Firoiu, D. Towsley and J. Kurose, "Modeling TCP throughput: a
-/// simple model and its empirical validation" (1998), the full model. `p` is the share of lost packets. `rtt` and
-/// `timeout`, the timeout before any back-off, are in seconds. `window` is the maximum number of packets in flight that
-/// the receiver allows. `ack_every` is the number of packets per acknowledgement. Without loss the result is one window
-/// per round trip.
+/// simple model and its empirical validation" (1998), the full model. `p` is the share of lost packets. `timeout` is
+/// the timeout before any back-off. `rtt` and `timeout` are in seconds. `window` is the maximum number of packets in
+/// flight that the receiver allows. `ack_every` is the number of packets per acknowledgement. Without loss the result
+/// is one window per round trip.
 #[must_use]
 pub fn pftk(p: f64, rtt: f64, timeout: f64, window: f64, ack_every: f64) -> f64 {
     if p <= 0.0 {

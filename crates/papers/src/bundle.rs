@@ -120,8 +120,9 @@ pub fn check(study: &Study, full: bool) -> String {
         .replace("@SIZES@", if full { "quick full" } else { "quick" })
 }
 
-/// Returns the text of `map.csv`. It has a row for each table, figure, claim and cause. A row gives the outcome, the
-/// output file that holds the outcome, and the command that prints the compared numbers.
+/// Returns the text of `map.csv`. It has a row for each table, figure, claim and cause. A row gives the command that
+/// prints our results, and the file of the bundle that has the expected results. The rows of claims and causes also
+/// give the outcomes, with few seeds (`quick`) and with all seeds (`full`).
 #[must_use]
 pub fn map(study: &Study, quick: &Outputs, full: Option<&Outputs>) -> String {
     let name = &study.definition.name;

@@ -209,7 +209,7 @@ fn as_text(sizes: &[f64]) -> String {
 }
 
 /// The result of a trial: the logarithms of the rounded inputs, and for each input the mean error of the cells that
-/// calibrate it. The errors are `None` if, for at least one input, our runs have a value for none of its cells.
+/// calibrate it. The errors are `None` if the runs give no value at all for the cells of an input.
 type Trial = (Vec<f64>, Option<Vec<f64>>);
 
 /// Searches, by Newton's method, for numbers for which all errors that `trial` returns are 0. Returns the numbers of

@@ -1,9 +1,9 @@
 //! A cause is one changed assumption of a study. This module measures its effect on the study's results, and checks
 //! whether the effect is within the bounds that the study states.
 //!
-//! `causes.toml` holds the causes of a study. If `explains` is set for a cause, the whole table is also run with the
-//! change of the cause. The cause explains a cell under two conditions. In runs without the change, our value differs
-//! from the published value. In runs with the change, our value is near the published value.
+//! `causes.toml` holds the causes of a study. If `explains` is set for a cause, all points of the table are also run
+//! with the cause's change to the plan. The cause explains a cell under two conditions. In runs without the change, our
+//! value differs from the published value. In runs with the change, our value is near the published value.
 //!
 //! The [`CauseKind`] of a cause limits what it may claim. For example, a change of a known property of the paper's test
 //! rig shows an effect, but explains nothing.
@@ -39,8 +39,8 @@ pub struct CauseDefinition {
     /// a level of the factor. If the key is `object`, its value is the index of an object, from 1.
     #[serde(default)]
     pub at: BTreeMap<String, String>,
-    /// The bounds of the effect. The effect is the ratio of the compared value in runs with the change to the compared
-    /// value in runs without the change.
+    /// The bounds between which the mean effect must lie. The effect is the ratio of the compared value in runs with
+    /// the change to the compared value in runs without the change.
     pub effect: [f64; 2],
     /// The finding in one sentence. `{}` is replaced by the effect, `{was}` by the compared value without the change,
     /// and `{is}` by that with the change.
@@ -67,11 +67,11 @@ pub struct CauseDefinition {
 /// The kind of evidence that a cause provides.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum CauseKind {
-    /// The cause changes something that the paper leaves open. It may therefore explain why our value of a cell differs
-    /// from the published value.
+    /// The change concerns something that the paper leaves open. The cause may therefore explain why our value of a
+    /// cell differs from the published value.
     Finding,
-    /// The cause changes a known property of the paper's test rig. The cause shows the effect of this property, but
-    /// does not count as an explanation of any cell.
+    /// The change contradicts a known property of the paper's test rig. The cause shows how much this property matters,
+    /// but does not count as an explanation of any cell.
     Counterfactual,
     /// The cause was found by trying many variants, so it may fit by chance. It therefore does not count as an
     /// explanation of any cell.

@@ -33,9 +33,10 @@ pub struct PublishedCell {
     /// The 2.5th and the 97.5th percentile of resampled means. Each mean is over as many randomly drawn runs as the
     /// paper averaged.
     pub range: Option<[f64; 2]>,
-    /// The smallest and the largest possible mean over as many consecutive runs as the paper averaged. The mean depends
-    /// on the first run, because a rule drops every n-th packet and its packet counter is not reset between runs.
-    /// `None` without such a rule, or if one of the n different runs was not made.
+    /// The smallest and the largest possible mean over as many consecutive runs as the paper averaged. A rule drops
+    /// every n-th packet, and its packet counter is not reset between runs. The mean therefore depends on the counter
+    /// before the first run, which can have n values. `None` without such a rule, or if one of the n different runs was
+    /// not made.
     pub running: Option<[f64; 2]>,
     /// The number of runs, and the number of runs that did not finish.
     pub runs: (usize, usize),
@@ -43,8 +44,8 @@ pub struct PublishedCell {
     pub verdict: CellVerdict,
     /// The kind of evidence that the cell provides.
     pub evidence: Evidence,
-    /// If our value differs from the published value: the causes that explain the difference. The change of each cause
-    /// brings our value within a factor of 1.5 of the published value.
+    /// The causes that explain why our value differs from the published value; empty if it does not differ. In runs
+    /// with the change that such a cause describes, our value is within a factor of 1.5 of the published value.
     pub explained: Vec<String>,
     /// The exploratory causes that bring our value within the same factor. They were found by trying many variants, so
     /// they do not count as explanations.
@@ -241,10 +242,11 @@ pub(super) fn range_of_means(values: &[f64], averaged: usize) -> Option<[f64; 2]
     Some([means[DRAWS * 25 / 1_000], means[DRAWS * 975 / 1_000 - 1]])
 }
 
-/// Returns the smallest and the largest mean over `averaged` consecutive runs, over all runs that can be the first. The
-/// packet counter of the drop rule is not reset between runs, so the number of packets in a run determines the next
-/// run. Each element of `runs` is the value of a run and its number of packets. In the run with seed s (from 1), the
-/// first dropped packet is number 1 + (s mod `cases`).
+/// Computes the mean of `averaged` consecutive runs for each run that can be the first of them. Returns the smallest
+/// and the largest of these means. A rule drops every n-th packet; n is `cases`. The packet counter of this rule is not
+/// reset between runs, so the number of packets in a run determines the next run. Each element of `runs` is the value
+/// of a run and its number of packets. In the run with seed s (from 1), the first dropped packet is number 1 + (s mod
+/// `cases`).
 fn running_means(runs: &[(f64, usize)], cases: usize, averaged: usize) -> Option<[f64; 2]> {
     // Returns the value and the packet count of the run whose first drop comes after `passed` packets.
     let after = |passed: usize| runs[(passed + cases - 1) % cases];
@@ -307,12 +309,12 @@ mod tests {
 
     #[test]
     fn a_counter_that_goes_on_chooses_the_next_run() {
-        // Each pair is the value of a run and its number of packets. Every second packet is dropped. The first drop in
-        // the run `passes` is the second packet. The first drop in the run `loses` is the first packet.
+        // Each pair is the value of a run and its number of packets. Every second packet is dropped. The run `passes`
+        // loses its second packet, and the run `loses` its first and third packet.
         let (passes, loses) = ((1.0, 3), (2.0, 3));
         assert_eq!(running_means(&[passes, loses], 2, 1), Some([1.0, 2.0]));
-        // The packet counter is not reset between runs. If each run has an odd number of packets, `passes` and `loses`
-        // alternate. If each run has an even number of packets, the first run is repeated.
+        // The packet counter is not reset between runs. After a run with an odd number of packets, the other run
+        // follows, so `passes` and `loses` alternate. After a run with an even number, the same run follows again.
         assert_eq!(running_means(&[passes, loses], 2, 4), Some([1.5, 1.5]));
         assert_eq!(running_means(&[(1.0, 2), (2.0, 4)], 2, 4), Some([1.0, 2.0]));
     }

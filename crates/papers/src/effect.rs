@@ -31,8 +31,8 @@ impl Subject {
         std::iter::once(&self.of).chain(&self.over).cloned().collect()
     }
 
-    /// For each run, returns the natural logarithm of the metric of contestant `of`, or of its ratio to the metric of
-    /// contestant `over`. A run without positive values gives `None`.
+    /// For each run, returns the natural logarithm of the metric of contestant `of`. If `over` is set, the metric is
+    /// first divided by the metric of contestant `over`. A run without positive values gives `None`.
     #[must_use]
     pub fn logs(&self, point: &Point, metric: Metric, object: Option<usize>) -> Vec<Option<f64>> {
         let logs = |name: &str| -> Vec<Option<f64>> {

@@ -45,8 +45,8 @@ pub struct TableResult {
     pub orders: Orders,
     /// The values of the simple models for the cells of the table; empty if the paper publishes none of the cells.
     pub baselines: Vec<Baseline>,
-    /// The causes whose change of an assumption was applied to the whole table. Each entry has the identifier of the
-    /// cause and the effect of the change on the cells.
+    /// The causes whose change was applied to all points of the table. Each entry has the identifier of the cause, and
+    /// the effect of its change on the cells.
     pub whole_table_effects: Vec<(String, WholeTableEffect)>,
     /// The numbers of all runs of the table.
     pub figures: Figures,
@@ -268,9 +268,9 @@ fn run_table(table: &Table, seeds: &Seeds<'_>, bench: &mut StudyRuns<'_>) -> Res
     Ok(TableResult { name, cells, orders, baselines, whole_table_effects: over, figures })
 }
 
-/// Runs the whole table with the change of `cause`. Records which cells the change brings near the published value, and
-/// which cells it moves away. Each cell that differs from its published value is tested with `tried` causes. The
-/// intervals are widened for the number of all these tests.
+/// Runs all points of the table with the change of `cause`. Records which cells the change brings near their published
+/// value, and which cells it moves away from their published value. `tried` is the number of causes with which each
+/// cell that differs from its published value is tested. The intervals are widened for the number of all these tests.
 fn explain(
     cause: &super::CauseDefinition,
     table: &Table,

@@ -5,7 +5,7 @@
 //! - `study.toml` names the paper and its question. It lists the parameters, and where the value of each comes from.
 //! - `TABLE.toml` has the plan of a table, and `TABLE.csv` its published cells.
 //! - `claims.csv` holds the claims of the paper.
-//! - `causes.toml` holds the findings, each a change and its effect.
+//! - `causes.toml` holds the causes, each a change of a plan and its effect.
 //! - `page.md` has the prose.
 //!
 //! [`mod@bench`] runs the plans, and [`figures`] is the stored part of the results. [`cell`], [`order`], [`cause`] and
@@ -13,11 +13,11 @@
 //! `calibrated`.
 //!
 //! - `bench.rs` runs each plan once, point by point. It keeps every metric of every run (`figures.rs`), under a digest
-//!   of the plan. A run can therefore be resumed, and a cause reuses the runs of its table. Cells, orders, causes and
-//!   claims follow from these figures alone.
+//!   of the plan. A run can therefore be resumed, and runs with a cause's change are compared with the stored runs of
+//!   the table. Cells, orders, causes and claims follow from these figures alone.
 //! - `check` is the language of claims. A claim is a comparison that can fail.
-//! - A cause has a kind (`cause.rs`). Only causes of the kind `Finding` count as explanations of differences. A finding
-//!   must not change keys that the paper fixes.
+//! - A cause has a kind (`cause.rs`). Only causes of the kind `Finding` count as explanations of differences. Their
+//!   changes must not set keys that the paper fixes.
 //! - `part.rs` leaves tables out or adds contestants. `measured.rs` writes every measured number, whether the paper
 //!   publishes it or not.
 //! - `readings` covers what a paper leaves open. A reading is a set of changes to the plans. `calibrate.rs` sets the
@@ -222,8 +222,9 @@ impl Study {
         Ok(study)
     }
 
-    /// Returns an error message for the first of `changes` that sets a label of published cells, for example the loss
-    /// rate. With such a change, cells with different labels would all be compared with the same run.
+    /// Returns an error message for the first of `changes` that sets a parameter by which published cells are labelled,
+    /// for example the loss rate. With such a change, cells with different labels would all be compared with the same
+    /// run.
     #[must_use]
     pub fn first_fixed_label(&self, changes: &[Change]) -> Option<String> {
         changes.iter().find_map(|change| {

@@ -2,21 +2,25 @@
 //!
 //! A quotation is a link in `page.md` whose text comes from the runs, for example `[x0.65](causes.toml#byte-counting)`.
 //! The author of the page writes the link, and [`filled`] writes its text. Every number of ours in prose therefore
-//! comes from a run. A link points to the file that holds the quoted value. The part after the `#` selects the value.
-//! In the first column of the table, a word in parentheses can replace the last word before the parentheses:
+//! comes from a run. A link points to the file that holds the quoted value. The part after the `#` selects the value:
 //!
 //! | link | text |
 //! |---|---|
 //! | `causes.toml#ID` | the effect of a cause |
 //! | `claims.csv#ID,ID` | the outcome of claims, one word if all have the same |
-//! | `TABLE.toml#differ` (`agree`, `near`, `undetermined`, `explained`, `unexplained`, `cells`) | how many cells of a table differ from the published value, agree with it, and so on; `cells` counts all cells |
-//! | `TABLE.toml#differ[loss=2%]` | how many cells with this label differ |
-//! | `TABLE.toml#orders` (`arithmetic`, `pftk`) | how many of the table's orders are as published, for our runs or for a model |
+//! | `TABLE.toml#cells` | the number of cells of a table |
+//! | `TABLE.toml#agree`, `#near`, `#differ`, `#undetermined` | the number of cells with this [`CellVerdict`] |
+//! | `TABLE.toml#explained`, `#unexplained` | the number of differing cells with a known cause, or without |
+//! | `TABLE.toml#differ[loss=2%]` | the number of differing cells that have this label |
+//! | `TABLE.toml#orders` | how many of the table's orders of contestants are as published, in our runs |
+//! | `TABLE.toml#arithmetic`, `#pftk` | how many of these orders are as published, in a [`Model`] |
 //! | `TABLE.toml#takes[ID]` | how many of the table's cells a cause moves away from the published values |
-//! | `readings.csv#selected` (`held-out`, `stated-only`, `median`) | the error of a reading, as a factor |
-//! | `readings.csv#selected.reading` (`.orders`) | the name of a reading, or its orders |
-//! | `readings.csv#count` (`seeds`) | the number of readings, or the number of runs of each |
-//! | `sensitivity.csv#held` (`fragile`, `error`) | how many orders and findings hold, which are fragile, or the range of errors |
+//! | `readings.csv#selected` | the error of the selected reading, as a factor |
+//! | `readings.csv#held-out`, `#stated-only`, `#median` | the other errors in [`Scores`], as factors |
+//! | `readings.csv#selected.reading`, `#selected.orders` | a reading's name, or how many orders it reproduces |
+//! | `readings.csv#count`, `#seeds` | the number of readings, or the number of runs of each |
+//! | `sensitivity.csv#held`, `#fragile` | how many orders and findings hold, or which are fragile |
+//! | `sensitivity.csv#error` | the range and the median of the errors |
 //! | `TABLE.toml#TERM`, `TABLE.toml#TERM/TERM` | a contestant's value, or the ratio of two values; terms are those of `claims.csv` |
 
 use super::baseline::Model;

@@ -4,9 +4,9 @@
 //! alone takes one end of its range and then the other end, or each alternative in turn. When all assumptions are
 //! changed at once, they take the values of a Latin hypercube of [`POINTS`] points, log-uniform within the ranges.
 //!
-//! The analysis covers only the first table, or the tables that the study names (`vary-tables`). It tests the findings
-//! about these tables, and the orders of contestants in these tables. An order or finding is fragile if it holds in
-//! less than the share [`FRAGILE`] of the points.
+//! The analysis covers the tables that the study names (`vary-tables`), by default only the first table. It tests the
+//! findings about these tables, and the orders of contestants in these tables. An order or finding is fragile if it
+//! holds at less than the share [`FRAGILE`] of the hypercube's points.
 
 use super::bench::{StudyError, StudyRuns};
 use super::cause::Seeds;
@@ -99,8 +99,9 @@ impl Vary {
         self.between.iter().flatten().chain(&self.or).cloned().collect()
     }
 
-    /// Returns the value at the position `share`: 0 is the begin of the range, 1 its end. If the assumption has a list of
-    /// alternatives instead, it is the position in this list. Returns `None` if the plan's own value is chosen.
+    /// Returns the value at the position `share`: 0 is the begin of the range, 1 its end. If the assumption has a list
+    /// of alternatives instead, 0 is the first of them, and 1 is the plan's own value. Returns `None` for the plan's
+    /// own value.
     fn at(&self, share: f64) -> Option<String> {
         match &self.between {
             Some([low, high]) => {

@@ -264,9 +264,9 @@ impl Table {
         Ok(found)
     }
 
-    /// Returns the number of possible cases, if the definition states it (`enumerated`) and the runs in `figures` make
-    /// no other random choice. Otherwise returns `None`, for example if a change of the plan added another random
-    /// choice.
+    /// Returns the number of different runs that a drop rule makes possible, if the definition states this number
+    /// (`enumerated`). Returns `None` if the runs in `figures` depend on another random choice, for example after a
+    /// change of the plan.
     #[must_use]
     pub fn cases(&self, figures: &Figures) -> Option<u64> {
         self.definition.enumerated.filter(|cases| figures.cases == Some(*cases))

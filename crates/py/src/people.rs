@@ -61,8 +61,8 @@ impl People {
         Ok(())
     }
 
-    /// Adds a cause that an experiment for one person found. The cause contributes to the difference between two
-    /// contestants. `effect` is the factor by which `change` makes the loser faster.
+    /// Adds a cause of the difference between two contestants, found by an experiment on the network of one person.
+    /// `effect` is the factor by which the loser becomes faster when `change` is made to its settings.
     #[expect(clippy::too_many_arguments, reason = "a row of the table of causes")]
     fn add_cause(
         &self,

@@ -125,8 +125,9 @@ anabranch_base::knobs! {
     }
     beside {
         /// The memory budget that the connections of all endpoints share. With a budget, a send buffer has at most
-        /// `sndbuf` bytes, and fewer if little memory is left. A connection buffers unread data only in the memory that
-        /// is reserved for it (the floor). With `None`, each connection has its own buffers.
+        /// `sndbuf` bytes, and fewer if little memory is left. Unread data is buffered only in the memory that the
+        /// budget reserves for each connection (the floor). With `None`, only the other settings limit a connection's
+        /// buffers.
         memory: Option<Budget> = None;
     }
 }

@@ -1,9 +1,10 @@
 //! Observes the packets that one connection sends and receives, when they are encrypted or decrypted.
 //!
-//! quinn does not report which stream bytes are in which packet, nor which bytes were acknowledged. The packet
-//! protection keys see the number and the frames of each packet, so `keys` wraps them. quinn reports lost bytes only to
-//! the congestion controller, so `window` wraps the controller. The watch computes the unacknowledged bytes and the
-//! trace from these observations. The watch does not influence the protocol.
+//! quinn does not report which stream bytes are in which packet, nor which bytes were acknowledged. quinn passes the
+//! number and the frames of each packet to the keys that encrypt or decrypt the packet. Therefore the module `keys`
+//! wraps these keys. quinn reports lost bytes only to the congestion controller, so the module `window` wraps the
+//! controller. The watch computes the unacknowledged bytes and the trace from these observations. The watch does not
+//! influence the protocol.
 //!
 //! quinn decides which packets are lost, and reports only their total size. The lost packets are the oldest
 //! unacknowledged packets. By RFC 9002 §6.1, a packet is lost if it was sent long enough, or enough packets, before an

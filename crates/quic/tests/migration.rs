@@ -94,8 +94,8 @@ impl Transfer {
 }
 
 /// RFC 9000 §9.3, §8.2: the client's address changes, and the transfer continues at the new address. Until the new
-/// address is validated, the server sends to it at most three times the bytes received from it. The test also accepts
-/// one datagram of 1,200 bytes.
+/// address is validated, the server sends to it at most three times the bytes received from it. One datagram of 1,200
+/// bytes is permitted if that is more.
 #[test]
 fn a_transfer_goes_on_at_another_address() {
     let mut transfer = Transfer::new();
@@ -121,8 +121,8 @@ fn a_transfer_goes_on_at_another_address() {
 }
 
 /// RFC 9000 §9.3.1: an attacker sends the client's packet from a victim's address. The server must send to the victim
-/// at most three times the packet's bytes. The test also accepts one datagram of 1,200 bytes. The client must get the
-/// rest of the transfer.
+/// at most three times the packet's bytes, or one datagram of 1,200 bytes if that is more. The client must get the rest
+/// of the transfer.
 #[test]
 fn a_spoofed_source_cannot_redirect_a_transfer() {
     let mut transfer = Transfer::new();

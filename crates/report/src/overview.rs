@@ -1,5 +1,6 @@
 //! The overview of several points: a sentence that names the fastest contestant at each point, a grid of all points,
-//! and curves over each factor. Also lists the levels of a factor at which one contestant overtakes another.
+//! and curves. The curves show the contestants' times over the levels of each factor. The overview also lists the
+//! levels of a factor at which one contestant overtakes another.
 //!
 //! The levels at which one contestant overtakes another are computed only along factors with numeric levels, for
 //! example a loss rate. The rest of the overview works for all factors.

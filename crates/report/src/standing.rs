@@ -1,8 +1,8 @@
 //! The ranking of the contestants at a point: which contestant leads, by how much and with what certainty, in the words
 //! of the headline.
 //!
-//! Times are geometric means. Therefore the ratio that is shown beside two times is their quotient. The verdict of the
-//! comparison decides what the text concludes from that ratio.
+//! The times of contestants are geometric means over the runs. Therefore the mean ratio of two contestants' runs equals
+//! the quotient of their times. The verdict of the comparison decides what the text concludes from that ratio.
 
 use super::svg::format_count;
 use super::words::{self, capital, is_plural, short_time};

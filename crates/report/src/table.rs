@@ -1,9 +1,9 @@
 //! The table of a race on standard output.
 //!
-//! For each point of a race, the table has two blocks, lines with terms, and a sentence. The first block shows times
-//! with their intervals. The second block shows the work of network and transports, and the parts of the response time.
-//! The lines list the terms on which each contestant raced: for example, six connections claim a larger share of the
-//! bandwidth than one association. The sentence compares the contestants.
+//! For each point of a race, the table has two blocks, lines about the conditions of the race (terms), and a sentence.
+//! The first block shows times with their intervals. The second block shows the work of network and transports, and the
+//! parts of the response time. The lines about conditions say, for example, that six connections claim a larger share
+//! of the bandwidth than one association. The sentence compares the contestants.
 //!
 //! If a race has several points, the table ends with a grid, which shows the winner of each point, and a sentence about
 //! all points. If a race has many points, only the grid and the sentence are shown. Lines have at most 100 columns.
@@ -74,8 +74,8 @@ pub struct Table {
     style: Style,
     count: usize,
     summary: Summary,
-    /// The texts of each point that is shown, by the index of the point. The first text leaves out the terms of the
-    /// point, the second contains them.
+    /// For each point that is shown, by its index: its text without the conditions of the race (terms), and its text
+    /// with them.
     blocks: BTreeMap<usize, [String; 2]>,
     about: CommonTerms,
 }
@@ -455,7 +455,8 @@ fn failures(point: &Point, style: Style) -> String {
     out
 }
 
-/// Renders how contestants that raced at the same time shared the network. The shares are means over the seeds. For
+/// Renders how contestants that raced at the same time shared the network. The shares count the bytes that were
+/// transferred until the first contestant finished. Jain's index is 1 if all contestants get the same share. For
 /// example: `together: shares of the bytes until the first was done, means over runs: tcp 38 %, sctp 62 %; Jain's index
 /// 0.95, 10-90 % of runs 0.87-1.00`.
 fn sharing(point: &Point) -> Option<String> {

@@ -7,7 +7,8 @@ use super::{Comparison, label};
 use serde::{Deserialize, Serialize};
 
 /// A cause of the gap, found by a change: the loser takes the winner's values of one or more settings. The change makes
-/// the loser faster. In [`Experiment::held_back_by`], the change makes the loser slower instead.
+/// the loser faster. In [`Experiment::held_back_by`], the change makes the loser slower instead, so these settings do
+/// not explain the winner's lead.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Cause {
     /// The change to the loser, in the syntax of the command line, for example `iw=10` or `recovery=sack,sack=yes`.
@@ -47,8 +48,8 @@ pub struct Experiment {
     pub runs: u64,
     /// Every factor that was tested.
     pub factors: Vec<TestedFactor>,
-    /// Changes whose effect is below 1: the loser gets even slower when it takes these settings of the winner. Such an
-    /// effect does not prove that the winner would be faster without the setting. The setting may matter less in
+    /// Settings of the winner that seem to slow the winner: the loser gets even slower with them (an effect below 1).
+    /// This effect does not prove that the winner would be faster without the setting. The setting may matter less in
     /// combination with the winner's other settings.
     pub held_back_by: Vec<Cause>,
     /// The `gap` that remains when the loser takes the winner's values of all settings that it can take. Null if no
@@ -90,9 +91,9 @@ pub struct TestedFactor {
     /// The mean effect of the change over all orders in which the changes can be made one after another (Shapley
     /// value); null if not all orders were tested.
     pub shapley: Option<Effect>,
-    /// The winner's time with its own settings, divided by its time with the loser's values of these settings. Below 1
-    /// if the winner gets slower with the loser's values. This is the mean over all orders in which the settings can be
-    /// changed one after another; null if not tested.
+    /// The winner's time with its own settings, divided by its time with the loser's values of the settings in
+    /// `change`. Below 1 if the winner gets slower with the loser's values. This is the mean over all orders in which
+    /// the settings can be changed one after another; null if not tested.
     pub reverse: Option<Effect>,
 }
 
@@ -169,8 +170,8 @@ impl Comparison {
         Some(lines)
     }
 
-    /// Returns each cause whose own change is not part of an earlier cause. The changes that are part of a cause are
-    /// those in `either`, and the change in `with` if `with` contains only one.
+    /// Returns the causes, except those whose `change` an earlier cause already contains: in `either`, or as the only
+    /// change in `with`.
     fn independent_causes(&self) -> Vec<&Cause> {
         let brings = |earlier: &Cause, change: &String| {
             earlier.with == [change.clone()] || earlier.either.contains(change)

@@ -1,7 +1,7 @@
 //! Unique names of contestants for tables, figures and files.
 
-/// Splits a contestant as typed into its nickname, if any, and its specification. For example, `six=tcp:connections=6`
-/// has the nickname `six`, because the first `=` comes before any `:`.
+/// Splits the command-line text of a contestant into its nickname, if any, and its specification. For example,
+/// `six=tcp:connections=6` has the nickname `six`, because the first `=` comes before any `:`.
 #[must_use]
 pub fn split(typed: &str) -> (Option<&str>, &str) {
     match typed.split_once('=') {

@@ -256,8 +256,8 @@ impl Verdict {
     }
 }
 
-/// Whether a ratio is a lower or an upper bound of the true ratio. It is only a bound if some runs did not finish,
-/// because the deadline is then used in place of their times.
+/// Whether a calculated ratio is a lower or an upper bound of the true ratio. If all runs finished, the calculated
+/// ratio is no bound. An unfinished run takes longer than its deadline, but counts with the deadline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Bound {
     /// Some runs of `a`, the numerator, did not finish, so the true ratio is at least the calculated ratio.

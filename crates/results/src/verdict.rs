@@ -240,7 +240,7 @@ fn cut_off(point: &Point) -> String {
 
 /// Estimates a longer deadline that would let every unfinished run finish. Each run is assumed to continue at its mean
 /// rate. The result is in nanoseconds, rounded up to whole seconds. It has a margin of a fifth, and is at least twice
-/// the present deadline. `None` if a stopped run has received nothing.
+/// the present deadline. `None` if an unfinished run has received nothing.
 fn enough(point: &Point, deadline: u64) -> Option<u64> {
     let runs = point
         .contestants

@@ -163,10 +163,10 @@ fn camping_on_an_address_ends_with_the_first_heartbeat() {
 /// The victim is switched off and cannot answer the server's HEARTBEATs. Meanwhile, the attacker's association lists
 /// the victim's address and uses the victim's port.
 ///
-/// After the victim is switched on, the server refuses the victim's INIT. This INIT lists an address that the
-/// attacker's association does not have (RFC 9260 §5.2.2). The server accepts an INIT that the victim sends from
-/// another port. The victim answers the server's next HEARTBEAT with an ABORT, which ends the attacker's association
-/// and frees the port.
+/// After the victim is switched on, the server refuses the victim's INIT (RFC 9260 §5.2.2): the INIT lists an address
+/// that the attacker's association does not have. The server accepts an INIT that the victim sends from another port.
+/// The victim answers the server's next HEARTBEAT with an ABORT, which ends the attacker's association and frees the
+/// port.
 #[test]
 fn camping_on_the_address_of_who_is_off() {
     let mut net = HijackNet::new(&config(&[("hb_interval", "1s"), ("path_max_retrans", "5")]));

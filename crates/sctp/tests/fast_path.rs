@@ -1,8 +1,9 @@
 //! Compares the fast path with the slow path. A run with the fast path and a run without it give the same packets,
 //! events, reads, deadlines, counters and trace records.
 //!
-//! A seed chooses the profile and its knobs, one or two paths, and the size of batches. It also chooses the faults of
-//! the network (loss, reordering, duplication, marks, outages), and the actions of the two applications.
+//! A seed chooses the configuration of the endpoints, one or two paths, and the size of batches. The seed also chooses
+//! the faults of the network (loss, reordering, duplication, ECN marks, outages), and the actions of the two
+//! applications.
 //!
 //! `SEED=n` runs one seed, `SEEDS=n` the first n seeds:
 //! `SEEDS=10000 cargo test --release -p anabranch-sctp --test fast_path`.

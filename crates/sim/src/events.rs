@@ -1,10 +1,10 @@
 //! The event queue: which event is due at which time.
 //!
 //! The queue is a heap of keys. Each key is one number that holds *(instant, sequence number, slot)*. Every source of
-//! events owns one slot: each direction of a link (for its first event only), each timer, and each host's processor. A
-//! change of a slot's deadline touches the heap only if the new deadline is earlier than the slot's entry in the heap.
-//! A later or cleared deadline is merely stored. When the old entry reaches the top too early, it is reinserted or
-//! discarded, and the clock does not move.
+//! events owns one slot: each direction of a link (for the earliest of its pending events), each timer, and each host's
+//! processor. A change of a slot's deadline touches the heap only if the new deadline is earlier than the slot's entry
+//! in the heap. A later or cleared deadline is merely stored. When the old entry reaches the top too early, it is
+//! reinserted or discarded, and the clock does not move.
 //!
 //! Taking an event leaves a hole at the top of the heap. In most cases, the source of the event immediately sets the
 //! deadline of its next event. The new key fills the hole, so that one sift replaces a removal and an insertion.

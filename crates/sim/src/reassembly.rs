@@ -1,8 +1,9 @@
 //! Reassembles IP packets from fragments at a host.
 //!
-//! The stored state is bounded in number and time: a new packet replaces the oldest incomplete packet, and incomplete
-//! packets expire. Overlapping fragments come from an attack or from a reused identification. If fragments overlap,
-//! their packet is dropped, and so are the packet's later fragments. An exact copy of a fragment is ignored.
+//! The number of incomplete packets is limited: at the limit, a new packet replaces the oldest incomplete packet.
+//! Incomplete packets also expire. Overlapping fragments come from an attack or from a reused identification. If
+//! fragments overlap, their packet is dropped, and so are the packet's later fragments. An exact copy of a fragment is
+//! ignored.
 //!
 //! Implements RFC 791 §3.2 (reassembly), RFC 8200 §4.5, RFC 5722 (overlaps), RFC 3168 §5.3 (ECN marks), and RFC 1122
 //! §3.3.2 (timeout).

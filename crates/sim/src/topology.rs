@@ -2,8 +2,9 @@
 //!
 //! A host has any number of interfaces with any number of addresses. It accepts packets for all its addresses,
 //! whichever interface a packet arrived at (the weak host model of RFC 1122 §3.3.4.2). A host chooses the outgoing
-//! interface by the packet's *source* address, and a router by its target. Routes are the shortest paths by number of
-//! links. Routes are recomputed when addresses change, and static routes take precedence.
+//! interface by the packet's *source* address. A router chooses the interface by the packet's *destination* address.
+//! Routes are the shortest paths by number of links. Routes are recomputed when addresses change, and static routes
+//! take precedence.
 
 use crate::audit::HostCounters;
 use crate::events::Slot;

@@ -560,7 +560,8 @@ fn find_flow(host: &mut Node, local: Local, batch: &SendBatch) -> io::Result<Opt
         interface,
         loops_back: host.interface_of(target).is_some(),
         // If the socket is not bound to an address, the host chooses the source address. A change of routes can change
-        // this choice even if no address changes, so `u64::MAX` makes the host choose again for each batch.
+        // this choice even if no address changes. `u64::MAX` never equals the host's count of address changes, so the
+        // host chooses again for each batch.
         address_changes: if batch.source.ip().is_unspecified() { u64::MAX } else { host.address_changes },
         template,
     }))

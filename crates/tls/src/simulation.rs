@@ -106,8 +106,8 @@ impl Drop for ScopeGuard {
     }
 }
 
-/// Fills `out` with random bytes from the seed, for other protocols with pluggable cryptography. It works only within a
-/// call of [`Surroundings::within`] in a simulation. Otherwise the function returns false and leaves `out` unchanged.
+/// Fills `out` with random bytes from the seed of the simulation, for protocols other than TLS whose cryptography is
+/// pluggable. Outside a call of [`Surroundings::within`] in a simulation, returns false and leaves `out` unchanged.
 #[must_use]
 pub fn draw_seeded(out: &mut [u8]) -> bool {
     draw(out).is_ok()

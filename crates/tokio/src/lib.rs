@@ -75,9 +75,10 @@
 //!
 //! Each endpoint has a thread of its own with an `OsWorld`, which provides the operating system's sockets and timers.
 //! The thread runs the loop that drives the SCTP engine, or the engine over DTLS. The program's calls use the same
-//! engine under one lock (`state`, `shared`), as quinn does for a connection. The lock is never held across an await. A
-//! call that is dropped at an await leaves no partial effect. Messages that wait for room in the send buffer form a
-//! queue (`fair_queue`). The received parts of an incomplete message are kept in `partial`.
+//! engine under one lock, as quinn does for a connection. The module `shared` has the lock, and `state` the data under
+//! it. The lock is never held across an await. A call that is dropped at an await leaves no partial effect. Messages
+//! that wait for room in the send buffer form a queue (`fair_queue`). The received parts of an incomplete message are
+//! kept in `partial`.
 //!
 //! # DTLS
 //!

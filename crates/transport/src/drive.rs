@@ -161,7 +161,8 @@ impl<W: World, S: DatagramSocket> Driver<W, S> {
                 owner.handle_event(now, event);
             }
             // If `more` is false, no work is left. The socket wakes this task when a packet arrives. The engine's
-            // deadline is in the future, by the second guarantee of [`Engine`].
+            // deadline is in the future: [`Engine`] guarantees this once `poll_transmit` and `poll_event` have no more
+            // output.
             if !more {
                 self.rearm(cx, now, owner.engine().poll_timeout());
                 return Ok(());

@@ -1,7 +1,7 @@
 //! Sessions over the TCP, Multipath TCP or SCTP of the host's kernel. As with this project's TCP engine, a connection
 //! is a session with one stream, number 0.
 //!
-//! These sessions record no traces, because the kernel does not export them. They have few statistics ([`Counters`]).
+//! These sessions record no traces, because the kernel exports none. The sessions have few statistics ([`Counters`]).
 //! The only identifier of a connection is the port of the side that started it. A session that is closed locally reads
 //! and discards incoming data for a while. Otherwise the kernel would answer this data with a RST, and the peer could
 //! lose the last bytes sent to it.

@@ -123,7 +123,7 @@ pub enum Http {
 /// The parameters with which a transport is started on a host.
 #[derive(Clone, Debug)]
 pub struct StartOptions {
-    /// The settings, which come from a profile of the protocol that is started. A kernel transport also accepts the
+    /// The settings of the transport, taken from a profile of its protocol. A kernel transport also accepts the
     /// settings of our engine for the same protocol ([`Protocol::kernel`]).
     pub settings: Box<dyn Settings>,
     /// The carrier of the transport's packets: IP or UDP.

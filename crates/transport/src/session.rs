@@ -383,8 +383,8 @@ pub trait Stream: 'static {
     /// Sets the order, the reliability and the priority of messages that are written from now on with
     /// [`poll_write_message`](Self::poll_write_message). Does nothing if the transport offers no choice, as in TCP,
     /// where all bytes arrive in order. For all transports, a reader that uses [`poll_read`](Self::poll_read) cannot
-    /// tell whether a message was abandoned, even in its middle. A message that may be abandoned should therefore
-    /// contain its length or an end mark.
+    /// tell whether a message was abandoned, not even after it has read a part of the message. A message that may be
+    /// abandoned should therefore contain its length or an end mark.
     fn set_delivery(&mut self, delivery: Delivery) {
         let _ = delivery;
     }
@@ -401,7 +401,7 @@ pub trait Stream: 'static {
     }
 
     /// Ready when no reset of the stream is in progress. The result is true if the stream has been reset in both
-    /// directions, and false if the peer has refused.
+    /// directions. The result is false if the peer has refused, the session has ended, or no reset was requested.
     fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         let _ = cx;
         Poll::Ready(false)
@@ -441,7 +441,7 @@ pub trait Stream: 'static {
     }
 
     /// Marks the end of the data that this side writes. After the last byte, the peer reads the end of the stream. A
-    /// transport without half-close (SCTP) sends nothing for this.
+    /// transport without half-close (SCTP) sends nothing, and the peer does not learn of the end.
     fn finish(&mut self);
 
     /// Returns whether a side can end its direction with [`finish`](Self::finish) while the session continues, as in

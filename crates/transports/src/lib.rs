@@ -6,9 +6,9 @@
 //!
 //! - `registry`: the list of transports
 //! - `scheme`: the schemes of URLs and addresses, with their transport and their encryption
-//! - `layers`: TLS above a transport, DTLS below it, in experiments and on real networks
+//! - `layers`: TLS above a transport and DTLS below it, both in experiments and on real networks
 //! - [`security`]: the certificates of clients and servers on real networks
-//! - [`os`]: listeners, connectors and sockets shared by threads, on real networks
+//! - [`os`]: on real networks, the listeners, the connectors, and the sockets that several threads share
 //!
 //! The Cargo feature `quic`, which is on by default, adds QUIC to the built-in transports.
 

@@ -197,8 +197,8 @@ impl Transports {
         self.schemes().into_iter().find(|one| one.scheme.url == Some(url))
     }
 
-    /// Returns the first transport that has a scheme and runs an engine of this project on real networks. If a program
-    /// uses only transports of the kernel, the program's knobs apply to this transport.
+    /// Returns the first transport that has a scheme and runs an engine of this project on real networks. A program
+    /// that uses only transports of the kernel takes its list of knobs from this transport.
     #[must_use]
     pub fn first_engine(&self) -> Option<&Arc<Transport>> {
         let is_one = |transport: &&Arc<Transport>| {

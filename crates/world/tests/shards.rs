@@ -1,5 +1,5 @@
-//! Several worlds behind one UDP port or one IP protocol. A filter in the kernel selects the one world that receives a
-//! packet. If the packet belongs to another world, the first world passes the packet on.
+//! Several worlds behind one UDP port or one IP protocol. A filter in the kernel selects the world whose socket
+//! receives a packet. If the packet belongs to another world, the receiving world passes the packet on.
 //!
 //! Raw sockets need root. Each test has its own protocol number, because otherwise all tests would receive all
 //! packets.

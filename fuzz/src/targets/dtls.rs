@@ -202,8 +202,8 @@ async fn meet(world: SimWorld, pair: &Pair, source: &mut Source<'_>) {
     }
 }
 
-/// Stores the datagrams that each end has sent. For each host in `strangers`, adds the bytes that the ends have sent to
-/// this host to the host's count of received bytes.
+/// Stores the datagrams that each end has sent. For each host in `strangers`, increases the count of received bytes by
+/// the number of bytes that the ends have sent to the host.
 fn note(ends: &mut [DtlsEndpoint; 2], strangers: &mut BTreeMap<SocketAddr, (usize, usize)>) {
     let known = [ends[0].at, ends[1].at];
     for end in ends {

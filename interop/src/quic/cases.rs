@@ -3,7 +3,7 @@
 //!
 //! The cases differ from those of the runner in three respects. Files are smaller and the network is faster (a transfer
 //! has 5 MB at 20 Mbit/s, not 10 MB at 10 Mbit/s). All cases use HTTP/3. The case with many handshakes makes twelve
-//! parallel connections instead of fifty. In this case, 25 % of the packets are lost in each direction.
+//! parallel connections instead of fifty, and loses 25 % of the packets in each direction.
 
 use super::headers::PacketType;
 use super::meeting::Meeting;
@@ -110,7 +110,8 @@ impl Case {
             Self::RebindPort | Self::RebindAddr => &[3 << 20],
             // Our client updates its keys after it has sent a random number of packets, from 10 to 1000. On a busy
             // machine it may send only one packet, an acknowledgement, for ten packets from the server. The file must
-            // therefore be large. quiche never starts a key update.
+            // therefore be large. With a quiche server the file is larger still, because quiche never starts a key
+            // update.
             Self::KeyUpdate if pair == Pair { client: Stack::Ours, server: Stack::Quiche } => &[16 << 20],
             Self::KeyUpdate => &[4 << 20],
         };
@@ -134,9 +135,9 @@ impl Case {
         }
     }
 
-    /// If our client runs `load` in this case, returns the number of objects in each of two sessions and their size in
-    /// bytes. The client is not `get`, because `get` does not keep its session for a second run. `load` discards the
-    /// content of the objects.
+    /// If our client runs `load` in this case, returns the number of objects in each of two sessions, and the size of
+    /// one object in bytes. The client is not `get`, because `get` does not keep its session for a second run. `load`
+    /// discards the content of the objects.
     #[must_use]
     pub fn load(self, client: Stack) -> Option<(usize, usize)> {
         match (self, client) {

@@ -3,17 +3,17 @@
 //!
 //!     cargo run --release --bin regression [-- --base REV] [--pairs 15] [--only speed|memory|network]
 //!
-//! Checks out the earlier commit (the *base*) below `target/regression` and builds both trees. The base uses the
-//! profile `release`, which was its fastest, and this tree uses `dist`. The benchmark programs have the same profile in
-//! both trees. Each round runs a workload three times: with the base, with the base again, and with this tree. The order
-//! rotates from round to round. The measure is the user time of all processes of a run, for a fixed amount of work. Each
-//! workload has at least 15 and at most 60 rounds. It ends when the 95 % t-interval of tree/base extends at most 2 % to
-//! either side. Its line is printed then.
+//! Checks out the earlier commit (the *base*) below `target/regression` and builds both trees. `anabranch` is built
+//! with the profile `release` in the base, which was its fastest, and with `dist` in this tree. The benchmark programs
+//! have the same profile in both trees. Each round runs a workload three times: with the base, with the base again, and
+//! with this tree. The order rotates from round to round. The measure is the user time of all processes of a run, for a
+//! fixed amount of work. Each workload has at least 15 and at most 60 rounds. A workload ends when the 95 % t-interval
+//! of tree/base (see below) extends at most 2 % to either side. Its result is printed then.
 //!
-//! Prints two geometric means for each workload. The first, base/base, compares equal programs and shows the noise of
-//! the machine. The second is tree/base. A workload has become slower if the lower bound of tree/base exceeds 1.02; the
-//! exit code is then 1. If base/base differs from 1 by more than 2 %, the machine is too noisy for a verdict, and the
-//! exit code is 2.
+//! Prints two geometric means of ratios of user times for each workload. The ratio base/base compares the two runs of
+//! the base, and shows the noise of the machine. The ratio tree/base compares this tree with the base. A workload has
+//! become slower if the lower end of tree/base's 95 % t-interval exceeds 1.02; the exit code is then 1. If the whole
+//! interval of base/base is more than 2 % from 1, the machine is too noisy for a verdict. The exit code is then 2.
 
 #[expect(dead_code, reason = "`identical` looks at the sources")]
 mod build;

@@ -87,9 +87,9 @@ impl Workload {
         ]
     }
 
-    /// Returns the user seconds of all processes of one run. For `speed`, returns the seconds per million
-    /// transmissions, because the number of transmissions in the same simulated time depends on the transport's
-    /// behaviour.
+    /// Returns the user CPU time of all processes of one run, in seconds. For the benchmark `speed`, returns the
+    /// seconds per million packets that the simulated links carried. The number of packets in the same simulated time
+    /// depends on the transport's behaviour.
     pub fn user_seconds(&self, tree: &Tree, net: &Net) -> Result<f64, String> {
         let before = children_user();
         match &self.kind {
@@ -97,7 +97,7 @@ impl Workload {
                 let told = succeed(Command::new(tree.benches.join(program)).args(*words))?;
                 if self.part == "speed" {
                     // The line looks like "anabranch tcp 1758080 4255873 235.0". The third word is the number of
-                    // transmissions.
+                    // packets that the links carried.
                     let row = told.lines().rev().find(|line| line.starts_with("anabranch"));
                     let count = row.and_then(|row| row.split_whitespace().nth(2)?.parse::<f64>().ok());
                     let count = count.ok_or_else(|| format!("no transmissions in {told:?}"))?;

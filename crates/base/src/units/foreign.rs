@@ -46,8 +46,8 @@ pub(super) const BYTES: &[(&str, u64, &str)] = &[
 pub(super) const RATIO: &[(&str, u64, &str)] =
     &[("", 1, "%"), ("pct", 1, "%"), ("perc", 1, "%"), ("percent", 1, "%"), ("p", 1, "%")];
 
-/// Units of rates. Names for bits are recognized in lower and upper case. Names for bytes need a capital `B` (or the
-/// word `bytes`), and `/s` or `ps`.
+/// Units of rates. Names for bits are recognized in lower and upper case, with or without `/s` or `ps`. Names for bytes
+/// need a capital `B` or the word `bytes`, followed by `/s` or `ps`.
 pub(super) const RATE: &[(&str, u64, &str)] = &[
     ("B/s", 8, "bit"),
     ("Bps", 8, "bit"),

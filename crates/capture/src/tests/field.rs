@@ -465,8 +465,8 @@ fn a_gap_that_is_filled_after_one_report_is_reordering() {
         let found = up(&tape);
         (found.reordered, found.retransmitted.fast, found.retransmitted.timeout)
     };
-    // TSN 101 is first missing at the time 101 ms, and the round-trip time is 50 ms. Until the time 143 ms, TSN 101
-    // arrives too early to be a retransmission.
+    // TSN 101 is first reported missing at the time 104 ms, and the round-trip time is 50 ms. Less than 0.8 round trips
+    // later (before 144 ms), TSN 101 arrives too early to be a retransmission.
     for at in [108, 130, 143] {
         assert_eq!((fill(1, at, 50), fill(2, at, 50)), ((1, 0, 0), (1, 0, 0)), "{at}");
     }

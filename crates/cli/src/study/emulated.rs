@@ -84,8 +84,8 @@ fn first_seed(run: &ArgMatches) -> u64 {
 /// Runs the emulated test beds of the studies.
 ///
 /// # Errors
-/// Fails before the first run if the request is wrong or if this host lacks something. Fails later if a run fails or
-/// its result cannot be written.
+/// Fails before the first run if the arguments are wrong, or if this host cannot emulate the networks. Fails later if a
+/// run fails or its result cannot be written.
 pub fn run(run: &ArgMatches, transports: &Transports) -> Result<Completion, Failure> {
     let studies = studies(run)?;
     let plans = plans(run, &studies, transports)?;

@@ -52,8 +52,9 @@ impl UnackedMessage {
         self.transmissions_left == 0
     }
 
-    /// Returns whether the message may be retransmitted before its timeout, because the peer has shown that it waits
-    /// for the message. This is allowed when a quarter of the timeout has passed since the last transmission.
+    /// Returns whether the message may be retransmitted before its timeout. A quarter of the timeout must have passed
+    /// since the last transmission. The caller must have received a record that shows that the peer still waits for the
+    /// message.
     pub fn can_send_early(&self, now: Instant) -> bool {
         !self.is_spent() && self.sent.is_some_and(|sent| now >= sent + self.timeout / 4)
     }

@@ -156,9 +156,9 @@ impl Response {
         let end = rest.find('/')?;
         let authority = Authority::parse(&rest[..end], Some(default_port(origin.secure)))?;
         let path = &rest.as_bytes()[end..];
-        // Some paths are not shortened, because a browser would read them as another host: a path that begins with
-        // `//`, or a path with characters that browsers normalize. Browsers treat `\\` as `/`, and ignore control
-        // characters.
+        // Some URLs are not shortened to their path, because a browser would read the path as the name of another host.
+        // Such a path begins with `//`, or has characters that browsers normalize: browsers treat `\\` as `/`, and
+        // ignore control characters.
         let is_ambiguous =
             path.starts_with(b"//") || path.iter().any(|&byte| byte == b'\\' || byte.is_ascii_control());
         (authority == origin.authority && !is_ambiguous).then_some(path)

@@ -5,10 +5,10 @@
 //! requests are retried a limited number of times. Remaining failures are counted, never hidden.
 //!
 //! - `connections`: the connections, and the objects on them
-//! - `timeout`: fails objects that make no progress
-//! - `pipeline`: one stream of a connection; sends requests and receives responses
-//! - `own_stream`: exchanges over HTTP/2 and HTTP/3, which have a stream of their own
-//! - [`request`]: encodes requests
+//! - `timeout`: the time limit for objects that make no progress
+//! - `pipeline`: one stream of a connection, with its requests and responses
+//! - `own_stream`: exchanges over HTTP/2 and HTTP/3, each on a stream of its own
+//! - [`request`]: the encoding of requests
 
 mod connections;
 mod own_stream;

@@ -2,8 +2,8 @@
 //!
 //! A HAR is UTF-8 JSON. Real files are also compressed by gzip (`.har.gz`), encoded in UTF-16 (by a Windows shell), or
 //! wrapped in JavaScript (`onInputData({..});` of HARP, `var har = {..};`). JavaScript strings may contain unpaired
-//! surrogates, which JSON parsers refuse; each becomes U+FFFD. Other archives are refused with a line that says how to
-//! unpack them.
+//! surrogates, which JSON parsers refuse; each becomes U+FFFD. Other compressed files, for example zip archives, are
+//! refused with a line that says how to unpack them.
 
 use flate2::bufread::GzDecoder;
 use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read};

@@ -86,8 +86,9 @@ fn named(entry: &Value, earlier: &impl Fn(&str) -> Option<usize>) -> Option<usiz
     }
 }
 
-/// Returns the position of the entry that fetched a script of the call stack: the innermost script that has an entry.
-/// For asynchronous calls, `parent` holds the stack of the caller.
+/// Each frame of the call stack names a script. Returns the position of the entry that fetched the script of the
+/// innermost frame; frames whose script has no entry are skipped. For asynchronous calls, `parent` holds the call stack
+/// of the code that started the call.
 fn script(stack: &Value, earlier: &impl Fn(&str) -> Option<usize>) -> Option<usize> {
     let mut stack = Some(stack);
     while let Some(level) = stack {

@@ -565,8 +565,8 @@ fn a_url_is_requested_in_full_up_to_31_kib_and_a_longer_one_is_counted() {
             "2 of 4 entries: a URL of more than 31 KiB, of which so much is sent: [2] {shown}, [3] {shown}"
         )]
     );
-    // The host is long. The target is cut, and gets a number because two entries have the same URL. Even then, the
-    // request head has room for the fields that the client adds.
+    // The host name is long, and the target is too long. The target is cut, and a number is appended to it, because two
+    // entries have the same URL. The request head must still have room for the fields that the client adds.
     let host = format!("{}.example:65535", "h".repeat(245));
     let url = format!("http://{host}/{}", "q".repeat(70_000));
     let page = self::page(vec![document(), entry(1, &url), entry(2, &url)]);

@@ -101,8 +101,8 @@ struct SendSide<T> {
     sent: usize,
     /// The number of bytes that may still be read in this poll of the task.
     readable: usize,
-    /// Whether this poll of the connection's task has read all available bytes. Then no more bytes can arrive before
-    /// the next poll. `None` between polls, and if the task does not call [`Out::begin`].
+    /// Whether this poll of the connection's task has read all available bytes. If so, the transport is not read again
+    /// before the next poll. `None` between polls, and if the task does not call [`Out::begin`].
     drained: Option<bool>,
 }
 

@@ -26,9 +26,9 @@ impl Client {
     }
 }
 
-/// For each client, the number of its slots on all threads. Also, the requests of new sessions that wait for a slot,
-/// and the slots that were granted to waiting sessions. The mutex is locked when a session begins or ends, not for each
-/// HTTP request.
+/// The number of slots of each client on all threads. Also holds the queue of new sessions that wait for a slot, and
+/// the slots granted to sessions in this queue. The mutex is locked when a session begins or ends, not for each HTTP
+/// request.
 #[derive(Debug, Default)]
 pub(super) struct ClientSlots(Mutex<Counts>);
 

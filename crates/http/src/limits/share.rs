@@ -192,8 +192,9 @@ mod tests {
             (0..20).find(|&second| pace.is_stalled(10, whole * second, 100, false, at(second)))
         };
         assert_eq!(still(&mut pace, 260), Some(5));
-        // A rate that makes a hundred exchanges count as stalled must count as progress for a single exchange. A
-        // hundred exchanges make progress at a rate that is a hundred times as high.
+        // The minimum rate of a session is proportional to its number of exchanges. 260 bytes per second suffice for
+        // one exchange, and 26,000 for a hundred. An exchange that transfers 260 bytes per second itself makes
+        // progress, too.
         let mut pace = ProgressMonitor::default();
         assert_eq!((0..20).find(|&s| pace.is_stalled(0, 260 * s, 1, false, at(s))), None);
         let mut pace = ProgressMonitor::default();

@@ -1,18 +1,18 @@
 //! The slots of a server's sessions. Decides which session is ended if no slot is free for a new session.
 //!
-//! A session waits while it has no request in progress, or has received only part of a head. The session that has
-//! waited longest is ended at once. If all sessions have requests in progress, the session that has been stalled
-//! longest is ended, provided it was stalled for at least [`STALL_TIME`]. A session is stalled while its client neither
-//! accepts response data nor sends request data. Fewer than [`MIN_PROGRESS`] bytes do not count, so that an occasional
-//! byte does not keep a slot forever. A session is not stalled while one of its exchanges waits for the server's own
-//! work.
+//! A session waits while it has no request in progress, or has received only part of a head. If a new session finds no
+//! free slot, the session that has waited longest is ended at once. If no session waits, the session that has been
+//! stalled longest is ended, provided it was stalled for at least [`STALL_TIME`]. A session is stalled while its client
+//! neither accepts response data nor sends request data. Fewer than [`MIN_PROGRESS`] bytes do not count, so that an
+//! occasional byte does not keep a slot forever. A session is not stalled while one of its exchanges waits for the
+//! server's own work.
 //!
-//! These rules apply among clients that have about the same number of slots. A client has too many slots if two
-//! conditions are both met. First, the client has more than an eighth of all slots. Second, it has at least twice as
-//! many slots as the client of the new session will have after the new session gets a slot. To free a slot for a new
-//! session, the server ends one session of a client with too many slots, whatever the state of that session. New
-//! sessions of such a client take no slot from clients that have fewer slots (`clients`). Therefore the slow downloads
-//! of one client do not end idle sessions of other clients.
+//! The rules above apply if no client has too many slots. A client has too many slots if two conditions are both met.
+//! First, the client has more than an eighth of all slots. Second, it has at least twice as many slots as the client of
+//! the new session will have after the new session gets a slot. To free a slot for a new session, the server ends one
+//! session of a client with too many slots, whatever the state of that session. New sessions of a client with more than
+//! an eighth of all slots take no slot from clients that have fewer slots (`clients`). Therefore the slow downloads of
+//! one client do not end idle sessions of other clients.
 //!
 //! [`STALL_TIME`]: super::share::STALL_TIME
 //! [`MIN_PROGRESS`]: super::share::MIN_PROGRESS

@@ -176,8 +176,9 @@ impl Document {
         self.placed(address, tag, style, (0.0, 0.0), LAZY_IMAGE_MARGIN);
     }
 
-    /// Adds the box of an element to the layout. Embeds its address, unless the element is lazy and too far below the
-    /// viewport. `size` is used if the element has no size attributes.
+    /// Adds the box of an element to the layout, unless the element is hidden. Adds `address` to the addresses that are
+    /// fetched. If the element is lazy, and hidden or too far below the viewport, adds `address` to the deferred
+    /// addresses instead. `size` is used if the element has no size attributes.
     fn placed(
         &mut self,
         address: Option<String>,

@@ -11,8 +11,9 @@ use std::task::{Poll, Waker};
 /// A fair lock between the tasks of a session.
 #[derive(Debug, Default)]
 pub(super) struct FifoLock {
-    /// The tickets of the tasks that hold the lock or wait for it, in the order in which the tasks drew them. The first
-    /// ticket holds the lock. The queue is created with the first ticket, because most sessions never draw one.
+    /// The tickets of the tasks that hold the lock or wait for it, in the order in which the tasks drew them. The task
+    /// at the front holds the lock. The queue is created when a task locks it for the first time, because most sessions
+    /// never need the lock.
     queue: OnceCell<Rc<RefCell<Queue>>>,
 }
 

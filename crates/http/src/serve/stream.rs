@@ -393,7 +393,8 @@ impl<W: World, S: 'static, T: Stream> Io<W, S, T> {
         while !any {
             if self.guard.has_refused() {
                 // After a refused head, hyper gets no more data. The read stays pending, because hyper would interpret
-                // the end of the stream as an end by the client. Hyper gets the end of the stream only after `POISON`.
+                // the end of the stream as an end by the client. The read ends only if hyper was given the bytes
+                // `POISON`, which hyper cannot parse.
                 return if self.guard.is_poisoned() { Poll::Ready(Ok(())) } else { Poll::Pending };
             }
             let mut buffer = self.service.scratch.room(most.clamp(1, READ_BYTES));

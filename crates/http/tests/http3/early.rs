@@ -113,8 +113,8 @@ fn unsafe_requests_in_early_data_are_refused() {
     }
 }
 
-/// A client must send a request before the handshake is complete only if its ticket permits early data. An attacker can
-/// replay such a request, so the server must have permitted it.
+/// Before the handshake is complete, a client may send a request only if the client's session ticket permits early
+/// data. An attacker can replay early data, so the server's permission is necessary.
 #[test]
 fn without_a_ticket_for_it_nothing_is_sent_early() {
     for resumption in [ResumptionMode::Never, ResumptionMode::Before] {

@@ -1,6 +1,6 @@
-//! Tests the rules of RFC 9114 §4 to §7 and RFC 9204 §2 to §4 that a peer can violate. Each violation has its expected
-//! error. The peer is a client of our server, or a server to which our client connects. The tables also contain
-//! behaviour that must be tolerated.
+//! Tests the rules of RFC 9114 §4 to §7 and RFC 9204 §2 to §4 that a peer can violate. Tables list the violations, each
+//! with the error that is expected. The peer is a client of our server, or a server to which our client connects. The
+//! tables also contain behaviour that must be tolerated.
 //!
 //! This module has the actions of the test peer, the expected outcomes, and the tests of request streams. It has these
 //! submodules:

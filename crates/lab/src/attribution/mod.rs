@@ -43,7 +43,7 @@
 //! the DTLS session can carry this packet. QUIC has a single handshake for transport and security. It counts as
 //! `connect` until the server's first packet arrives, and from then on as `secure`.
 //!
-//! If the server does not record an instant, it is set to the preceding instant, so that the part between the two is
+//! An instant that the server does not record is set to the preceding instant, so the part between the two instants is
 //! zero. In an emulated run, the traces do not show which packet delivered the bytes. The parts that need this
 //! knowledge are null, and the other parts are still given.
 
@@ -275,10 +275,10 @@ struct SenderWaits {
 }
 
 impl SenderWaits {
-    /// Splits the wait between `from` and `until` into its causes. At `until`, the bytes that completed the message
-    /// were first sent. Time in which the sender repaired a loss always counts as `stalled`. Time in which the sender
-    /// waited for a window counts as `cwnd` or `rwnd` only if the wait ended with a transmission of `bytes`. The rest
-    /// counts as `turn`.
+    /// Splits a sender's wait into its causes. The wait begins at `from`, when the message can be sent. It ends at
+    /// `until`, when the bytes that complete the message are sent for the first time. Time in which the sender repaired
+    /// a loss always counts as `stalled`. Time in which the sender waited for a window counts as `cwnd` or `rwnd` only
+    /// if the wait ended with a transmission of `bytes`. The rest counts as `turn`.
     fn of(flow: &Flow, bytes: &EngineRange, (from, until): (u64, u64)) -> Self {
         let stalled = flow.sender_limit.time(sender_limit::Class::Stalled, from, until);
         let (cwnd, rwnd) = flow.sender_wait(bytes.stream, &bytes.spans, from, until);

@@ -114,14 +114,14 @@ impl FactorEffect {
         self.either(f64::gt)
     }
 
-    /// Returns the effect to print for a factor. `favours` is true for a cause, whose change reduces the gap, and false
-    /// for a harmful factor, whose change widens the gap.
+    /// Returns the effect to print for a factor. `favours` is true for a cause, whose change reduces the gap. It is
+    /// false for an adverse factor, whose change widens the gap.
     ///
     /// - If the Shapley value is known, returns it.
-    /// - Otherwise, returns `alone` if its whole interval is above `threshold` for a cause, or below `-threshold` for a
-    ///   harmful factor. A user who changes only this factor sees the effect `alone`. The effect `last` is not used,
-    ///   because it may exceed the whole gap if another factor is harmful.
-    /// - Otherwise, returns [`decisive`](Self::decisive) for a cause, and [`adverse`](Self::adverse) for a harmful
+    /// - Otherwise, returns `alone` if its whole interval is above `threshold` for a cause, or below `-threshold` for
+    ///   an adverse factor. A user who changes only this factor sees the effect `alone`. The effect `last` is not used,
+    ///   because it may exceed the whole gap if another factor is adverse.
+    /// - Otherwise, returns [`decisive`](Self::decisive) for a cause, and [`adverse`](Self::adverse) for an adverse
     ///   factor.
     #[must_use]
     pub fn reported_effect(&self, favours: bool, threshold: f64, level: f64) -> &ResampledMean {
@@ -154,7 +154,7 @@ impl FactorEffect {
 /// The classification of a factor.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Finding {
-    /// The factor is neither a cause nor harmful.
+    /// The factor is neither a cause nor adverse.
     Unnamed,
     /// The factor is a cause of the gap.
     Cause {
@@ -287,7 +287,7 @@ impl Values {
         let favourable =
             |factor: usize| self.effect(factor).is_some_and(|effect| self.passes(effect.decisive()));
         // Some factors make the loser faster if they are changed alone, but slower if they are changed after all other
-        // factors. Other factors do the opposite. Neither kind is a cause or harmful.
+        // factors. Other factors do the opposite. Factors of both kinds are reported neither as causes nor as adverse.
         let named: Vec<bool> =
             (0..self.factors).map(|factor| favourable(factor) && !adverse(factor)).collect();
         let other_factors = |factor: usize| (0..self.factors).filter(move |other| *other != factor);
@@ -412,8 +412,9 @@ mod tests {
         let printed = |effect: &FactorEffect, favours| {
             effect.reported_effect(favours, found.threshold(), found.level()).mean
         };
-        // Factor 1 is harmful: changing it widens the gap from 0.3 to 1.4. If factor 0 is changed afterwards, its
-        // effect is 1.4 - 0.0 = 1.4. The reported effect is that of changing factor 0 alone: 0.3 - (-0.1) = 0.4.
+        // Factor 1 is adverse: changing it widens the gap from 0.3 to 1.4. Changing both factors leaves a gap of 0.0,
+        // so the effect of factor 0 after factor 1 is 1.4 - 0.0 = 1.4. Changing factor 0 alone leaves a gap of -0.1.
+        // The reported effect is that of this change alone: 0.3 - (-0.1) = 0.4.
         assert!((printed(&effects[0], true) - 0.4).abs() < 1e-9);
         assert!((printed(&effects[1], false) + 1.1).abs() < 1e-9);
         let together = values(2, &[(0, 0.7), (1, 0.7), (2, 0.7), (3, 0.0)]);

@@ -6,8 +6,9 @@ use super::settings::{Group, Part, SETTINGS, follows, implied, translated};
 use crate::plan::{self, Contestant, PlanError, PointPlan};
 use std::collections::BTreeMap;
 
-/// The maximum number of factors. If more settings differ, the settings of a group become one factor, the largest group
-/// first. If each group has become one factor, the maximum is [`MOST_GROUPS`].
+/// The maximum number of factors. If more settings differ, all settings of one group (such as the windows) are joined
+/// to one factor, beginning with the largest group. If each group has become one factor, up to [`MOST_GROUPS`] factors
+/// are permitted.
 pub const MOST: usize = 5;
 
 /// The maximum number of factors if each group of settings is one factor.

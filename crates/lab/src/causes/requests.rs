@@ -34,8 +34,8 @@ pub enum Aspect {
     Allowance,
     /// The key `streams`.
     Streams,
-    /// The number of requests that may be outstanding on a connection, and so whether a request waits for earlier ones.
-    /// The key is `outstanding`, or for some transports `pipeline` or `when-full`.
+    /// The order of requests. The number of requests that may be outstanding on a connection decides whether a request
+    /// waits for earlier ones. The key is `outstanding`, or for some transports `pipeline` or `when-full`.
     Order,
 }
 

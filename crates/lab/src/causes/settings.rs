@@ -2,8 +2,7 @@
 //!
 //! A setting with the same name and meaning in several transports can always be changed to the other contestant's
 //! value. A setting of only one transport can be changed if both contestants use that transport. For a setting that can
-//! never be a cause, the table has the reason. A test checks every transport, and fails if a knob is missing from the
-//! table.
+//! never be a cause, the table has the reason. A test fails if a setting of any transport is missing from the table.
 
 use anabranch_transport::Capabilities;
 
@@ -47,8 +46,8 @@ pub enum Part {
     /// this setting.
     Shared(Group),
     /// The setting can explain a lead between two contestants with the same transport. It can also explain the lead of
-    /// a multi-stream transport over another transport that has this setting. [`implied`] must then return the value
-    /// with which the other transport behaves like the multi-stream transport.
+    /// a multi-stream transport over TCP, if [`implied`] returns a value. With this value, TCP behaves like the
+    /// multi-stream transport.
     Own(Group),
     /// The setting determines which requests share a connection or a stream. The module `requests` converts such
     /// settings from one transport to another.

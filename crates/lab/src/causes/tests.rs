@@ -37,9 +37,9 @@ fn conditions_of_a_point_can_be_removed() {
     };
     let both = ["tcp", "sctp"];
     assert_eq!(names(&[("loss", "1%")], both), ["loss", "handshake", "queue", "rate"]);
-    // Without the condition `handshake`, connections would be established in advance, and the page would be loaded
-    // earlier. A failure at a fixed time would then hit another part of the page load. Therefore `handshake` is not a
-    // condition of a plan with such a failure.
+    // The analysis removes one condition at a time. Without a handshake, connections would be established in advance,
+    // and the page would be loaded earlier. A failure at a fixed time would then hit another part of the page load.
+    // Therefore the analysis does not remove the handshake from a plan with such a failure.
     let failing = [("path", "rate=1mbit,rtt=40ms,queue=unlimited"), ("fail", "path=1,at=1s,for=2s")];
     let found = conditions(&failing, both);
     let [(_, whole), (_, fast)] = &found[..] else { panic!("failure and rate: {found:?}") };

@@ -3,8 +3,8 @@
 use anabranch_results::label;
 use anabranch_transports::Transports;
 
-/// The default contestants of a race: the transports that carry web pages today, each configured as browsers and
-/// servers do. All are encrypted, and all send objects in the order of urgency.
+/// The default contestants of a race: the transports that carry web pages today, each with the settings that browsers
+/// and servers use. All are encrypted, and all send objects in the order of urgency.
 pub const BARE_RACE: [&str; 4] = [
     "http1=tcp:connections=6,tls=yes,priority=yes",
     "http2=tcp:http=2,tls=yes",

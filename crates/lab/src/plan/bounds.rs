@@ -57,8 +57,8 @@ pub fn check(
 /// Rejects a plan whose points do not fit in memory together.
 ///
 /// # Errors
-/// If there are too many records, a [`PlanError`] with their number, the limit, and advice on what to do instead. For
-/// every plan with a population, a [`PlanError`] with only such advice.
+/// If there are too many records, the [`PlanError`] has their number and the limit, and says what to do instead. A plan
+/// with a population is always rejected, with a [`PlanError`] that only says what to do instead.
 pub fn check_together(outline: &Outline) -> Result<(), PlanError> {
     let plan = outline.plan();
     if outline.people().is_some() {

@@ -1,8 +1,8 @@
 //! A combination of factor levels, in which every key of the plan has a single value.
 //!
-//! This module decides which levels each point of a plan has. A combination is made only when the caller asks for it,
-//! so thousands of points take no more memory than the lists of levels. The first factor varies slowest, so the points
-//! have the same order as the rows of the printed table.
+//! This module decides which levels each combination has. A combination is made only when the caller asks for it, so
+//! thousands of combinations take no more memory than the lists of levels. The first factor varies slowest, so the
+//! combinations have the same order as the rows of the printed table.
 
 use super::draft::{Draft, Table};
 use super::error::PlanError;

@@ -56,14 +56,14 @@ pub struct Handover {
     pub stretch: Duration,
 }
 
-/// The moment when a client leaves its network.
+/// The time at which a client leaves its network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DepartureTime {
-    /// The client leaves at this time of the run.
+    /// The client leaves at this time after the start of the run.
     At(Duration),
-    /// The client leaves at a random moment, drawn from the seed. If the client moves to and fro, the first move takes
-    /// place at most the length of one stay after the start. Otherwise, the moment lies within the duration of the same
-    /// run without a move.
+    /// The client leaves at a random time after the start, drawn from the seed. If the client moves back and forth,
+    /// this time is shorter than one stay in a network. Otherwise, this time is shorter than the same run without a
+    /// move.
     Random,
 }
 

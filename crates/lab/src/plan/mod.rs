@@ -107,7 +107,7 @@ impl PointPlan {
                 .is_some_and(|handover| handover.leaves == handover::DepartureTime::Random)
     }
 
-    /// Returns n if a single path drops every n-th packet, counts the packets of both directions together, and nothing
+    /// Returns n if the only path drops every n-th packet, with one packet count for both directions, and if nothing
     /// else is random. The seed then decides only which packet is dropped first, so there are n distinct runs. Returns
     /// `None` for any other point.
     #[must_use]

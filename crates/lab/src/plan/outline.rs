@@ -1,10 +1,10 @@
 //! A plan that makes its points on demand, one at a time, instead of storing all of them. It holds the lists of factor
 //! levels, and the pages and traces that were read.
 //!
-//! Before the runs start, an outline makes every point once, so that every mistake is reported first. In a plan with a
-//! population, each point is a person, and only the points of the first people are made in advance. For the runs, a
-//! race keeps its few points in memory, see [`into_plan`](Outline::into_plan). A sweep makes each point again when its
-//! turn comes.
+//! Before the first run, all points are made once, to report mistakes in any of them. In a plan with a population, each
+//! point is a person. Of these points, only those of a few people are made before the first run. For the runs, a race
+//! keeps its few points in memory, see [`into_plan`](Outline::into_plan). A sweep makes each point again just before
+//! the point's runs.
 
 use super::causes::{CauseClaim, Causes};
 use super::concrete::Combinations;

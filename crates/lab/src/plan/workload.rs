@@ -513,8 +513,8 @@ fn read_page(text: &str, place: &str, number: Option<&(usize, String)>) -> Resul
     };
     let place = number.map_or(place, |(_, asked)| asked);
     page.map_err(|error| {
-        // If the user named the page without a flag, `place` is the path of the page. The text of the error begins with
-        // the same path, which the message must not contain twice.
+        // If the user named the page without a flag, `place` is the path of the page. The text of the error also begins
+        // with this path, so the path is removed from the text.
         let line = error.to_string();
         PlanError::at(place, line.strip_prefix(&format!("{place}: ")).unwrap_or(&line))
     })

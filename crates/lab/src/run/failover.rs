@@ -28,15 +28,15 @@ pub fn declared(events: &[PathEvent], (path, failed): (u64, u64)) -> Option<u64>
 /// Returns the time from the failure until the service was restored. Returns `None` if the service was never restored,
 /// or if no data was received before the failure.
 ///
-/// `read` has the number of bytes that the application received in each bucket. `failed` is the time of the failure.
-/// `next` is the time from the failure to the arrival of the first new data, that is, data sent after the failure.
-/// `end` is the time when the last byte was delivered, or `None` if some bytes were not delivered. `failed` and `end`
-/// count from the start of `read`.
+/// All times are in nanoseconds. `read` has the number of bytes that the application received in each bucket, an
+/// interval of `BUCKET_NS`. `failed` and `end` count from the start of `read`. `failed` is when the path failed. `end`
+/// is when the last byte was delivered; `None` if some bytes were not delivered. `next` is the time from the failure
+/// until the first data arrived that was sent after the failure.
 ///
 /// The previous rate is the mean rate in the last second before the failure, computed from whole buckets. Buckets
 /// before the first data of the transfer are left out. The service is restored at the start of the first bucket that
 /// contains data and begins a period of 1 s with at least half the previous rate. The search begins with the bucket in
-/// which the first new data arrives.
+/// which the first data arrives that was sent after the failure.
 ///
 /// Each bucket after the failure is limited to the bytes of the largest bucket in the last second before the failure.
 /// Without this limit, data that waited behind a gap and is delivered at once would look like a high rate. If the

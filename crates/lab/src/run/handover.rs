@@ -20,7 +20,7 @@ use anabranch_link::spec::LossSpec;
 use anabranch_sim::NetworkChange;
 
 /// Draws the time at which a client leaves its network, between 0 and `span`. `span` is the client's dwell time in the
-/// network. If the plan has no dwell time, `span` is the duration of a run in which the client does not move.
+/// network. If the plan has no dwell time, `span` is how long the same run takes if the client does not move.
 #[must_use]
 pub fn draw(seed: u64, span: Duration) -> Duration {
     Duration::from_nanos(Rng::new(seed).fork("handover").below(nanos(span).max(1)))
@@ -317,8 +317,8 @@ mod tests {
             missing(&from).iter().map(|(a, b)| b.min(&to_ms).saturating_sub(*a.max(&from_ms))).sum::<u64>()
         };
         assert_eq!((lost(0, 500), lost(1_500, 3_000)), (0, 0));
-        // Until 1 s the client uses the old network, whose loss grows to 30 %. The loss would reach 60 % at 1.5 s. From
-        // 1 s on the client uses the new network, whose loss falls from 30 % to 0.
+        // The loss of the old network grows from 0 at 0.5 s to 60 % at 1.5 s. At 1 s, at a loss of 30 %, the client
+        // changes to the new network. The loss of the new network falls from 30 % at 1 s to 0 at 1.5 s.
         let quarters = [lost(500, 750), lost(750, 1_000), lost(1_000, 1_250), lost(1_250, 1_500)];
         for (lost, share) in quarters.into_iter().zip([7.5, 22.5, 22.5, 7.5]) {
             let (mean, spread) = (2.5 * share, 4.0 * (2.5 * share * (1.0 - share / 100.0_f64)).sqrt());

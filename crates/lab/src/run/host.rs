@@ -11,9 +11,9 @@ use anabranch_world::World;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
-/// Starts the contestant's transport on a simulated host. If `pairs` contains a configuration for TLS or DTLS, adds TLS
-/// inside or above the transport, or DTLS below it. If `server` is true and the transport uses UDP, the host listens on
-/// the well-known port.
+/// Starts the contestant's transport on a simulated host. If `pairs` has a DTLS configuration, DTLS runs below the
+/// transport. If `pairs` has a TLS configuration, TLS runs inside the transport (QUIC) or above it. If `server` is true
+/// and the transport uses UDP, the host listens on the well-known port.
 ///
 /// # Errors
 /// The error of the simulation.
@@ -37,9 +37,9 @@ pub fn surroundings(world: &SimWorld) -> Surroundings {
     Surroundings::Simulated(Simulation::new(world.rng("tls"), move || clock.now()))
 }
 
-/// Returns the parameters with which a contestant's host starts. Also returns the TLS layer if TLS runs above the
-/// transport. If `pairs` has a DTLS configuration, DTLS runs below the transport. If `pairs` has a TLS configuration,
-/// TLS runs inside the transport (QUIC) or above it.
+/// Returns the parameters with which a contestant's host starts. `pairs` are the contestant's configurations of TLS and
+/// DTLS. With a DTLS configuration, DTLS runs below the transport. With a TLS configuration, TLS runs inside the
+/// transport (QUIC) or above it. If TLS runs above the transport, also returns the TLS layer.
 ///
 /// # Errors
 /// One line that says why the TLS or DTLS layer cannot be created.

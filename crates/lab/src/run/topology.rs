@@ -3,7 +3,7 @@
 //! If there is one contestant with one server, the network has two hosts and a link for each path. Each path has its
 //! own pair of interfaces and its own subnet.
 //!
-//! Several contestants or servers share the network with `together`, with background traffic, or with a server for each
+//! The network has several contestants or servers if the plan has `together`, background traffic, or a server for each
 //! origin. Each contestant and each server then has its own hosts. Every path has a router on the clients' side and one
 //! on the servers' side. The link of the path connects these two routers. The hosts share only the queues of these
 //! links.

@@ -4,8 +4,8 @@
 //! ECN, §5.4 derandomisation, §5.5 the cap on the probability's growth. The latency is the time that the last packet in
 //! the queue still has to wait. This time is known exactly, so the timestamps of §4.3 are not needed.
 //!
-//! The probability is a fixed-point number in units of 10⁻¹². A delay in seconds is added to it, so a delay of 1 ns
-//! (10⁻⁹ s) counts as 1000 units.
+//! The probability is a fixed-point number in units of 10⁻¹². The formula of §4.2 adds weighted delays in seconds to
+//! the probability, as plain numbers. Before the weighting, a delay of 1 ns (10⁻⁹ s) therefore counts as 1000 units.
 
 use super::{Admission, Backlog};
 use anabranch_base::time::{Duration, nanos};

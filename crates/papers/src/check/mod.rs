@@ -21,8 +21,9 @@
 //! name in parentheses. For example: `(page) t: a < b | (mean over objects) t: a.object-mean < b`.
 //!
 //! A relation holds if, at each point, the whole 95 % interval is within the bounds. It fails if, at one point, the
-//! whole interval is outside the bounds. For this test, the interval is widened for the number of comparisons in all
-//! checks of the reading (Bonferroni). Otherwise the relation is undetermined.
+//! whole interval is outside the bounds. To decide whether it fails, the interval is widened for the number of
+//! comparisons in all checks of the same reading (Bonferroni). If the relation neither holds nor fails, it is
+//! undetermined.
 //!
 //! Two numbers are compared by their ratio, run by run. If the published numbers of a table are means of several runs,
 //! the ratio of the means is used, because the paper compares means.

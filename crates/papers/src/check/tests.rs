@@ -39,8 +39,8 @@ fn runs_with_the_value_zero_are_not_left_out() {
     };
     let points = vec![
         point("0", [0.0; 4], [0.0; 4]),
-        // The first list has the values of `tcp`. In two of the four runs its value is 0, so there is no ratio. In the
-        // other two runs, the value of `tcp` is the larger one.
+        // Each point has the values of `tcp` in four runs, and then those of `sctp`. At a loss of 1 %, two values of
+        // `tcp` are 0, so these runs have no ratio. In the other two runs, `tcp` has the larger value.
         point("1%", [0.0, 0.0, 3.0, 3.0], [5.0, 6.0, 2.0, 2.0]),
         point("2%", [0.0, 1.0, 0.0, 1.0], [8.0, 9.0, 8.0, 9.0]),
     ];

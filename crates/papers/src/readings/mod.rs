@@ -11,9 +11,10 @@
 //! out if an input was calibrated from its published value. The inputs are calibrated again for every reading
 //! ([`calibrate`](super::calibrate)).
 //!
-//! All readings whose loss is within one standard error of the smallest loss count as equal. Of these readings, the one
-//! that contradicts the fewest statements of the paper is selected. A tie is decided by the fewest departures from the
-//! defaults that were usual when the paper was written, and then by the order in `readings.toml`.
+//! A reading counts as equally good as the best reading if their losses differ by at most one standard error. Of the
+//! equally good readings, the one that contradicts the fewest statements of the paper is selected. A tie is decided by
+//! the fewest departures from the defaults that were usual when the paper was written, and then by the order in
+//! `readings.toml`.
 //!
 //! The author of the study writes `readings.toml` before any reading is scored. The digest of the file identifies its
 //! version.

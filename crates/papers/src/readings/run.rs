@@ -63,8 +63,9 @@ impl Study {
                 let figures = figures(&table, &scored_rows, &changes, &seeds, bench)?;
                 for cell in scored_rows.iter().map(|row| PublishedCell::measure(&table, row, &figures)) {
                     let name = row_name(&table, &readings.rows, &cell.labels);
-                    // Orders are counted for each table row. One table row may contain several scored rows. All
-                    // readings have the same table rows, so `order_rows` is the same after each reading.
+                    // The order of the contestants is compared within each table row. One table row may contain several
+                    // scored rows. All readings have the same table rows, so each reading adds the same entries to
+                    // `order_rows`.
                     let of_orders = row_name(&table, &table.definition.rows, &cell.labels);
                     match order_rows.iter_mut().find(|(known, _)| *known == of_orders) {
                         Some((_, row_names)) if row_names.contains(&name) => {}

@@ -133,8 +133,8 @@ impl Scores {
     }
 
     /// Returns the same four counts as [`orders_of`](Self::orders_of), by cross-validation. For each table row, a
-    /// reading is selected only from the errors in scored rows that share no cell with this table row. The orders of
-    /// the table row are then counted under the selected reading.
+    /// reading is selected by its errors in the scored rows that share no cell with this table row. The orders of the
+    /// table row are then counted under the selected reading.
     #[must_use]
     pub fn held_out_orders(&self) -> [usize; 4] {
         counted(self.held_out_each().into_iter().flatten())
@@ -218,9 +218,9 @@ impl ScoredReading {
     }
 }
 
-/// Adds up the counts of table rows. In each row, pairs of contestants are compared. Each item of `rows` has the number
-/// of a row's pairs whose order is the published order, and the number of all its pairs. Returns the two sums, the
-/// number of rows in which all pairs have the published order, and the number of rows that have pairs.
+/// Adds up the compared pairs of contestants over table rows. Each item of `rows` has, for one table row, the number of
+/// pairs whose order is the published order, and the number of all pairs. Returns the two sums, the number of rows in
+/// which all pairs have the published order, and the number of rows that have pairs.
 fn counted(rows: impl Iterator<Item = (usize, usize)>) -> [usize; 4] {
     rows.filter(|(_, all)| *all > 0).fold([0; 4], |[same, all, whole, rows], (preserved, of)| {
         [same + preserved, all + of, whole + usize::from(preserved == of), rows + 1]

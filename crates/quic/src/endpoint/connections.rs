@@ -389,7 +389,8 @@ fn is_orderly(reason: &ConnectionError) -> bool {
 pub(super) const ABORTED: VarInt = VarInt::from_u32(1);
 
 /// The application error code of a graceful close: the code of HTTP/3 (RFC 9114 §8.1). Application protocols have no
-/// common code for a graceful close. The peer may also send code 0, which is not an error in any application protocol.
+/// common code for a graceful close. A close by the peer with code 0 also counts as graceful, because code 0 is not an
+/// error in any application protocol.
 const FINISHED: VarInt = VarInt::from_u32(0x100);
 
 /// The bytes of memory that a connection takes without its data, as measured by `benches/src/bin/quic.rs`.

@@ -117,8 +117,8 @@ struct CauseKey {
 #[derive(Clone, PartialEq, Debug, Default)]
 struct Effects {
     logarithms: Vec<f64>,
-    /// The key is the changed settings of the slower contestant, as a user types them. The map's value is the number of
-    /// people for whom an experiment found this change.
+    /// The key is a change of the slower contestant's settings, as a user types it. The value is the number of people
+    /// for whom an experiment found this change to be a cause.
     changes: BTreeMap<String, usize>,
 }
 
@@ -249,8 +249,8 @@ pub struct CauseSummary {
     pub change: String,
     /// The number of people for whom this cause was found.
     pub people: usize,
-    /// The factor by which the slower contestant becomes faster when its settings of the group are changed. It is the
-    /// geometric mean over the people for whom this cause was found.
+    /// The factor by which the slower contestant becomes faster when its settings of the group `factor` are changed. It
+    /// is the geometric mean over the people for whom this cause was found.
     pub effect: f64,
 }
 
@@ -417,8 +417,9 @@ impl Tally {
         Pair { faster, slower, tied, ratios }
     }
 
-    /// Returns how much longer people would wait with the contestant `one` than with the fastest contestant. Counts
-    /// only people in the groups that `fitting` accepts. People for whom no contestant finished are left out.
+    /// Returns how much longer people would wait with the contestant `one` than with the contestant that is fastest for
+    /// each person. Counts only people in the groups that `fitting` accepts. People for whom no contestant finished are
+    /// left out.
     #[must_use]
     pub fn cost(&self, one: usize, fitting: impl Fn(&Group) -> bool) -> Cost {
         let least = |person: &PersonResult| person.times.iter().copied().fold(f32::INFINITY, f32::min);
@@ -451,9 +452,8 @@ impl Tally {
         all
     }
 
-    /// Returns the number of people of a population for whom experiments searched for causes, and a share. The base of
-    /// the share is the people among them for whom one contestant is faster than another. The share is the part of this
-    /// base without a known cause.
+    /// Returns the number of people of a population for whom experiments searched for causes. Also returns the share of
+    /// people without a known cause, among those of them for whom one contestant is faster than another.
     #[must_use]
     pub fn explained(&self, population: &str) -> (usize, Share) {
         let own = |(group, number): &(usize, u64)| {
@@ -524,8 +524,8 @@ mod tests {
         assert!((causes[0].effect - 1.1).abs() < 1e-9 && causes[0].people == 2, "{causes:?}");
         assert_eq!(causes[0].change, "iw=40");
         assert!(causes[1].holds_back && causes[1].people == 1, "{causes:?}");
-        // Causes are searched only for each person whose number is a multiple of [`EXPLAINED`]. Here this is one
-        // person. A cause was found for this person, so 0 of 1 people are without a known cause.
+        // The program searches for causes only for people whose number is a multiple of [`EXPLAINED`]: in this test,
+        // for one person. A cause was found for this person, so 0 of 1 people are without a known cause.
         assert_eq!(tally.explained(""), (1, Share { count: 0, of: 1 }));
     }
 

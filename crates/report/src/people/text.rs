@@ -37,8 +37,10 @@ pub fn render(tally: &Tally) -> String {
     out
 }
 
-/// Formats the sentence about all people. For example: `Of 2000 people http1 is soonest for 35 %, ..., by 3 % or more
-/// over all others; for 37 % the first are level, for 10 % it is undecided.`
+/// Formats the sentence about all people. The sentence gives, for each contestant, the share of people for whom it is
+/// the fastest by at least 3 %. It also gives the shares of people for whom the fastest contestants tie, or the order
+/// is undecided. For example: `Of 2000 people http1 is soonest for 35 %, ..., by 3 % or more over all others; for 37 %
+/// the first are level, for 10 % it is undecided.`
 pub(super) fn sentence(names: &[String], all: &Shares) -> String {
     let mut order: Vec<usize> = (0..names.len()).collect();
     order.sort_by_key(|&at| std::cmp::Reverse(all.fastest[at].count));
@@ -146,8 +148,8 @@ fn costs(out: &mut String, tally: &Tally, population: &str) {
     }
 }
 
-/// Returns how many times longer the people in this loss class would wait with a contestant than with the fastest one,
-/// as a geometric mean. Returns `-` if the class has no people.
+/// Returns how many times longer people in this loss class would wait with a contestant than with the contestant that
+/// is fastest for each person. The result is a geometric mean, or `-` if the class has no people.
 pub(super) fn mean_of(tally: &Tally, contestant: usize, population: &str, class: &str) -> String {
     let cost = tally.cost(contestant, |group| group.population == population && group.loss == class);
     if cost.ratios.is_empty() { "-".to_owned() } else { shown(cost.mean()) }

@@ -97,8 +97,8 @@ impl Summary {
                 (LeaderStatus::Undecided, _) => "it is undecided".to_owned(),
                 (LeaderStatus::Nobody, _) => "no run finished".to_owned(),
             };
-            // A clause gives the levels of its points if `box_of` can describe them, and if the clause is not the first
-            // or has a single point. Any other clause gives the number of its points.
+            // A clause says at which levels its points lie, if `box_of` can describe them. The first clause does so
+            // only if it has a single point. In all other cases, the clause gives the number of its points.
             let counted = match own.len() {
                 n if n == done => format!(" at all {n} points"),
                 n => format!(" at {n} of {done} points"),

@@ -99,9 +99,9 @@ pub fn decide(found: &ComparisonFigures) -> (Verdict, Option<u64>) {
 fn more_seeds(found: &ComparisonFigures, [low, high]: [f64; 2]) -> Option<u64> {
     let (log, n) = (found.ratio.ln().abs(), found.n as f64);
     let half = (high.ln() - low.ln()) / 2.0;
-    // A ratio of at least `GAP` is decided when the interval excludes 1. A smaller ratio is decided when the whole
-    // interval is closer to 1 than `GAP`. In each case, the half width of the interval, in ln(ratio), must be below
-    // `target`.
+    // A ratio of at least `GAP` is decided when its confidence interval excludes 1. A smaller ratio is decided when the
+    // whole interval is closer to 1 than `GAP`. Both conditions mean that half the width of the interval, in ln(ratio),
+    // is below `target`.
     let target = if log >= GAP.ln() { log } else { GAP.ln() - log };
     let spread = half * n.sqrt() / t_quantile(found.n.saturating_sub(1).max(1) as usize);
     let wide = |seeds: f64| t_quantile(seeds as usize - 1) * spread / seeds.sqrt() >= target;
@@ -125,8 +125,8 @@ pub enum WinFrequency {
     /// The data does not show whether the winner is the faster contestant in more than half of the seeds. The 95 %
     /// interval of its share of the seeds contains one half.
     Open(u64),
-    /// The winner, which is faster overall, is the faster contestant in less than half of the seeds. The 95 % interval
-    /// of its share of the seeds lies below one half.
+    /// Although the winner is faster in the mean over all seeds, it is the faster contestant in less than half of them.
+    /// The 95 % interval of its share of the seeds lies below one half.
     No(u64),
 }
 

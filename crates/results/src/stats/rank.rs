@@ -49,7 +49,7 @@ fn exact(n: usize, m: usize, u: usize) -> f64 {
     for number in 0..n + m {
         for k in (1..=n.min(number + 1)).rev() {
             // `number` is the k-th smallest of the chosen numbers, with k from 1. Numbers count from 0, so `number` is
-            // at least k - 1. `rank_of_k` is the excess.
+            // at least k - 1. `rank_of_k` is the number of smaller numbers that are not chosen: `number` - (k - 1).
             let rank_of_k = number + 1 - k;
             if rank_of_k > m {
                 continue;

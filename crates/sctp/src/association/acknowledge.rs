@@ -42,8 +42,7 @@ struct AckContext {
     /// Whether the acknowledgement has shown a lost chunk on any path.
     lost: bool,
     /// The path on which the acknowledged chunks were sent. After a path failure, one SACK may acknowledge chunks of
-    /// two paths. The field then prefers the path on which data has resumed to the path of the last chunk that an
-    /// earlier SACK acknowledged.
+    /// two paths. The field is then the path on which data has resumed, not the path that earlier SACKs acknowledged.
     acked_path: Option<usize>,
 }
 

@@ -350,8 +350,9 @@ impl Association {
         }
         let (stale_cookies, unanswered_echoes) = (echo.stale_cookies + 1, echo.retries);
         let (once, init_repeated) = (echo.retries == 0, echo.init_repeated);
-        // Data that the peer has acknowledged cannot be sent again. The peer may have ended the association in which it
-        // acknowledged the data. In a new association, the peer would wait forever for the TSNs of this data.
+        // The handshake is not repeated if the peer has acknowledged data, because acknowledged data cannot be sent
+        // again. If the peer has ended that association, it would wait forever for the TSNs of this data in a new
+        // association.
         let acknowledged = self.send.base() > 0;
         if stale_cookies > STALE_COOKIES || acknowledged {
             self.close(ctx, CloseReason::StaleCookie);

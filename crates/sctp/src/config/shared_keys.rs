@@ -169,8 +169,8 @@ impl SharedKeys {
     }
 }
 
-/// The length in bytes of the longest accepted key. Longer keys do not protect better (RFC 2104 §3), because HMAC first
-/// hashes a key that is longer than its block.
+/// The length in bytes of the longest accepted key. A longer key would not protect better (RFC 2104 §3), because HMAC
+/// first hashes a key that is longer than HMAC's block.
 const MAX_SECRET: usize = 1_024;
 
 /// Parses a line into the identifier, the secret, and whether the line is marked `active`.

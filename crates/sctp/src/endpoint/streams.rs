@@ -41,8 +41,9 @@ impl Endpoint {
 
     /// Cancels all messages on `stream` that are not acknowledged. Unsent messages are dropped. Partly sent messages
     /// are abandoned if both sides support partial reliability (RFC 3758). Otherwise partly sent messages are still
-    /// delivered. Each cancelled message is reported as an `Event::Abandoned`. A [`reset_streams`](Self::reset_streams)
-    /// after this call makes the stream usable as if nothing had been sent on it.
+    /// delivered. Each dropped or abandoned message is reported as an `Event::Abandoned`. A
+    /// [`reset_streams`](Self::reset_streams) after this call makes the stream usable as if nothing had been sent on
+    /// it.
     ///
     /// ```
     /// # use anabranch_sctp::testing::{Pair, Side};

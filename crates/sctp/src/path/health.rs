@@ -117,9 +117,9 @@ impl Path {
         }
         let mut errors = 0;
         if let Some(lost) = unanswered.as_ref().filter(|it| it.is_lost_for_good()) {
-            // RFC 9260 §8.1: HEARTBEATs may reach an address that DATA does not reach. So a HEARTBEAT ACK need not
-            // clear the association's error counter while data is outstanding. For the same reason, it clears neither
-            // the path's error counter nor the back-off of the RTO (§6.3.3 E2).
+            // RFC 9260 §8.1: HEARTBEATs may reach an address that DATA does not reach. Therefore, while data is
+            // outstanding, a HEARTBEAT ACK does not clear the association's error counter. For the same reason, it
+            // clears neither the path's error counter nor the back-off of the RTO (§6.3.3 E2).
             if retry.is_none_or(|wait| now < lost.last + wait) {
                 self.unanswered = unanswered;
                 return false;

@@ -42,8 +42,8 @@ impl LossByTime {
         self.lost.add(at, bytes);
     }
 
-    /// Returns the reordering window: how long after later packets a packet may arrive before it counts as lost. `sure`
-    /// is true in a recovery, or after DupThresh later chunks were delivered.
+    /// Returns the reordering window: a packet counts as lost if it is still missing this long after packets that were
+    /// sent later. `sure` (a gap means loss) is true in a recovery, or after DupThresh later chunks were delivered.
     pub(crate) fn window(&self, smoothed: Option<Duration>, sure: bool) -> Duration {
         self.rack.window(smoothed, sure)
     }
@@ -248,10 +248,10 @@ impl Path {
         }
     }
 
-    /// RFC 9260 §7.2.1, "fully utilized": returns the number of bytes in flight before a SACK. `polls` is the number of
-    /// calls of `poll_transmit` so far, and `more` says whether more data waits to be sent. If an earlier SACK found
-    /// the window full and more data waits, the window counts as full until the next call of `poll_transmit`. Without
-    /// this rule, a host that reads several SACKs at once would grow the window for the first SACK only.
+    /// RFC 9260 §7.2.1, "fully utilized": returns the number of bytes that count as in flight before a SACK. `polls` is
+    /// the number of calls of `poll_transmit` so far, and `more` says whether more data waits to be sent. If a SACK
+    /// since the last call of `poll_transmit` found the window full, and more data waits, returns at least the window.
+    /// Without this rule, a host that reads several SACKs at once would grow the window for the first SACK only.
     #[inline]
     pub(super) fn flight_before(&self, polls: u64, more: bool) -> u64 {
         if more && self.window_full_at == Some(polls) { self.flight.max(self.window()) } else { self.flight }
@@ -435,8 +435,8 @@ impl Path {
         true
     }
 
-    /// If pacing delays the next packet, returns the time at which the packet may be sent. Records that the pacer held
-    /// back the data after TSN offset `end`.
+    /// If pacing delays the next packet, returns the time at which the packet may be sent. In this case, also records
+    /// that the pacer held back the data after TSN offset `end`.
     pub(crate) fn hold_back(&mut self, now: Instant, end: u64) -> Option<Instant> {
         let control = self.loss_control_mut()?;
         let at = control.pacer.as_ref().map_or(now, Pacer::ready_at);

@@ -39,9 +39,9 @@ pub(crate) struct Paths {
 #[derive(Clone, Copy, Debug)]
 struct Progress {
     at: Instant,
-    /// The path on which user data last made progress: sent data was acknowledged, or received data arrived. The field
-    /// is set anew when this side sends data with no chunk outstanding. For sent data it is then the path of this data,
-    /// and for received data `None`.
+    /// The path on which user data last made progress: sent data was acknowledged, or received data arrived. When this
+    /// side sends data with no chunk outstanding, the record of progress starts anew. The path is then that of the new
+    /// data for the sending direction, and `None` for the receiving direction.
     path: Option<usize>,
     /// Whether the next progress will end an interruption. True if, since the last progress, the path has failed, or
     /// outstanding data has waited for longer than an RTO.

@@ -63,8 +63,8 @@ impl RecvHalf {
     /// RFC 9260 §6.2: whether the chunk at `offset` is accepted while the window is closed. Chunks beyond the highest
     /// TSN are refused. Chunks that fill a gap are accepted until the buffer exceeds the window by `SLACK` bytes. An
     /// honest sender counted these chunks against the window before it sent the later chunks. If associations share
-    /// memory, other associations may cause a smaller window while there are large gaps. Then only the lowest missing
-    /// chunk is accepted, because the application can read on after that chunk.
+    /// memory, only the lowest missing chunk is accepted, because the application can read on after that chunk. The
+    /// window may have shrunk below the size of the gaps, because other associations took the memory.
     pub(super) fn takes_beyond(&self, offset: u64) -> bool {
         let Some(account) = &self.account else {
             return offset < self.tracker.end() && !self.window.is_overrun(SLACK);

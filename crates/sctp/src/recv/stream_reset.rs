@@ -63,9 +63,9 @@ impl RecvHalf {
         self.window.set_used(self.order.held_bytes());
     }
 
-    /// RFC 9260 §5.2.4 A: takes over the data received before a restart of the peer. The numbers of all streams start
-    /// again. Complete messages of `before` can still be read if no earlier message of their stream is missing. All
-    /// other data is dropped.
+    /// RFC 9260 §5.2.4 A: takes over the data received before a restart of the peer. The sequence numbers of messages
+    /// (SSN, MID) start again at 0 on all streams. Complete messages of `before` can still be read if no earlier
+    /// message of their stream is missing. All other data is dropped.
     pub(crate) fn inherit(&mut self, before: Self) {
         self.order = before.order;
         self.order.end_all();

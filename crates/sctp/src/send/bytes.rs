@@ -219,8 +219,8 @@ mod tests {
         }
     }
 
-    /// `most` is the usual capacity of a ring in bytes. While the ring holds at most this many bytes, it takes no more
-    /// memory than that. For a message larger than `most`, the ring grows.
+    /// `most` is the usual limit of a ring in bytes. A ring that holds at most `most` bytes of messages takes at most
+    /// `most` bytes of memory. For a message larger than `most`, the ring grows.
     #[test]
     fn a_ring_grows_to_what_it_may_hold() {
         for most in [(64_u64 << 10), 200_000, 1 << 20, 4 << 20] {

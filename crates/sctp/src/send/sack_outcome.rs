@@ -84,9 +84,9 @@ impl SackOutcome {
         }
     }
 
-    /// Like [`on_abandoned_arrived`](Self::on_abandoned_arrived), for an abandoned chunk that the cumulative
-    /// TSN ack covers. The ack does not show whether the chunk arrived or the peer skipped it, so the association
-    /// decides.
+    /// Like [`on_abandoned_arrived`](Self::on_abandoned_arrived), for an abandoned chunk that the cumulative TSN ack
+    /// covers. The ack does not show whether the chunk arrived or the peer skipped it. The association decides later,
+    /// from the list `skips`, whether the chunk was lost.
     #[cold]
     pub(super) fn on_abandoned_skipped(&mut self, offset: u64, entry: &Entry) {
         self.on_abandoned_arrived(entry);

@@ -3,7 +3,7 @@
 //! Tens of thousands of small chunks may be outstanding, and the gap blocks of a SACK may change the state of each of
 //! them. The SACKs of one packet change the state of at most [`CHUNKS`] chunks. Gap blocks are only advisory (RFC 9260
 //! §6.2.1), so further changes can wait for the next SACK, which repeats the gap blocks. Cumulative acknowledgements
-//! are never deferred, because each chunk is removed only once.
+//! are never deferred: each chunk is removed only once, so their total work is bounded by the number of chunks sent.
 
 use std::ops::Range;
 

@@ -33,8 +33,8 @@ pub enum Extension {
     Asconf,
     /// `SCTP_RECONFIG_SUPPORTED` (RFC 6525).
     Reconfig,
-    /// `SCTP_ACCEPT_ZERO_CHECKSUM` (RFC 9653 §8.1). Packets without a checksum are accepted only if the endpoint's
-    /// configuration allows them, too: the endpoint checks the checksum before it knows the port.
+    /// `SCTP_ACCEPT_ZERO_CHECKSUM` (RFC 9653 §8.1). The option applies to packets of the socket's associations. For
+    /// packets that belong to no association, the endpoint's configuration decides whether the checksum may be absent.
     ZeroChecksum,
 }
 
@@ -179,7 +179,8 @@ impl Sockets {
     ///
     /// # Errors
     /// - [`Errno::NotSupported`]: RE-CONFIG was not negotiated.
-    /// - [`Errno::Invalid`]: a stream does not exist, there are too many streams, or `scope` names no association.
+    /// - [`Errno::Invalid`]: a stream does not exist, there are too many streams, or `scope` does not stand for a
+    ///   single association.
     /// - [`Errno::Already`]: another request is pending.
     /// - [`Errno::NotConnected`]: the association is not established.
     /// - [`Errno::NoAssociation`]: there is no such association.

@@ -119,7 +119,7 @@ fn encapsulation_ends_and_begins() {
 }
 
 /// RFC 6951 §5.4: the peer's UDP port is updated only after the Verification Tag was checked. An INIT ACK goes to the
-/// UDP source port of the INIT, but the association keeps its UDP port.
+/// UDP source port of the INIT. The association still sends to the UDP port that it has stored for the peer.
 #[test]
 fn unverified_packets_do_not_change_the_udp_port() {
     let mut natted = Natted::new();

@@ -179,8 +179,8 @@ fn closing_chunks_need_a_valid_tag() {
     }
 }
 
-/// RFC 9260 §5.2.2, §12.2.4.1: a host sends an INIT that lists the address of an association as its own. The host can
-/// neither join nor end the association, no matter from which port the INIT comes.
+/// RFC 9260 §5.2.2, §12.2.4.1: a third host sends an INIT that lists A's address as its own. The host can neither join
+/// nor end the association of A and B, although the INIT comes from A's port.
 #[test]
 fn a_restart_from_elsewhere() {
     let mut script = Script::multi_homed(&[25, 40], &[]);
@@ -283,8 +283,8 @@ fn optimistic_sacks() {
     script.forget();
 }
 
-/// RFC 9260 §6.2.1, §12.4: gap blocks are beyond the sent TSNs, overlap, are reversed, or are out of order. Data that
-/// has not arrived is not freed, and the association does not stall.
+/// RFC 9260 §6.2.1, §12.4: a forged SACK has impossible gap blocks: beyond the sent TSNs, overlapping, reversed, or out
+/// of order. The receiver of the SACK does not free data that has not arrived, and the association does not stall.
 #[test]
 fn impossible_gap_blocks() {
     let block = |start, end| GapBlock { start, end };

@@ -296,8 +296,8 @@ fn cookie_echo_with_too_much_data() {
 
 /// RFC 9260 §5.2.6, RFC 8899 §4.3: T1-cookie is longer than the lifetime of a cookie, so a COOKIE ECHO that is repeated
 /// after T1-cookie is always stale. If the COOKIE ECHO with the new cookie also carried the DATA, the packet would be
-/// too large for the path. Only its repetition would arrive, and the handshake would never end. So the COOKIE ECHO
-/// after a stale cookie is sent without DATA.
+/// too large for the path. Its repetition without DATA would arrive, but again with a stale cookie, so the handshake
+/// would never end. Therefore the COOKIE ECHO after a stale cookie is sent without DATA.
 #[test]
 fn stale_cookie_after_too_much_data() {
     let mut script = Script::in_network(1, &[("pmtud", "plpmtud"), ("cookie_life", "900ms")]);

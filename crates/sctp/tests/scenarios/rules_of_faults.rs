@@ -12,8 +12,8 @@ fn path(script: &Script, n: usize) -> PathInfo {
 }
 
 /// RFC 9260 §8.1, §8.3: each HEARTBEAT ACK clears the error counts of its path and of the association.
-/// Association.Max.Retrans is 2. Four times, two HEARTBEATs in a row are lost and later HEARTBEATs are answered. The
-/// association survives.
+/// Association.Max.Retrans is 2. In each of four rounds, two HEARTBEATs in a row are lost, and later HEARTBEATs are
+/// answered. The association survives.
 #[test]
 fn a_heartbeat_ack_clears_the_errors() {
     let watchful =

@@ -382,8 +382,8 @@ fn only_chunks_sent_after_a_retransmission_count_as_misses() {
     script.forget();
 }
 
-/// RFC 9260 §6.1, §7.2.4 step 4: T3-rtx was started at 1.000. At 1.485 the earliest outstanding chunk is retransmitted,
-/// and the timer is restarted although other chunks are in flight.
+/// RFC 9260 §6.1, §7.2.4 step 4: T3-rtx was started at 1.000 s. At 1.485 s the earliest outstanding chunk is
+/// retransmitted, and the timer is restarted although other chunks are in flight.
 #[test]
 fn the_earliest_restarts_the_timer() {
     let mut script = Script::established(&[("iw", "10"), ("max_burst", "0")]);

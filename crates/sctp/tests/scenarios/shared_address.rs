@@ -20,8 +20,8 @@ fn answers(source: &str, target: &str, tag: u32, chunk: impl Fn(&mut Vec<u8>)) -
     transmit_all_bytes(&mut endpoint, now).len()
 }
 
-/// RFC 9260 §8.4: a packet that belongs to no association is answered. If another stack on the same host may own the
-/// association, the packet is not answered.
+/// RFC 9260 §8.4: a packet that belongs to no association of this stack is answered, unless another stack on the same
+/// host may have its association.
 #[test]
 fn nobody_answers_for_another_on_the_same_address() {
     let init = |bytes: &mut Vec<u8>| {

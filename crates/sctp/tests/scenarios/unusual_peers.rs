@@ -93,8 +93,8 @@ fn one_sack_ends_a_recovery_and_begins_the_next() {
     assert_eq!(info(&script).0, 2);
 }
 
-/// RFC 9260 §6.1: T3-rtx runs on the second path for TSN 2, and expires at 5.500. TSN 1 moves to the second path at
-/// 5.000. This does not restart the timer.
+/// RFC 9260 §6.1: TSN 1 moves to the second path at 5.000 s, while T3-rtx runs on that path for TSN 2. This does not
+/// restart the timer, which expires at 5.500 s.
 #[test]
 fn a_chunk_that_moves_restarts_no_timer() {
     let mut script = Script::established_on(&[25, 25], &[]);
@@ -241,8 +241,8 @@ fn an_init_ack_with_a_small_window() {
     "#]]);
 }
 
-/// RFC 9260 §5.1.2 rule 4: an INIT ACK may come from another address than the one to which the INIT was sent, if it
-/// lists the latter. §5.4: the COOKIE ECHO is sent to the address of the INIT, because it is known to be the peer's.
+/// RFC 9260 §5.1.2 rule 4: an INIT ACK that lists the INIT's destination address may come from another address. §5.4:
+/// the COOKIE ECHO is sent to the INIT's destination address, because this address is known to be the peer's.
 #[test]
 fn an_init_ack_from_another_address() {
     let mut script = Script::multi_homed(&[25, 25], &[]);

@@ -214,8 +214,8 @@ fn acknowledged_probes_are_told_apart_until_the_window_opens() {
 }
 
 /// RFC 9260 §6.1 A: the peer's window stays closed. Whenever one message has been sent, the application writes the
-/// next, so each message is sent as a window probe. All probes are counted, although the send queue is empty between
-/// two messages. The interval between probes doubles.
+/// next, so each message is sent as a window probe. Every probe doubles the interval to the next probe, although the
+/// send queue is empty between two messages.
 #[test]
 fn probes_are_counted_on_when_the_queue_was_empty() {
     let mut script = Script::established(&[("rcvbuf", "8000B")]);

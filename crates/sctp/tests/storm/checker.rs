@@ -90,8 +90,9 @@ pub struct Checker {
     pub addresses_change: bool,
     /// The sides that use proportional rate reduction. In a recovery they may exceed the window (RFC 6937).
     pub proportional: [bool; 2],
-    /// The sides that use BBR. When BBR sends data after a pause, it can end ProbeRTT and restore its previous, larger
-    /// window without an acknowledgement (draft-ietf-ccwg-bbr: HandleRestartFromIdle, CheckProbeRTTDone).
+    /// The sides that use BBR. Their windows may grow without an acknowledgement from the small size of ProbeRTT. When
+    /// BBR sends data after a pause, it can end ProbeRTT and restore its larger window (draft-ietf-ccwg-bbr:
+    /// HandleRestartFromIdle, CheckProbeRTTDone).
     pub bbr: [bool; 2],
     /// For each side, whether it sends tail loss probes. One probe may exceed the congestion window (RFC 8985 §7.3).
     pub probing: [bool; 2],
@@ -103,9 +104,9 @@ pub struct Checker {
     pub forgotten: bool,
 }
 
-/// Three values whose change may change a path's congestion window without an acknowledgement, and then this window in
-/// bytes. The values are the path's state, its MTU, and the number of losses. A loss sets the window to at least 4
-/// packets (RFC 9260 §7.2.4), which may be an increase.
+/// A path's state, its MTU and the number of losses, followed by the path's congestion window in bytes. A change of the
+/// first three values may change the window without an acknowledgement. A loss sets the window to at least 4 packets
+/// (RFC 9260 §7.2.4), which may be an increase.
 type Window = ((PathState, u32, u64), u64);
 
 /// Returns the congestion windows of all paths of an association.

@@ -52,15 +52,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 ///   the checker).
 /// - 1022676: cookies became stale one after the other, while bundled DATA made the COOKIE ECHO too large for a path
 ///   whose MTU had silently dropped.
-/// - 1193166: a reordering timer continued after its chunk had moved to another path. The timer had already expired
-///   when the next chunk was sent.
+/// - 1193166: the reordering timer of a path was not stopped when its chunk moved to another path. When the next chunk
+///   was sent, the timer expired at once.
 /// - 2039575: HEARTBEATs at intervals below the RTO prevented the retransmission of a lost SHUTDOWN.
 /// - 2572974: the peer deleted its only verified address after the SHUTDOWN had ended the verification of other
 ///   addresses.
 /// - 2642653: data in flight to a deleted address was no longer counted in the window (an error of the checker).
 /// - 3125155: a SHUTDOWN ACK was sent from an address that was being deleted, and not to the source of the SHUTDOWN.
 /// - 3217228: a SACK with TSNs from after a TSN reset was sent before the answer to the reset, while another path was
-///   verified.
+///   being verified.
 /// - 100148: T1-cookie started with the back-off of T1-init, and the peer gave up.
 /// - 42596, 160071: a late FORWARD TSN of the previous numbering skipped 2^31 TSNs.
 /// - 19021, 36792: data that had arrived before a reboot, and could not be read at that time, was read later (an error

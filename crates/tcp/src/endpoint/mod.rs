@@ -248,8 +248,8 @@ impl Endpoint {
         }
     }
 
-    /// Limits the unsent data in the send buffer to `bytes` beyond the congestion window. With a small limit, data
-    /// written later does not wait behind a long queue of earlier data.
+    /// Limits the data in the send buffer to the congestion window plus `bytes` bytes. With a small limit, data written
+    /// later does not wait behind a long queue of earlier data.
     pub fn limit_unsent(&mut self, id: ConnectionId, bytes: u64) {
         if let Some(connection) = alive(&mut self.slots, id) {
             connection.limit_unsent(bytes);

@@ -6,8 +6,8 @@
 //! With the knob `ack_push`, acknowledgements are sent early where Linux sends them early. Data with PSH is
 //! acknowledged once the application has read it (tcp_cleanup_rbuf). A segment is acknowledged immediately if its
 //! arrival lets this side offer a larger receive window (tcp_grow_window). After a duplicate segment, the next
-//! `quickack` segments are acknowledged immediately. When this side answers data with data, the last two rules are
-//! suspended until an acknowledgement delay expires or another duplicate arrives.
+//! `quickack` segments are acknowledged immediately. When this side answers data with data, the rules about larger
+//! windows and duplicates are suspended until an acknowledgement delay expires or another duplicate arrives.
 
 use crate::config::Config;
 use anabranch_base::time::{Duration, Instant};
@@ -89,9 +89,9 @@ impl AckScheduler {
             self.pushed_segments = self.pushed_segments.max(u8::from(pushed));
         }
         let quick = self.quick_acks > 0 && !self.pingpong;
-        // More than a full segment is unacknowledged. The application has read all data received before the
-        // unacknowledged data, so the window can advance. If such data is unread, the next read of the application
-        // sends the acknowledgement.
+        // The acknowledgement is sent now if more than a full segment is unacknowledged, and the window can advance
+        // because all earlier data was read. If earlier data is unread, the acknowledgement is sent when the
+        // application reads.
         let enough = self.waiting_bytes > self.full_segment && unread <= self.waiting_bytes;
         if quick || enough || self.delay.is_zero() {
             self.pending_acks = self.pending_acks.max(1);

@@ -183,8 +183,8 @@ mod tests {
         }
     }
 
-    /// RFC 2018 §4: the block that changed last is first, and the other blocks follow in the order of their last
-    /// change. It does not matter how often the first block has grown.
+    /// RFC 2018 §4: blocks are reported in the order of their last change, the newest change first. It does not matter
+    /// how often the first block has grown.
     #[test]
     fn blocks_are_reported_in_the_order_of_their_last_change() {
         let mut assembler = Assembler::new(100);

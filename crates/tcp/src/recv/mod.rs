@@ -357,9 +357,9 @@ impl RecvHalf {
         if possible >= self.edge + worthwhile { possible } else { self.edge.max(self.next) }
     }
 
-    /// Returns whether the application has read enough for a window update. The update must add at least half of the
-    /// full window. Alternatively, it must add at least two segments, and no less than what is left of the window (as
-    /// in Linux).
+    /// Returns whether the application has read enough for a window update. An update that adds at least half of the
+    /// full window is enough. As in Linux, two segments are also enough if the update adds at least as much as the peer
+    /// may still send.
     pub(crate) fn wants_update(&self, mss: u64) -> bool {
         let capacity = self.tuning.offered();
         let gain = (self.read + capacity).saturating_sub(self.edge);

@@ -220,8 +220,8 @@ impl Recovery {
         }
     }
 
-    /// Begins fast recovery, after the controller has reduced the congestion window. `window` is the congestion window
-    /// in bytes before that reduction. It is `None` unless the congestion window is counted in segments.
+    /// Begins fast recovery, after the controller has reduced the congestion window. If the congestion window is
+    /// counted in segments, `window` is its size in bytes before that reduction. Otherwise `window` is `None`.
     pub(crate) fn enter_fast(&mut self, mss: u64, window: Option<u64>, board: &mut Scoreboard) {
         self.phase = Phase::Fast;
         self.point = Some(board.next());

@@ -41,8 +41,8 @@ impl<W: World, E: SessionEngine> Clone for BoundHost<W, E> {
 
 impl<W: World, E: SessionEngine> BoundHost<W, E> {
     /// Drives `engine` over `socket`: the socket of a `World`, or a layer around such a socket. If `follow` is
-    /// `Some(n)`, each change of the host's addresses is reported to the engine as a change of routes. Unless `n` is 0,
-    /// the engine then also gets the first `n` of the host's new addresses, which replace its own.
+    /// `Some(n)`, each change of the host's addresses is reported to the engine as a change of routes. If `n` is not 0,
+    /// the engine's addresses are also replaced by the first `n` addresses that the host has after the change.
     pub fn over(world: W, engine: E, socket: impl DatagramSocket, follow: Option<usize>) -> Self {
         let shared = Rc::new(RefCell::new(EngineHost::new(engine)));
         let task = drive(world.clone(), socket, shared.clone());

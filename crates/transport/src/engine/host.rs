@@ -72,8 +72,8 @@ pub(super) struct StreamState {
     pub(super) open: bool,
     /// Whether the stream is in `incoming_streams`.
     pub(super) announced: bool,
-    /// Used only if a session has a single stream: whether the stream was announced to the application, or the
-    /// application has had a handle of the stream. The stream is then never announced again.
+    /// Whether the stream must not be announced, because it was announced before, or the application has had a handle
+    /// of the stream. Used only if a session has a single stream.
     had_handle: bool,
     pub(super) reader: Waiter,
     pub(super) writer: Waiter,
@@ -254,8 +254,9 @@ impl<E: SessionEngine> EngineHost<E> {
         }
     }
 
-    /// Records the answer to a session's request for more streams. `outgoing` and `incoming` are the numbers of streams
-    /// that were added or refused. `streams` is the session's new number of stream pairs, if known.
+    /// Records the answer to a session's request for more streams. `outgoing` and `incoming` are the numbers of
+    /// requested streams that the answer covers, whether the peer added or refused them. `streams` is the session's new
+    /// number of stream pairs, if known.
     pub fn grown(&mut self, id: E::Id, (outgoing, incoming): (u64, u64), streams: Option<u64>) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.streams_requested.0 = session.streams_requested.0.saturating_sub(outgoing);

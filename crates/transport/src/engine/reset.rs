@@ -41,8 +41,8 @@ impl<E: SessionEngine> EngineHost<E> {
         true
     }
 
-    /// Handles the completed reset of `streams`; an empty list stands for all streams. `idle` says that the peer
-    /// had sent no data on the streams since their last reset.
+    /// Handles the completed reset of `streams`; an empty list stands for all streams. `idle` says that the peer had
+    /// sent no data on the streams between their previous reset and this reset.
     pub fn streams_reset(
         &mut self,
         now: Instant,

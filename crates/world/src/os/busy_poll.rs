@@ -6,7 +6,7 @@
 //! A pause is a time in which the thread has nothing to do. The thread polls for a moment if several pauses in a row
 //! were short and little data was transferred since the last of them. After a long pause, or if other threads need the
 //! processor, the thread sleeps without polling. A thread that transfers much data also sleeps without polling, because
-//! pauses do not slow it down. An idle thread never polls.
+//! pauses do not slow it down. A thread whose pauses are all long never polls.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;

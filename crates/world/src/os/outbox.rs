@@ -51,8 +51,8 @@ impl Outbox {
         let (bytes, stride) = (batch.bytes(), batch.stride());
         self.packets += batch.len();
         let lane = batch.lane as usize % LANES;
-        // Packets of one lane must stay in order. So the batch must not join a train before the one that holds the
-        // lane's latest packet, or a train that has been sent.
+        // Packets of one lane must stay in order. So the batch must not join a train before the train with the lane's
+        // latest packet. The batch must not join a train that has been sent either.
         let from = usize::from(self.latest[lane]).saturating_sub(1).max(self.sent_trains);
         let fits = |train: &Train| {
             train.stride == stride

@@ -40,8 +40,8 @@ pub struct Udp {
     reports: RefCell<VecDeque<(usize, Report)>>,
     /// Packets that are sent at the next flush.
     outbox: RefCell<Outbox>,
-    /// The number of bytes that have been sent of the current batch, or of the current train in `outbox`. A train has
-    /// packets of one size with the same source and target.
+    /// The number of bytes already sent of the batch that is being sent or, if `outbox` is being sent, of its first
+    /// waiting train. A train has packets of one size with the same source and target.
     sent: Cell<usize>,
 }
 
@@ -476,7 +476,7 @@ const BUFFERS: usize = 32;
 /// trains and the data made from them fit into the inner CPU caches.
 const TRAINS: usize = 4;
 /// A read of at least this many bytes counts as a train of joined packets. The receiver takes the train's buffer
-/// without a copy. For fewer bytes, copying is faster than clearing a buffer.
+/// without a copy, so a new buffer must be cleared for the next read. For fewer bytes, copying is faster.
 const LONG: usize = 32 * 1024;
 /// The maximum number of packets in one call of `sendmmsg`. Each packet has a buffer of its own, and GSO is not used.
 const MAX_MESSAGES: usize = 64;

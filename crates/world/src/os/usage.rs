@@ -14,8 +14,9 @@ pub fn processor_time() -> (Duration, Duration) {
     (span(usage.user_time().num_microseconds()), span(usage.system_time().num_microseconds()))
 }
 
-/// Raises this process's limit on open files to the maximum that the host allows. Returns the limit now in effect. Each
-/// TCP connection takes one file. Child processes inherit the limit.
+/// Raises this process's limit on open files to the maximum that the host allows. Returns the limit now in effect,
+/// which is `u64::MAX` if the number of files is not limited. Each TCP connection takes one file. Child processes
+/// inherit the limit.
 pub fn raise_open_files_limit() -> Option<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     // A limit of `None` means that the number of files is not limited.

@@ -1,9 +1,9 @@
 //! Estimates how far down a page an image is, without computing a layout.
 //!
-//! The position is the sum of the heights that a document states: heights of images and frames, inline heights, and
-//! lines of text in the default font. Style sheets are not applied. An image without a height counts as 0, like an
-//! image that is not loaded yet. Chromium behaves similarly: it selects the lazy images at its first layout, before it
-//! has applied style sheets or loaded images.
+//! The position is the sum of heights: those of images and frames, those in inline styles, and those of text lines in
+//! the default font. Style sheets are not applied. An image without a height counts as 0, like an image that is not
+//! loaded yet. Chromium behaves similarly: it selects the lazy images at its first layout, before it has applied style
+//! sheets or loaded images.
 
 use super::length::{VIEWPORT_HEIGHT, VIEWPORT_WIDTH, pixels};
 

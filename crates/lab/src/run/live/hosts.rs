@@ -84,8 +84,8 @@ pub struct HostThread<T> {
     thread: JoinHandle<Result<T, String>>,
 }
 
-/// The signal for which a running host waits. The client begins its requests when it gets the signal. The server, which
-/// is already listening, gets the signal when the clients have finished, and stops recording requests.
+/// The signal for which a running host waits. The client begins its requests at the signal. The server is already
+/// listening; its signal says that the client has finished, and that the server can stop recording requests.
 struct StartSignal {
     ready: mpsc::Sender<Result<(), String>>,
     given: Arc<OnceLock<Clock>>,
@@ -259,8 +259,9 @@ impl<T: Send + 'static> HostThread<T> {
         }
     }
 
-    /// Gives the host the network's clock. A client begins its requests when that clock starts. A server stops
-    /// recording requests at this call, and ends when its connections are closed, or after a short wait.
+    /// Gives the host the network's clock. A client begins its requests when that clock starts. For a server, the call
+    /// means that the transfer is over. The server stops recording, and ends when its connections are closed, or after
+    /// a short wait.
     pub fn cue(&self, network: Clock) {
         let _ = self.cue.set(network);
     }

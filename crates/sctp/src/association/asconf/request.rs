@@ -147,9 +147,9 @@ impl Asconf {
         self.outstanding.as_ref().map(|outstanding| (outstanding.path, outstanding.addresses.0))
     }
 
-    /// RFC 5061 §5.1 A1 to A3: builds an ASCONF for `path`. The ASCONF requests to add and delete addresses, so that
-    /// the peer knows exactly the present local addresses. With `prefer`, the ASCONF also requests that the peer uses
-    /// the address added last as its primary destination.
+    /// RFC 5061 §5.1 A1 to A3: builds an ASCONF for `path`. The additions and deletions in the ASCONF make the peer's
+    /// list of addresses equal to the present local addresses. With `prefer`, the ASCONF also requests that the peer
+    /// uses the address added last as its primary destination.
     pub(super) fn plan(
         &mut self,
         ctx: &Ctx<'_>,

@@ -11,8 +11,8 @@ pub(crate) enum FastPath {
     /// be sent.
     #[default]
     Unknown,
-    /// The fast path is not allowed, because an extension, or loss recovery beyond RFC 9260, affects DATA or SACK
-    /// chunks. The association is established and no control chunk is pending.
+    /// The association is established and no control chunk is pending. The fast path is nevertheless not allowed,
+    /// because an extension, or loss recovery beyond RFC 9260, affects DATA or SACK chunks.
     NoControl,
     /// The fast path may be used: no control chunk is pending, and no extension in use affects DATA and SACK chunks.
     Eligible,

@@ -366,8 +366,9 @@ impl Association {
     pub(super) fn refuse_early(&mut self, now: Instant, arrived: &PacketMeta) {
         self.recv.refuse();
         let path = self.paths.get(arrived.path);
-        // RTO.Min is used if no round-trip time has been measured. With a longer time, the peer might give up first,
-        // because its timer may be much shorter than the timer of this side.
+        // Until a round-trip time has been measured, RTO.Min is the shortest interval between repetitions of the
+        // request. With a longer interval, the peer might give up first, because its retransmission timer may be much
+        // shorter than ours.
         let round_trip = path.smoothed_rtt().unwrap_or(self.config.rto_min);
         if let Some(reconfig) = self.extensions.reconfig.as_deref_mut()
             && reconfig.is_renumbering_since(now, round_trip)

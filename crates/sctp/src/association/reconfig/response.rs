@@ -117,8 +117,8 @@ impl Reconfig {
         }
     }
 
-    /// RFC 6525 §5.2.1, §6.3.1: returns whether the application allows this request of the peer. A request with which
-    /// the peer carries out a request of this side is always allowed (§5.2.2 E1, §5.2.6).
+    /// RFC 6525 §5.2.1, §6.3.1: returns whether the application allows this request of the peer. The peer's request is
+    /// always allowed if it carries out an earlier request of this side (§5.2.2 E1, §5.2.6).
     fn is_granted(&self, config: &Config, param: &ReConfigParam<'_>) -> bool {
         let granted = config.reconfig_requests;
         let outstanding = self.outstanding.as_ref();

@@ -306,8 +306,8 @@ impl Search {
     pub(crate) fn on_too_big(&mut self, size: u32) -> MtuChange {
         let size = size & !3;
         let probing = self.probe_pending || self.outstanding.is_some();
-        // RFC 8899 §4.6.2: a reported MTU below MIN_PLPMTU is ignored. An MTU is also ignored if it is smaller neither
-        // than PLPMTU nor than the size being probed.
+        // RFC 8899 §4.6.2: a reported MTU is used only if it is at least MIN_PLPMTU, and smaller than PLPMTU or than
+        // the size being probed.
         if size < self.min_plpmtu || size >= self.plpmtu && !(probing && size < self.probed) {
             return MtuChange::Same;
         }

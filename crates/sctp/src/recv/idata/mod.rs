@@ -15,8 +15,8 @@ use crate::streams::Streams;
 use anabranch_wire::sctp::IData;
 use std::collections::BTreeMap;
 
-/// The 64-bit number of the first message of a stream. It is not 0, so that an identifier before the first one also has
-/// a number. The peer can send such an identifier.
+/// The 64-bit number of a stream's first message, whose Message Identifier (MID) is 0. The number is not 0, because a
+/// peer can send an MID that counts as older than MID 0. Such an MID also needs a number.
 const FIRST: u64 = 1 << 32;
 
 /// The messages being reassembled in an association with interleaving.
@@ -454,8 +454,8 @@ impl Interleaved {
         }
     }
 
-    /// If a message is the next in order, delivers its parts as they arrive. Returns false if the message is the next,
-    /// but another message is being delivered in parts.
+    /// If a message is the next in order, delivers its parts as they arrive. Returns false only if the message must
+    /// wait because another message is being delivered in parts.
     fn deliver_in_parts(&mut self, slot: usize, key: MessageKey, at_once: bool, order: &mut Order) -> bool {
         let sequence = self.streams.at(slot).sequence(key.unordered);
         let turn = key.unordered || key.number == sequence.next;

@@ -3,7 +3,7 @@
 //! Keeps the buffer of the last packet that the fast path handled, if its message is the first unread message of its
 //! stream. If the application reads each message before the next one arrives, the bytes of each message are copied only
 //! once: from the packet to the application. Each association has one such buffer. While the buffer is in use, other
-//! messages are copied into the receive buffer first.
+//! messages are copied twice: into the receive buffer, and from there to the application.
 
 use anabranch_base::PacketBytes;
 use std::ops::Range;

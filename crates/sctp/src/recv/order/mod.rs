@@ -231,7 +231,8 @@ impl Order {
 
     /// Fast path for a complete ordered message at `payload` in `packet`. Adds the message to its lane only if it is
     /// the next message of its stream and the stream has no unfinished, unordered or waiting message. Returns `None` if
-    /// the fast path does not apply. Returns true if the stream has become readable, which the caller must report.
+    /// the fast path does not apply. Otherwise returns whether the stream has become readable, which the caller must
+    /// report.
     #[inline(always)]
     pub(crate) fn take_next(
         &mut self,

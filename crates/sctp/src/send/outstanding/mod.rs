@@ -27,7 +27,7 @@ pub(crate) enum ChunkState {
     /// The chunk is marked for retransmission, for this cause.
     Lost(SendCause),
     /// The chunk was abandoned (RFC 3758) and is never retransmitted. The chunk counts as in flight until it is known
-    /// to be acknowledged or lost. The field `fast` is then set.
+    /// to be acknowledged or lost. From then on, its field `fast` is set.
     Abandoned,
 }
 

@@ -60,8 +60,8 @@ impl Queue {
         (stored.cut > 0, stored.cut == stored.length)
     }
 
-    /// Releases a chunk that was acknowledged or skipped. The chunk's message may be abandoned, or already was. The
-    /// bytes of the chunk no longer count as buffered by the stream.
+    /// Releases a chunk that was acknowledged or skipped. The chunk belongs to a message with limited reliability,
+    /// abandoned or not. Afterwards the bytes of the chunk do not count as buffered by the stream.
     #[cold]
     pub(super) fn release_limited(&mut self, message: u32, length: u32) {
         let stored = &mut self.messages[message as usize];
@@ -197,8 +197,9 @@ mod tests {
         assert_eq!(queue.messages.len(), 2);
     }
 
-    /// RFC 6525 §5.1.2: messages held back are sent after the reset. The reset moves the stream's byte count to 2^32,
-    /// and the byte positions of these messages start there. If the reset fails, the byte count continues.
+    /// RFC 6525 §5.1.2: messages held back are sent after the reset. A successful reset moves the stream's byte count
+    /// to the next multiple of 2^32 (here 2^32), where the byte positions of these messages start. If the reset fails,
+    /// the byte count continues.
     #[test]
     fn what_is_kept_back_is_counted_from_the_reset() {
         let mut queue = Queue::new(100_000, SchedulerKind::Fcfs);

@@ -64,7 +64,7 @@ pub(crate) struct Scoreboard {
     una: u64,
     next: u64,
     /// The number of bytes or segments reported by SACK. The unit is a segment if the window counts segments, otherwise
-    /// a byte. The next three fields have the same unit.
+    /// a byte.
     sacked: u64,
     /// The number of units (segments or bytes) that are lost and not SACKed.
     lost: u64,
@@ -86,8 +86,8 @@ pub(crate) struct Scoreboard {
     delivered: Delivered,
     /// The segments marked as lost since the last call of [`take_lost`](Self::take_lost).
     newly_lost: NewlyLost,
-    /// The number of bytes that each segment occupies in a congestion window counted in segments; 0 if the window is
-    /// counted in bytes. In that case each segment occupies its length.
+    /// If the congestion window is counted in segments, each segment occupies this number of bytes of the window. 0 if
+    /// the window is counted in bytes, in which each segment occupies its length.
     segment_size: u64,
     /// Running totals. `arrived` counts the units reported as delivered, by SACK or by a cumulative acknowledgement.
     /// `losses` counts the units marked as lost, both originals and retransmissions.

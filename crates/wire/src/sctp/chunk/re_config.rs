@@ -34,8 +34,8 @@ pub enum ReConfigParam<'a> {
     ResetOutgoing {
         /// The sequence number of the request.
         request: u32,
-        /// If the receiver of this parameter requested this reset (type 14), the sequence number of that request.
-        /// Otherwise, the sequence number of the receiver's last request that the sender has answered.
+        /// The sequence number of a request by the receiver of this parameter: the request that asked for this reset
+        /// (type 14). Without such a request, it is the receiver's last request that the sender has answered.
         response: u32,
         /// The last TSN that the sender has assigned to a DATA chunk.
         last: Tsn,

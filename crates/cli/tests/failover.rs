@@ -167,8 +167,8 @@ fn bulk_reports_at_both_ends_what_the_server_finds_out_while_it_sends() {
     let all = interruptions(server_paths, "sent");
     let found = all.iter().find(|(from, outage)| (1_000..=2_100).contains(from) && *outage >= 200);
     assert!(found.is_some() && interruptions(server_paths, "received").is_empty(), "{server_paths:#}");
-    // The server must print the path failure with the time of day. The client must print the failure at the end of the
-    // test, with the seconds since the start of the test.
+    // The server must print the path failure with the time of day. At the end of the test, the client must print the
+    // failure too, with the seconds since the start of the test.
     assert!(text.contains(&format!("UTC: path to {failed} potentially-failed")), "{text}");
     assert!(text.contains("UTC: data goes on after an interruption of"), "{text}");
     assert!(text.contains(&format!("s: path to {failed} potentially-failed")), "{text}");

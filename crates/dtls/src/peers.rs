@@ -184,8 +184,8 @@ impl Peers {
                 self.list(false, key);
             }
             // The caller gets the decrypted packets first, so that packets and handshake results keep their order. A
-            // later call handles the next datagram, which may be a handshake message or from a peer without a
-            // connection.
+            // later call handles the next datagram, which may contain a handshake message, or come from a peer that has
+            // no connection.
             if !batch.is_empty() || !self.inbound.is_empty() {
                 return;
             }

@@ -314,8 +314,9 @@ impl Values {
     }
 }
 
-/// Returns the weight that a set of `before` factors has in a Shapley value: before! (n - before - 1)! / n!. The weight
-/// is the share of the permutations of `n` factors in which exactly this set precedes a given factor.
+/// Returns the weight of a set of factors in a Shapley value: before! (n - before - 1)! / n!. `before` is the size of
+/// the set. The weight is the share of the permutations of `n` factors in which exactly this set precedes a given
+/// factor.
 fn share(before: u32, n: u32) -> f64 {
     let factorial = |k: u32| (1..=k).map(f64::from).product::<f64>();
     factorial(before) * factorial(n - before - 1) / factorial(n)

@@ -42,7 +42,8 @@ struct AckContext {
     /// Whether the acknowledgement has shown a lost chunk on any path.
     lost: bool,
     /// The path on which the acknowledged chunks were sent. After a path failure, one SACK may acknowledge chunks of
-    /// two paths. The field is then the path on which data has resumed, not the path that earlier SACKs acknowledged.
+    /// two paths. The field then names the path on which data has resumed, not the path whose chunks were acknowledged
+    /// by earlier SACKs.
     acked_path: Option<usize>,
 }
 

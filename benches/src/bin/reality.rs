@@ -164,8 +164,8 @@ fn is_disturbed(run: &Run) -> bool {
 }
 
 /// Compares the kernel's TCP with our TCP seed by seed, and prints one line per cell. If the results of a cell are not
-/// equivalent, a second line shows them without the disturbed runs. Returns the number of all cells. Adds the cells
-/// that are not equivalent to `missed`.
+/// equivalent, a second line shows them without the disturbed runs. Returns the number of all cells. For each cell that
+/// is not equivalent, adds a description to `missed`.
 fn compare_tcp(what: &str, emulated: &Race, virtually: &Race, missed: &mut Vec<String>) -> usize {
     println!(
         "{:<28} {:<13} {:>4} {:>9} {:>17} {:>19} {:>15} {:>15}",

@@ -101,8 +101,8 @@ fn bulk_reports_a_failover_and_counts_what_is_acknowledged() {
         let difference = on_paths as f64 - number("acknowledged");
         assert!((-300.0..=on_paths as f64 / 50.0 + 300.0).contains(&difference), "{interval:#}");
     }
-    // The client stops writing after 3 s. Its send buffer then holds up to 4 MB, which the link needs more than 3 s to
-    // carry. The last interval must therefore belong to the drain phase.
+    // The client stops writing after 3 s. Its send buffer of 4 MiB is then full, and the link needs more than 3 s to
+    // carry this data. The last interval must therefore belong to the drain phase.
     assert!(intervals.last().is_some_and(|last| last["draining"] == true), "{text}");
     assert!(text.contains("draining\n") && text.contains("were left in the send buffer"), "{text}");
 }

@@ -21,7 +21,7 @@ const LABEL: &str = "causes/resamples";
 pub const FEWEST: usize = 10;
 
 /// The natural logarithm of 1.03, the smallest ratio of two durations that counts as a gap. A factor is sufficient if
-/// changing it leaves a smaller gap.
+/// the gap that remains after changing it is smaller than this constant.
 pub const MIN_GAP: f64 = 0.029_558_802_241_544_4; // ln 1.03
 /// The natural logarithm of 1.02, the largest ratio of two durations that counts as no effect.
 const LEAST: f64 = 0.019_802_627_296_179_7; // ln 1.02

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub struct Cause {
     /// The change to the loser, in the syntax of the command line, for example `iw=10` or `recovery=sack,sack=yes`.
     pub change: String,
-    /// The previous value of the settings.
+    /// The values that the settings had before the change, in the same syntax.
     pub was: String,
     /// The group of the settings: `windows`, `congestion control and recovery`, `timers and ACKs`,
     /// `connections and streams`, `security`, or `request order`.
@@ -78,7 +78,7 @@ pub struct TestedFactor {
     pub factor: String,
     /// The change to the loser, in the syntax of the command line.
     pub change: String,
-    /// The previous value of the settings.
+    /// The values that the settings had before the change, in the same syntax.
     pub was: String,
     /// The name of the contestant that results if only this change is made to the loser, in the syntax of the command
     /// line.

@@ -65,8 +65,8 @@ fn judge(situation: &'static Situation, race: &Race) -> Row {
     let right = experiment.winner == situation.fast
         && is_true(situation.truth, &comparison.causes)
         && against.iter().all(|key| expected.contains(key.as_str()))
-        // Where results differ from seed to seed, the search may miss a setting that slows the faster contestant only
-        // slightly. Such a row still counts as right.
+        // If results differ from seed to seed, the search may miss a setting that slows the faster contestant only
+        // slightly. The row counts as right even if such a setting is missing.
         && (against.len() == expected.len() || !comparison.exact);
     let named = words(&comparison.causes, &experiment.held_back_by);
     Row { situation, gap, named, right, experiment: Some(experiment) }

@@ -1,7 +1,7 @@
 //! The test cases that are run with every peer, and what each case requires.
 //!
-//! In every case, each message must be delivered intact and once, and ordered messages in order. Only messages that may
-//! be abandoned can be missing. Each script states its additional requirements.
+//! The following holds for every test case. Each message must be delivered intact and once, and ordered messages in
+//! order. Only messages that may be abandoned can be missing. The code of a case checks its further requirements.
 
 use crate::meeting::{Meeting, Setup, Shown, run};
 use crate::peer::DeliveryOptions;

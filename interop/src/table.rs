@@ -130,7 +130,7 @@ struct Total {
 }
 
 /// Runs each case with each stack, except those that `chosen` excludes. Passes each row of the table to `row` and each
-/// failure to `failed`. Returns whether nothing failed.
+/// failure to `failed`. Returns true if no case failed.
 pub fn table(
     seeds: u64,
     chosen: impl Fn(Stack, Case) -> bool,

@@ -85,11 +85,11 @@ fn a_path_is_declared_failed_after_the_time_that_rto_and_path_max_retrans_give()
     }
 }
 
-/// RFC 9260 §8.2 also clears the error counter when the peer acknowledges data that was last sent to the path. The data
-/// of the last 20 ms before the failure arrives, but its SACKs are lost. The first expiration retransmits only the
-/// start of the window (§7.2.1: three packets). The SACK of these packets also acknowledges the data that had arrived,
-/// so the error counter returns to 0. The RTO remains doubled. The path therefore fails one expiration later than if no
-/// data had arrived: with Path.Max.Retrans = 1, after 1 + 2 + 4 s.
+/// RFC 9260 §8.2: the error counter of a path is cleared when the peer acknowledges data that was last sent to the
+/// path, or a HEARTBEAT. The data of the last 20 ms before the failure arrives, but its SACKs are lost. The first
+/// expiration retransmits only the start of the window (§7.2.1: three packets). The SACK of these packets also
+/// acknowledges the data that had arrived, so the error counter returns to 0. The RTO remains doubled. The path
+/// therefore fails one expiration later than if no data had arrived: with Path.Max.Retrans = 1, after 1 + 2 + 4 s.
 #[test]
 fn data_that_had_arrived_before_the_failure_makes_the_count_begin_anew() {
     for (retrans, seconds) in [(1, 7.0), (2, 15.0), (5, 123.0)] {
@@ -193,8 +193,9 @@ fn the_failover_stands_in_json_table_and_report() {
 }
 
 /// After the primary path is cut, the first data on the secondary path does not mean that service is restored. RFC 9260
-/// §6.4.1: until the primary path is declared failed, new data is sent on it. Each expiration of its timer moves only
-/// one packet to the secondary path. With RFC 7829, new data moves after the first expiration.
+/// §6.4.1: until the primary path is declared failed, new data is still sent on the primary path. Each expiration of
+/// the primary path's timer moves only one packet to the secondary path. With RFC 7829, new data moves to the secondary
+/// path after the first expiration.
 #[test]
 fn service_is_restored_when_the_rate_is() {
     let found = race(

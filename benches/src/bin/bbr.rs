@@ -4,8 +4,9 @@
 //!     cargo run --release --bin bbr [-- RUNS [THREADS [KEY=VALUES..]]]
 //!
 //! Our BBR is version 3 (draft-ietf-ccwg-bbr), and the kernel's `bbr` is version 1 (Cardwell and others, ACM Queue
-//! 2016). The versions are alike on a long path. They differ on a path with losses or a short queue. Version 3 was made
-//! for these paths. Our `reno` is shown for scale.
+//! 2016). On paths without losses and with a long queue, both versions have similar goodput and similar
+//! retransmissions. On paths with losses or a short queue, for which version 3 was made, they differ. Our `reno` is
+//! shown for scale.
 //!
 //! Each row has three medians over the runs: the goodput, the mean time of data packets in the queue, and the
 //! percentage of sent packets that carried a retransmission.

@@ -3,37 +3,41 @@
 //!
 //!     cargo run --release --bin reality [-- RUNS [VIRTUAL [THREADS [KEY=VALUES..]]]]
 //!
-//! Two tables have a verdict. In the first table, our TCP with profile `modern` is compared with the kernel's TCP, seed
-//! by seed. The workloads are the default page, and a bulk transfer with several loss rates and queue lengths. A cell
-//! (one line of a table) is equivalent if three conditions hold. The 90 % interval of kernel time divided by simulated
-//! time lies between 0.95 and 1.05. The mean numbers of lost packets of kernel and simulation differ by at most 15 % or
-//! 5 packets, whichever is more. The same limit applies to the mean numbers of retransmitted packets. All cells must be
-//! equivalent.
+//! There are five tables. In the tables `page` and `bulk`, our TCP with profile `modern` is compared with the kernel's
+//! TCP, seed by seed. The workload of `page` is the default page. The workload of `bulk` is a bulk transfer with
+//! several loss rates and queue lengths.
+//!
+//! In these two tables, a cell (one line) is equivalent if three conditions hold. The 90 % interval of kernel time
+//! divided by simulated time lies between 0.95 and 1.05. The mean numbers of lost packets of kernel and simulation
+//! differ by at most 15 % or 5 packets, whichever is more. The same limit applies to the mean numbers of retransmitted
+//! packets. All cells must be equivalent.
 //!
 //! A run is disturbed if packets left the links more than 2 ms late because this machine was busy. The threshold is 2
 //! ms because Linux's HyStart measures trains of acknowledgements, and a gap of 2 ms ends a train. A cell in which
 //! kernel and simulation are not equivalent is also shown without its disturbed runs.
 //!
-//! In the second table, page loads of 20 objects of 10 kB are compared, with several rates, round-trip times and loss
-//! rates. Each cell has RUNS emulated loads (kernel TCP with reno and cubic, our SCTP in namespaces) and VIRTUAL
-//! simulated loads. A cell agrees if a rank test at 1 % does not separate the emulated from the simulated loads. It
-//! also agrees if the two medians differ by at most 10 %. Nine of ten cells must agree.
+//! In the tables `grid` and `uplink`, page loads of 20 objects of 10 kB are compared, with several rates, round-trip
+//! times and loss rates. The links of `uplink` are slower in the up direction. Each cell has RUNS emulated loads
+//! (kernel TCP with reno and cubic, our SCTP in namespaces) and VIRTUAL simulated loads. A cell agrees if a rank test
+//! at 1 % does not separate the emulated from the simulated loads. It also agrees if the two medians differ by at most
+//! 10 %. Nine of ten cells of each table must agree.
 //!
 //! A second requirement applies to cells whose emulated runs are all within 10 % of each other. In nine of ten such
-//! cells, the emulated and the simulated median must differ by at most 10 %, even if the rank test finds no difference.
+//! cells of each table, the emulated and the simulated median must differ by at most 10 %. A cell that agrees only by
+//! the rank test does not meet this requirement.
 //!
-//! The third table has no verdict. The kernel's TCP and our SCTP race at the same time over one shared link, in
+//! The table `together` has no verdict. The kernel's TCP and our SCTP race at the same time over one shared link, in
 //! emulated and in simulated runs. The table shows each contestant's share of the bytes received while both contestants
 //! are still transferring, and Jain's index.
 //!
-//! The last lines say ok or FAIL, and the exit status is 1 for FAIL. In the second table, each cell has RUNS emulated
-//! runs (default 5) and VIRTUAL simulated runs (default 200). In the other tables, each cell has 2 × RUNS emulated runs
-//! (at least 4) and the same number of simulated runs. A cell of the default page has ten times as many runs of each
-//! kind.
+//! The last lines say ok or FAIL, and the exit status is 1 for FAIL. In `grid` and `uplink`, each cell has RUNS
+//! emulated runs (default 5) and VIRTUAL simulated runs (default 200). In `bulk` and `together`, each cell has 2 × RUNS
+//! emulated runs (at least 4) and the same number of simulated runs. In `page`, each cell has ten times as many runs of
+//! each kind as in `bulk`.
 //!
 //! THREADS is the number of simultaneous emulated runs, by default twice the number of cores. `KEY=VALUES` selects
-//! cells, for example `rate=10mbit loss=0,1%`. `table=bulk`, `table=page`, `table=grid` and `table=together` select one
-//! table. The program needs root or user namespaces, because it creates network namespaces.
+//! cells, for example `rate=10mbit loss=0,1%`. `table=NAME` selects one table, for example `table=bulk`. The program
+//! needs root or user namespaces, because it creates network namespaces.
 
 #![cfg(target_os = "linux")]
 
@@ -160,8 +164,8 @@ fn is_disturbed(run: &Run) -> bool {
 }
 
 /// Compares the kernel's TCP with our TCP seed by seed, and prints one line per cell. If the results of a cell are not
-/// equivalent, a second line shows them without the disturbed runs. Returns the number of all cells. Adds the cells
-/// that are not equivalent to `missed`.
+/// equivalent, a second line shows them without the disturbed runs. Returns the number of all cells. For each cell that
+/// is not equivalent, adds a description to `missed`.
 fn compare_tcp(what: &str, emulated: &Race, virtually: &Race, missed: &mut Vec<String>) -> usize {
     println!(
         "{:<28} {:<13} {:>4} {:>9} {:>17} {:>19} {:>15} {:>15}",

@@ -94,8 +94,8 @@ fn compare(family: Family, expected: &Node, seen: &Node) -> Result<(), String> {
             ("type", Some(was)) => value.is_any() || number(family, value) == number(family, was),
             // RFC 9260 §3.3.1: the SSN of an unordered message has no meaning.
             ("ssn", Some(_)) if expected.name == "DATA" && is_unordered(seen) => true,
-            // RFC 3758 §3.2, RFC 8260 §2.3.1: streams may be listed in any order. If the script lists a stream twice,
-            // the chunk must still list it once.
+            // RFC 3758 §3.2, RFC 8260 §2.3.1: streams may be listed in any order. The chunk must list each stream only
+            // once, even if the script lists a stream twice.
             ("ids", Some(was)) if !value.is_any() => same_streams(value, was),
             // RFC 9260 §3.3.2.1, RFC 5061 §4.2.7, RFC 9260 §3.3.10.2: the types in these lists have no order.
             ("types", Some(was)) if !value.is_any() => same_set(&expected.name, value, was),

@@ -114,8 +114,8 @@ impl Machine {
         Ok(())
     }
 
-    /// Answers a HEARTBEAT that the engine sends to an additional address of the peer. Scripts cannot name these
-    /// addresses, and the script does not see the HEARTBEAT.
+    /// If `packet` is a HEARTBEAT that the engine sends to an additional address of the peer, answers it and returns
+    /// true. Scripts cannot name these addresses, and the script does not see the HEARTBEAT.
     pub(super) fn stage_answers(&mut self, packet: &anabranch_base::Packet<'_>) -> bool {
         let chunks = packet.payload.get(12..).unwrap_or_default();
         let answer = self.peer.answer(packet.target.ip(), chunks);

@@ -86,7 +86,7 @@ impl Histogram {
         Duration::from_nanos((variance.sqrt() * 1e3) as u64)
     }
 
-    /// Returns a percentile: a fraction `share` (0 to 1) of the recorded durations is at most as long as the result.
+    /// Returns a percentile: the duration that the fraction `share` (0 to 1) of the recorded durations does not exceed.
     /// Returns zero if no duration is recorded.
     #[must_use]
     pub fn percentile(&self, share: f64) -> Duration {

@@ -250,8 +250,9 @@ impl ConversationBuilder {
         }
     }
 
-    /// Returns whether the data in `start..end` was captured or acknowledged before. Data that is more than `reach`
-    /// TSNs or sequence numbers away from the last captured data does not belong to this conversation.
+    /// Returns what earlier packets have shown about the data in `start..end`. Data that starts more than `reach` TSNs
+    /// or bytes from the highest position captured or acknowledged so far does not belong to this conversation. For
+    /// such data, returns [`History::Seen`].
     pub fn history(&mut self, side: Side, (start, end): waiting::Numbers, reach: i64) -> History {
         let Some(first) = self.firsts[side] else { return History::New };
         let track = self.tracks.of(side);

@@ -84,8 +84,8 @@ impl Copies {
                 return Some(CopyKind::OtherPlace);
             }
             // A capture may record each packet several times, and a host may send identical acknowledgements in quick
-            // succession. `max_copies` is the number of additional records of a packet that hosts do not repeat. If an
-            // acknowledgement has more additional records than that, the host has repeated it.
+            // succession. `max_copies` is the largest number of additional records of a packet that its host sent only
+            // once. If an acknowledgement has more additional records, its host has repeated it.
             if tells || age <= same_place && (arrival.is_unique || seen.copies < self.max_copies) {
                 seen.copies = seen.copies.saturating_add(1);
                 if arrival.is_unique {

@@ -139,8 +139,8 @@ pub struct Direction {
     /// fields do not include damaged packets.
     pub damaged: u64,
     /// The number of packets whose checksum the sender's network card computes after the capture. The captured value is
-    /// a partial sum, 0 or otherwise wrong. A wrong checksum counts here and not in `damaged` if an acknowledgement or
-    /// other evidence shows that the packet was intact.
+    /// wrong: a partial sum, 0, or any other value. A wrong checksum counts here and not in `damaged` if an
+    /// acknowledgement or other evidence shows that the packet was intact.
     pub checksums_left: u64,
     /// The number of packets that are copies of earlier packets, made by the network or by the capture. No field except
     /// this one and `captured_twice` counts copies.

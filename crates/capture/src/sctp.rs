@@ -369,8 +369,8 @@ impl Associations {
     /// Returns the results of all associations.
     pub fn finish(mut self) -> Vec<Conversation> {
         for index in 0..self.all.len() {
-            // The two directions of an association may have only an address in common. This is enough evidence only if
-            // the two ports differ and each direction is the best match for the other.
+            // Two directions that have only an address in common are merged into one association under two conditions.
+            // Their two ports must differ, and each direction must be the best match for the other.
             let [one, other] = self.all[index].conversation.ports;
             let fits = |index: usize| self.peer(index).map(|(_, other)| other);
             if let Some(peer) = fits(index).filter(|peer| one != other && fits(*peer) == Some(index)) {

@@ -13,17 +13,17 @@
 //!   §6.2);
 //! - the data does not belong to the latest fast recovery.
 //!
-//! The time before a retransmission is *quiet* if, for at least a retransmission timeout, this data was not sent and no
-//! new data was acknowledged.
+//! In a *quiet period*, the data in question was not sent and no new data was acknowledged, for at least a
+//! retransmission timeout.
 //!
 //! The **cause** of a retransmission is the first of these that applies:
 //! 1. *timeout* if the data was last sent before a timer expired on its path: a timeout marks everything outstanding as
 //!    lost (RFC 9260 §6.3.3 E3, RFC 6298 §5.4);
-//! 2. *timeout* if this is at least the second retransmission of the data, and the time before it is quiet;
+//! 2. *timeout* if this is at least the second retransmission of the data, and it follows a quiet period;
 //! 3. *fast* if at least three acknowledgements have reported its loss since it was last sent (RFC 9260 §7.2.4, RFC
 //!    5681 §3.2). The last acknowledgement must have come less than a retransmission timeout ago. Also *fast* if one or
-//!    two acknowledgements have reported its loss, and the time before the retransmission is not quiet;
-//! 4. *timeout* if the time before the retransmission is quiet;
+//!    two acknowledgements have reported its loss, and the retransmission does not follow a quiet period;
+//! 4. *timeout* if the retransmission follows a quiet period;
 //! 5. *fast* if a fast recovery is in progress (RFC 6582 §3.2);
 //! 6. *other* if none of these applies.
 //!
@@ -111,8 +111,8 @@ pub(super) struct Track {
     last_advance: u64,
     /// The time of the last timeout on each path.
     timed_out: BTreeMap<usize, u64>,
-    /// The end of the data that the latest fast recovery covers. A recovery covers all data that was captured before
-    /// the first retransmission of that recovery.
+    /// The first TSN or byte position after the data that the latest fast recovery covers. The recovery covers all data
+    /// that was captured or acknowledged before the latest fast retransmission.
     recovery: i64,
     /// The number of records whose data is acknowledged.
     history: usize,
@@ -353,8 +353,8 @@ impl Track {
         if self.is_late_reordering(at, opened, start) {
             return DataClass::Reordered;
         }
-        // The first retransmission normally comes within a few round trips after the gap opened. If this one comes
-        // later, an earlier retransmission was probably lost before it reached the place of capture.
+        // The first retransmission normally comes within a few round trips after the gap opened. If the first captured
+        // retransmission comes later, an earlier one was probably lost before it reached the place of capture.
         let slow = self.round_trip.is_some_and(|trip| at - opened.min(at) >= 4 * trip);
         let cause = self.cause(at, start, (opened, opened, path, 1 + u32::from(slow)), path);
         DataClass::Retransmitted { cause, inferred: true, spurious: false }
@@ -478,7 +478,8 @@ impl Track {
             let age = at.saturating_sub(sent.last);
             if sent.transmissions == 1 {
                 // An acknowledgement may cover several pieces of data. Only the round-trip time of the piece sent last
-                // is kept: its arrival caused the acknowledgement, so the receiver did not delay it.
+                // is kept. The arrival of that piece caused the acknowledgement, so its round-trip time includes no
+                // delay by the receiver.
                 if newest.is_none_or(|(_, least)| age <= least) {
                     *newest = Some((sent.path, age));
                 }

@@ -16,8 +16,8 @@ use anabranch_wire::udp;
 pub(super) enum Tunnel<'a> {
     /// The packet is a tunnel that carries this inner packet.
     Carries(IpPayload<'a>),
-    /// The packet belongs to a tunnel, but carries no IP packet, or is in too many tunnels. The string is the name
-    /// under which such packets are counted.
+    /// The packet belongs to a tunnel, but is not parsed further. Either it carries no IP packet, or too many tunnels
+    /// are nested. The string is the name under which such packets are counted.
     Other(&'static str),
     /// The packet does not belong to a tunnel.
     None,

@@ -75,15 +75,16 @@ mod linux {
     /// The settings of the transports that a command uses.
     #[derive(Clone, Debug)]
     pub struct Tuned {
-        /// Those transports of the command that have knobs, in the order of the list of all transports. If there are
-        /// none, the only entry is the first transport with knobs in the list of all transports.
+        /// The transports of the command that have knobs (settings that `--set` can change), in the order of the list
+        /// of all transports. If the command has no such transport, the list holds only the first of all transports
+        /// that has knobs.
         engines: Vec<(Arc<Transport>, Box<dyn Settings>)>,
         /// The kernel's transports, which have no knobs that `--set` can change.
         kernels: Vec<(Arc<Transport>, Box<dyn Settings>)>,
         /// Whether a transport with knobs is used.
         used: bool,
-        /// For each entry of `engines`, whether output shows the transport's name before the knobs. In the list of all
-        /// transports, the first transport that has knobs is shown without its name.
+        /// For each entry of `engines`, whether output shows the transport's name before the knobs. Only the first of
+        /// all transports that has knobs is shown without its name.
         named: Vec<bool>,
         /// The payload protocol identifier of `--ppid`; `None` without the flag.
         ppid: Option<u32>,

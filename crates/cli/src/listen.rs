@@ -68,7 +68,7 @@ pub struct Servers {
 
 impl Servers {
     /// Creates the servers of one thread, without a listener. From now on, a termination signal starts an orderly
-    /// shutdown, and a watchdog ends the process when `grace` is over.
+    /// shutdown. If the shutdown takes longer than `grace`, a watchdog ends the process.
     pub fn new(worker: WorkerHandle, grace: Duration) -> Result<Self, Failure> {
         let signals = Signals::new().map_err(|error| Failure::Host(format!("no signals: {error}")))?;
         if worker.is_leader() {

@@ -101,8 +101,8 @@ fn bulk_reports_a_failover_and_counts_what_is_acknowledged() {
         let difference = on_paths as f64 - number("acknowledged");
         assert!((-300.0..=on_paths as f64 / 50.0 + 300.0).contains(&difference), "{interval:#}");
     }
-    // The client stops writing after 3 s. Its send buffer then holds up to 4 MB, which the link needs more than 3 s to
-    // carry. The last interval must therefore belong to the drain phase.
+    // The client stops writing after 3 s. Its send buffer of 4 MiB is then full, and the link needs more than 3 s to
+    // carry this data. The last interval must therefore belong to the drain phase.
     assert!(intervals.last().is_some_and(|last| last["draining"] == true), "{text}");
     assert!(text.contains("draining\n") && text.contains("were left in the send buffer"), "{text}");
 }
@@ -167,8 +167,8 @@ fn bulk_reports_at_both_ends_what_the_server_finds_out_while_it_sends() {
     let all = interruptions(server_paths, "sent");
     let found = all.iter().find(|(from, outage)| (1_000..=2_100).contains(from) && *outage >= 200);
     assert!(found.is_some() && interruptions(server_paths, "received").is_empty(), "{server_paths:#}");
-    // The server must print the path failure with the time of day. The client must print the failure at the end of the
-    // test, with the seconds since the start of the test.
+    // The server must print the path failure with the time of day. At the end of the test, the client must print the
+    // failure too, with the seconds since the start of the test.
     assert!(text.contains(&format!("UTC: path to {failed} potentially-failed")), "{text}");
     assert!(text.contains("UTC: data goes on after an interruption of"), "{text}");
     assert!(text.contains(&format!("s: path to {failed} potentially-failed")), "{text}");

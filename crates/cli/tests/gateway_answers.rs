@@ -1,4 +1,4 @@
-//! Tests responses of an origin that the gateway cannot forward. The gateway must at once send status 502 or close the
+//! Tests origin responses that the gateway cannot forward. The gateway must at once send status 502 or close the
 //! connection to the client, so that no client waits.
 
 #![cfg(target_os = "linux")]

@@ -159,8 +159,9 @@ fn what_only_begins_like_http_2_is_no_http_2() {
     assert_eq!(server.end(), 0);
 }
 
-/// A request with content must not be answered while its trailers may still be malformed. Malformed trailers must be a
-/// stream error (RFC 9113 §8.1). If the content never ends, the server must answer after a while.
+/// A request with content must not be answered before its trailers have arrived, because the trailers may be malformed.
+/// Malformed trailers must be a stream error (RFC 9113 §8.1). If the content never ends, the server must answer after a
+/// while.
 #[test]
 fn trailers_of_a_refused_request_may_still_be_malformed() {
     let scratch = Scratch::new("http2-trailers");

@@ -119,8 +119,8 @@ fn the_guide_to_failover_quotes_its_race() {
     );
 }
 
-/// The quoted lines of `bulk` must be the first lines that a run prints about its paths and interruptions. Times may
-/// differ, because they are real.
+/// The guide to failover quotes the output of `anabranch bulk`. The quoted lines must be the first lines that a run of
+/// `bulk` prints about its paths and interruptions. The times may differ, because the run takes place in real time.
 #[test]
 fn the_guide_to_failover_quotes_the_lines_of_its_bulk() {
     if !are_slow_tests_enabled() || !emulated_links() {

@@ -1,5 +1,5 @@
 //! Tests an attack by an HTTP/2 client. The client resets connections while the server has not yet read all of their
-//! frames, and then takes every slot.
+//! frames. Then the client tries to take every session slot of the server. The server must still serve other clients.
 //!
 //! When a connection is reset, the server's session ends before the streams of the session. What these streams report
 //! later must not change the next session in the same slot. The tests write the frames themselves (RFC 9113 §4.1) and

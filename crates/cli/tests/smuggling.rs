@@ -15,7 +15,7 @@ use std::time::Duration;
 const TCP_AND_SCTP: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
 
 /// Starts two servers, and two gateways in front of the second server. One gateway uses TCP to the second server, the
-/// other uses SCTP. Returns a list of the first server and the gateways, and the second server.
+/// other uses SCTP. Returns two values: a list with the first server and both gateways, and then the second server.
 fn targets(root: &str) -> (Vec<Running>, Running) {
     let arguments = [&["serve", root, "-q"], &TCP_AND_SCTP[..]].concat();
     let (origin, server) = (Running::start(&arguments), Running::start(&arguments));

@@ -93,10 +93,10 @@ fn stored_scores_belong_to_the_current_plans() {
     );
 }
 
-/// Runs all studies in the quick size, and compares the results with the documents. The outcome of every table, figure,
-/// claim and cause in docs/outcomes.md must be equal. Every number in the studies' `page.md` and in docs/papers.md must
-/// be equal, too. Every cause must have the effect that its study expects. Each cause in `CHARTS` must have a chart and
-/// a row in docs/papers.md.
+/// Runs all studies in the quick size, and compares the results with the documents. docs/outcomes.md must give the
+/// outcomes of this run for every table, figure, claim and cause. The studies' `page.md` and docs/papers.md must quote
+/// the numbers of this run. Every cause must have the effect that its study expects. Each cause in `CHARTS` must have a
+/// chart and a row in docs/papers.md.
 #[test]
 fn the_outcomes_that_are_written_down_are_those_of_a_run() {
     if !are_slow_tests_enabled() {

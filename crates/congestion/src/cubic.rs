@@ -124,8 +124,8 @@ impl Cubic {
     /// RFC 9438 §4.2: begins a new congestion avoidance stage with the current window.
     fn begin_epoch(&mut self, now: Instant) -> Epoch {
         let state = &mut self.state;
-        // RFC 9438 §4.8, §4.10: the current window becomes the plateau in three cases: after a timeout, after a slow
-        // start that ended without a loss, or if the window is already above W_max.
+        // RFC 9438 §4.8, §4.10: the current window becomes the plateau after a timeout, or if it is not below W_max.
+        // W_max is 0 after a slow start that ended without a loss.
         let known = state.max > state.window && !state.after_timeout;
         if !known {
             state.max = state.window;

@@ -213,8 +213,8 @@ impl RateSampler {
             if interval > 0 && self.min_rtt.is_none_or(|least| interval >= least) {
                 sample.rate = per_second(sample.delivered, interval);
             }
-            // Data sent more than about two round trips before the newest packet was sent can no longer be found lost.
-            // Records of such data are discarded.
+            // `record.at` is the time at which the newest delivered data was sent. Data that was sent more than two
+            // round trips earlier can hardly be declared lost any more, so its records are discarded.
             let oldest = record.at.as_nanos().saturating_sub(2 * self.last_rtt);
             while self.sent.front().is_some_and(|first| first.at.as_nanos() < oldest) {
                 self.sent.pop_front();

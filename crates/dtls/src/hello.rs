@@ -320,8 +320,8 @@ fn be(bytes: &[u8]) -> usize {
     bytes.iter().fold(0, |number, byte| number << 8 | usize::from(*byte))
 }
 
-/// The order of the extensions of a hello, in four bits for each extension. The first four bits describe the first
-/// extension in the hello, and so on. They hold the extension's index in the list of the same extensions sorted by
+/// The order of the extensions of a hello, in four bits for each extension. The first four bits stand for the first
+/// extension in the hello, and so on. The four bits are an index into the list of the hello's extensions, sorted by
 /// type.
 pub(crate) type Order = [u8; ORDER];
 pub(crate) const ORDER: usize = 8;

@@ -184,8 +184,8 @@ impl Peers {
                 self.list(false, key);
             }
             // The caller gets the decrypted packets first, so that packets and handshake results keep their order. A
-            // later call handles the next datagram, which may be a handshake message or from a peer without a
-            // connection.
+            // later call handles the next datagram, which may contain a handshake message, or come from a peer that has
+            // no connection.
             if !batch.is_empty() || !self.inbound.is_empty() {
                 return;
             }
@@ -504,9 +504,9 @@ const MAX_LOSS_REASONS: usize = 64;
 /// The number of bytes of a ClientHello that an ICMP message must quote: the record header, the handshake header, the
 /// version and the random value.
 const MIN_QUOTE: usize = 13 + 12 + 2 + 32;
-/// The size of dimpl's output buffer in bytes. dimpl panics if a certificate does not fit. dimpl keeps at most 30
-/// datagrams of one handshake, each of at most 64 KiB (RFC 768), so the buffer is larger than any certificate. Parts of
-/// the buffer that are never written take no memory.
+/// The size in bytes of the buffer into which dimpl writes its output, such as the peer's certificate. dimpl panics if
+/// that certificate does not fit. It always fits, because it arrives in at most 30 datagrams, each of at most 64 KiB
+/// (RFC 768); dimpl keeps no more of one handshake. Parts of the buffer that are never written take no memory.
 pub(crate) const MAX_OUTPUT: usize = 32 * 65_536;
 /// RFC 8446 §5.1, RFC 5246 §6.2.1: the maximum payload of a record in bytes.
 const MAX_PACKET: usize = 1 << 14;

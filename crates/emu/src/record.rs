@@ -158,7 +158,8 @@ pub fn nameless() -> io::Result<File> {
     Ok(file)
 }
 
-/// Writes the capture of one end of a lane. The capture has one interface per path, and contains all packets in order
+/// Writes a capture of the packets of one lane (a pair of devices on each path) that were seen at one end of the links.
+/// If `near` is true, that is the near end. The capture has one interface per path, and contains the packets in order
 /// of time. The TLS `secrets` come before the packets.
 ///
 /// # Errors

@@ -173,8 +173,8 @@ impl LossRules {
     }
 }
 
-/// Installs one DROP rule for the packets of both directions, with one packet counter for both. For each direction, one
-/// rule before the DROP rule and one rule after it count packets.
+/// Installs one DROP rule for the packets of both directions. The rule counts the packets of both directions together.
+/// In addition, each direction has two rules with packet counters: one that leads to the DROP rule, and one after it.
 fn install_shared(wiring: &Wiring, mode: Vec<String>, hook: HookPoint) -> Result<(), EmuError> {
     let host = &wiring.near;
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();

@@ -548,8 +548,8 @@ fn ip(options: &[&str], commands: &str) -> Result<(), EmuError> {
 /// `/proc/net/dev`.
 fn dropped(text: &str, name: &str) -> u64 {
     let line = text.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(':'));
-    // Without the name, columns 0 to 7 of a line count received packets, and columns 8 to 15 sent packets (bytes
-    // packets errs drop ...). Column 11 is the number of outgoing packets that were dropped.
+    // Without the name, columns 0 to 7 of a line are about received packets, and columns 8 to 15 about sent packets.
+    // Columns 8 to 11 are bytes, packets, errors and drops.
     line.and_then(|line| line.split_whitespace().nth(11)?.parse().ok()).unwrap_or(0)
 }
 

@@ -52,9 +52,9 @@ pub(super) fn probe(kind: TransportKind) -> Result<FeatureCell, String> {
     Ok(FeatureCell::switched(plain.is_bounded(), on.is_bounded(), observed))
 }
 
-/// Measures how many connections and bytes the listener holds during and after a flood. Another run has no flood, and
-/// measures the connections and bytes that the honest client alone leaves behind. These numbers are subtracted from the
-/// numbers after the flood.
+/// Measures how many connections and bytes a listener holds during and after a flood. An honest client connects at the
+/// end of the flood. A second run has the honest client but no flood. The connections and bytes that the client leaves
+/// behind in the second run are subtracted from the numbers after the flood.
 fn flooded(kind: TransportKind, changes: &[(&str, &str)]) -> Result<FloodResult, String> {
     let carrier = kind.carrier(changes);
     let mut seen = flood(kind, &carrier, PACKETS)?;

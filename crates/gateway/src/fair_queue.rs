@@ -4,11 +4,13 @@
 //! further SYNs. The SYNs are retransmitted after 1 s, 3 s, 7 s and 15 s. If a client asks for thousands of connections
 //! at once, all other clients would have to wait that long.
 //!
-//! The gateway limits the number of new connections to an origin to the usual size of a server's queue. A client may
-//! begin a connection only while it has fewer new connections than are free. The number of free connections is the
-//! limit minus the new connections of all clients. This is the dynamic threshold of Choudhury and Hahne (1998). The
-//! client with the fewest new connections gets the next *turn*, which is the permission to begin one connection. A
-//! connection counts as new until the origin has sent data on it, or has had time to accept it.
+//! The gateway limits the number of new connections to an origin to the usual size of a server's queue. A connection
+//! counts as new until the origin has sent data on it, or has had time to accept it. The client with the fewest new
+//! connections gets the next *turn*, which is the permission to begin one connection.
+//!
+//! The number of free places is the limit minus the number of new connections of all clients. A client may begin a
+//! connection only while it has fewer new connections than there are free places. This is the dynamic threshold of
+//! Choudhury and Hahne (1998).
 
 use anabranch_http::authority::Authority;
 use anabranch_http::limits::Client;
@@ -134,8 +136,8 @@ impl Drop for Turn {
     }
 }
 
-/// The maximum number of new connections to an origin at a time. Common servers ask for a backlog of 511, with which
-/// Linux queues 512 connections.
+/// The maximum number of connections to one origin that are new at the same time. Common servers call `listen` with a
+/// backlog of 511. Linux then queues 512 connections that the server has not accepted yet.
 const MAX_NEW: usize = 512;
 
 #[cfg(test)]

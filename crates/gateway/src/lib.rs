@@ -431,10 +431,10 @@ async fn end<W: World, U, N: Session>(
         // No unread data is left, so the next data on the stream is a new request.
         ClientStreamEnd::Close if conn.is_clean() => {}
         ClientStreamEnd::Close | ClientStreamEnd::Part | ClientStreamEnd::Tear(_) | ClientStreamEnd::Cut => {
-            // Only a reset separates the data of this exchange from later data on a stream of an association. After
-            // `Tear(false)`, the gateway resets the stream immediately. After every other `ClientStreamEnd`, the
-            // gateway first waits up to `LINGER` for the client's request to end. The response can then arrive before
-            // the reset.
+            // Only a reset separates the data of this exchange from later data on a stream of an association. If the
+            // exchange failed (`Tear(false)`), the gateway resets the stream immediately. Otherwise a response was
+            // sent, which has to arrive before the reset. The gateway then first waits up to `LINGER` for the client's
+            // request to end.
             if after != ClientStreamEnd::Tear(false) {
                 service.world.timeout(LINGER, conn.discard(MAX_DISCARDED)).await;
             }

@@ -55,8 +55,8 @@ pub(super) struct SharedSessions<'a> {
 }
 
 /// Polls `wait` until it is done, and ends it early if the exchange stalls. Acknowledgements of written bytes count as
-/// progress. `unacknowledged` returns two numbers of unacknowledged bytes: on the session to the server, and on the
-/// session to the client. Both numbers cover all exchanges of the session.
+/// progress. `unacknowledged` returns the number of unacknowledged bytes on the session with the server, and then the
+/// same for the session with the client. Each number includes the bytes of all exchanges on that session.
 pub(super) async fn watched<W: World, U, T>(
     service: &Service<W, U>,
     progress_clock: &ProgressClock<W>,
@@ -243,8 +243,8 @@ impl Drop for ClientTurn<'_> {
 /// The interval between two checks of an exchange that shares a flow-control window with other exchanges. If a client
 /// reads nothing for this time, its exchange counts as blocking the window.
 const SHARED_TICK: Duration = Duration::from_millis(100);
-/// The interval between two checks of every exchange for bytes that the server behind the gateway has acknowledged. An
-/// exchange that shares no window with other exchanges has no other checks.
+/// The interval between two checks of an exchange that shares no flow-control window. Every exchange is also checked at
+/// this interval for bytes that the server behind the gateway has acknowledged, and for the client's progress.
 const TICK: Duration = Duration::from_secs(1);
 /// The time without progress after which an exchange counts as trapped, if another exchange blocks the window that they
 /// share.

@@ -5,7 +5,7 @@
 //! | [`page`], [`har`] | a page as a graph of fetches, and the formats that pages are read from |
 //! | [`mapping`] | the assignment of each exchange to a stream of a connection |
 //! | [`fetch`] | the client that loads a page under a policy |
-//! | [`get`] | the client side of exchanges; shared by `get`, page loads, the load generator and races of transports |
+//! | [`get`] | the client side of exchanges, for `anabranch get`, page loads, the load generator and races |
 //! | [`response`] | the parser of HTTP/1.1 responses |
 //! | [`visit`] | the page load of `get --page`, which fetches embedded objects as they are discovered |
 //! | [`serve`] | the server: hyper on each stream |
@@ -27,12 +27,13 @@
 //!
 //! - `limits` limits the number of sessions of a server, over all threads. If no slot is free, it ends the session that
 //!   has waited longest for a request.
-//! - `root_dir` resolves paths inside one directory through open handles. Therefore a link that is changed during the
-//!   lookup cannot lead out of the directory.
+//! - `root_dir` resolves paths inside one directory through open handles. Therefore a symbolic link that is changed
+//!   during the lookup cannot lead out of the directory.
 //! - `upstream` lends a client or a gateway a stream for one exchange.
 //! - `get` starts HTTP/2 and HTTP/3 on a session and sends requests. `fetch` adds a policy, and checks every byte.
-//! - `http2` shares fetch, sites and limits with HTTP/1.1. `http2/priority.rs` orders the bytes of all versions;
-//!   `serve/http2.rs` passes small amounts to h2 in that order.
+//! - HTTP/2 uses the same `fetch`, the same `limits` and the same served site as HTTP/1.1. `http2/priority.rs`
+//!   determines the order in which the bytes of responses are written, for all HTTP versions. `serve/http2.rs` passes
+//!   small amounts to the crate `h2` in that order.
 //! - `http3` runs on any session that opens unidirectional streams and a new bidirectional stream for each exchange.
 //!   All exchanges that have a stream of their own share `fetch/own_stream.rs` and `serve/reply.rs`.
 //!   `http3/message_reader.rs` and `http3/peer_streams.rs` parse without I/O and return the RFC's error code for each

@@ -9,9 +9,9 @@
 //! objects were released. Only HTTP bytes count: no transport or IP header, no handshake, no loss. The smallest one-way
 //! delay of all paths is added to the end of the last response.
 //!
-//! Both parts of this model are optimistic for every transport. A real run never releases an object before the model's
-//! earliest release of this object. The fluid never pauses while released bytes are unsent, and packets, in any order,
-//! never finish before the fluid. So the page time is a true lower bound, and so is [`Limit::earliest`] for a single
+//! Both parts of this model, the releases and the fluid, are optimistic for every transport. A real run never releases
+//! an object before the model does. The fluid sends without a pause while released bytes are unsent. A transport sends
+//! packets; in any order of packets, the last one never arrives before the fluid ends. So the page time is a true lower bound, and so is [`Limit::earliest`] for a single
 //! object.
 //!
 //! The arithmetic is exact. Times are integer nanoseconds, rounded up once at the end of each transmission. At the rate

@@ -91,9 +91,9 @@ const ONE_WAY_DELAY: u64 = 50_000_000;
 
 #[test]
 fn tcp_parts_match_a_hand_calculation() {
-    // The response has 40,000 bytes and a head of 300. With timestamps, segments have 1448 bytes: 27 full segments, and
-    // one of 1204 bytes. Every segment is acknowledged. The window starts at ten segments and grows by one for each
-    // acknowledgement (RFC 5681 §3.1).
+    // The response is 40,300 bytes long: a head of 300 bytes and a body of 40,000 bytes. With timestamps, a segment
+    // carries at most 1448 bytes, so the response needs 27 full segments and one of 1204 bytes. Every segment is
+    // acknowledged. The window starts at ten segments and grows by one for each acknowledgement (RFC 5681 §3.1).
     let run = run("tcp:cc=reno,iw=10,delack=0,nagle=no", &on(WIDE, &[("objects", "1x40kB")]));
     // Sizes with all headers: 60 bytes for SYN and SYN ACK, 52 for an acknowledgement, and 400 + 52 for the request.
     let established = 2 * (wire(60) + ONE_WAY_DELAY);
@@ -255,8 +255,8 @@ fn repair_of_others_bytes_stalls() {
 #[test]
 fn a_small_receive_buffer_behind_a_hole_stalls_tcp_where_sctp_s_streams_go_on() {
     // The receive buffer of 12 KiB holds eight segments, and one segment is lost. TCP's receiver cannot deliver the
-    // later segments, so they fill the buffer. The sender then waits two round trips for receive window. SCTP's
-    // receiver delivers the messages of the other streams, and always has free buffer space.
+    // later segments, so they fill the buffer. The sender then waits two round trips until the receive window opens
+    // again. SCTP's receiver delivers the messages of the other streams, and always has free buffer space.
     let objects = [("objects", "8x2kB"), ("down-loss", "list:3")];
     let tcp = parts(&run("tcp:nagle=no,rcvbuf=12KiB", &on(NET, &objects)));
     assert!(

@@ -2,8 +2,8 @@
 //!
 //! The values of the older access networks are from the README of Tyler Treat's `comcast`
 //! (github.com/tylertreat/comcast). That tool delays the packets of one direction only, so its latency is taken as the
-//! round-trip time. `comcast` applies its loss rate to each direction. The values of the serial lines are from the
-//! slides "SCTP as Alternative Transport to TCP and UDP".
+//! round-trip time. `comcast` applies its loss rate to each direction, and so do these presets. The values of the
+//! serial lines are from the slides "SCTP as Alternative Transport to TCP and UDP".
 //!
 //! For today's networks, `source` names the source of each measured value, and lists the values that are assumed.
 //! Flags such as `--jitter`, `--queue` or `--loss` change the values.

@@ -8,7 +8,7 @@
 //! - `session`: one end of a session, for client and server
 //! - `client`, `server`: the two roles
 //! - `paths`: the server's report on its network paths
-//! - `report`: lines in the style of iperf, JSON, CSV
+//! - `report`: the result as lines in the style of iperf, as JSON, or as CSV
 
 mod client;
 mod frame;

@@ -60,8 +60,8 @@ fn latency_counts_from_the_plan_only_where_there_is_one() {
     let worst = open.latency.max();
     assert!(worst > Duration::from_secs(4), "{worst:?}");
     assert!(open.latency.percentile(0.5) > Duration::from_secs(1), "{:?}", open.latency.percentile(0.5));
-    // The session sends the next request only after the reply. The service time, unlike the latency, therefore does not
-    // include waiting.
+    // A session holds a due request back until the previous reply has arrived. The latency counts from the time when
+    // the request was due. The service time counts from the time when it was sent.
     assert!(open.service.max() < Duration::from_millis(150), "{:?}", open.service.max());
 
     let closed = load(plan(Pace::Closed { sessions: 1 }));

@@ -45,8 +45,8 @@ pub struct CauseDefinition {
     /// The finding in one sentence. `{}` is replaced by the effect, `{was}` by the compared value without the change,
     /// and `{is}` by that with the change.
     pub says: String,
-    /// Whether the change is made at all points of the table. If so, the cause explains each cell that the change
-    /// brings near the published value.
+    /// Whether the cause may explain cells. If so, all points of the table are also run with the change. The cause
+    /// explains each cell that differs from its published value without the change, and is near it with the change.
     #[serde(default)]
     pub explains: bool,
     /// Whether the cause is a negative control: a cause that is known to be false, and that the check must refute.
@@ -95,8 +95,8 @@ impl CauseKind {
         }
     }
 
-    /// Returns the plural of the kind, for text such as "3 findings". The number in the text is that of the causes with
-    /// the expected result.
+    /// Returns the plural of the kind, for text such as "3 of 4 findings". The first number counts only the causes that
+    /// have the effect that the study states. For planted causes, this means that they are refuted.
     #[must_use]
     pub const fn of_several(self) -> &'static str {
         match self {

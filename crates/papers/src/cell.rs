@@ -33,10 +33,10 @@ pub struct PublishedCell {
     /// The 2.5th and the 97.5th percentile of resampled means. Each mean is over as many randomly drawn runs as the
     /// paper averaged.
     pub range: Option<[f64; 2]>,
-    /// The smallest and the largest possible mean over as many consecutive runs as the paper averaged. A rule drops
-    /// every n-th packet, and its packet counter is not reset between runs. The mean therefore depends on the counter
-    /// before the first run, which can have n values. `None` without such a rule, or if one of the n different runs was
-    /// not made.
+    /// The smallest and the largest possible mean over as many consecutive runs as the paper averaged. A link drops
+    /// every n-th packet, and its packet counter is not reset between runs. The counter can have n values before the
+    /// first run, and the mean depends on this value. `None` if no link drops packets in this way, or if one of the n
+    /// possible runs was not made or has no value.
     pub running: Option<[f64; 2]>,
     /// The number of runs, and the number of runs that did not finish.
     pub runs: (usize, usize),
@@ -47,11 +47,11 @@ pub struct PublishedCell {
     /// The causes that explain why our value differs from the published value; empty if it does not differ. In runs
     /// with the change that such a cause describes, our value is within a factor of 1.5 of the published value.
     pub explained: Vec<String>,
-    /// The exploratory causes that bring our value within the same factor. They were found by trying many variants, so
-    /// they do not count as explanations.
+    /// The exploratory causes that bring our value within a factor of 1.5 of the published value. They were found by
+    /// trying many variants, so they do not count as explanations.
     pub exploratory_causes: Vec<String>,
-    /// The counterfactual causes that bring our value within the same factor. They contradict known properties of the
-    /// paper's test rig, so they do not count as explanations.
+    /// The counterfactual causes that bring our value within a factor of 1.5 of the published value. They contradict
+    /// known properties of the paper's test rig, so they do not count as explanations.
     pub counterfactual_causes: Vec<String>,
 }
 
@@ -242,11 +242,12 @@ pub(super) fn range_of_means(values: &[f64], averaged: usize) -> Option<[f64; 2]
     Some([means[DRAWS * 25 / 1_000], means[DRAWS * 975 / 1_000 - 1]])
 }
 
-/// Computes the mean of `averaged` consecutive runs for each run that can be the first of them. Returns the smallest
-/// and the largest of these means. A rule drops every n-th packet; n is `cases`. The packet counter of this rule is not
-/// reset between runs, so the number of packets in a run determines the next run. Each element of `runs` is the value
-/// of a run and its number of packets. In the run with seed s (from 1), the first dropped packet is number 1 + (s mod
-/// `cases`).
+/// Returns the smallest and the largest mean over `averaged` consecutive runs, among all runs that can be the first.
+/// Each element of `runs` is the value of a run and its number of packets.
+///
+/// In these runs, a link drops every n-th packet, where n is `cases`. In the run with seed s (from 1), the first
+/// dropped packet is number 1 + (s mod `cases`). The link's packet counter is not reset between consecutive runs. The
+/// number of packets in one run therefore determines which run comes next.
 fn running_means(runs: &[(f64, usize)], cases: usize, averaged: usize) -> Option<[f64; 2]> {
     // Returns the value and the packet count of the run whose first drop comes after `passed` packets.
     let after = |passed: usize| runs[(passed + cases - 1) % cases];
@@ -309,8 +310,8 @@ mod tests {
 
     #[test]
     fn a_counter_that_goes_on_chooses_the_next_run() {
-        // Each pair is the value of a run and its number of packets. Every second packet is dropped. The run `passes`
-        // loses its second packet, and the run `loses` its first and third packet.
+        // Each pair is the value of a run and its number of packets. Every second packet is dropped. In the run
+        // `passes`, that is the second packet. In the run `loses`, these are the first and the third packet.
         let (passes, loses) = ((1.0, 3), (2.0, 3));
         assert_eq!(running_means(&[passes, loses], 2, 1), Some([1.0, 2.0]));
         // The packet counter is not reset between runs. After a run with an odd number of packets, the other run

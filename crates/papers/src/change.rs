@@ -48,9 +48,9 @@ impl Change {
         self.of.as_ref().is_none_or(|of| contestants.iter().any(|name| matches(of, name)))
     }
 
-    /// Returns whether the change overrides the protected setting `fixed` in a plan with these contestants. `fixed` is
-    /// a key, optionally followed by `=` and a pattern. A change to a value that matches the pattern is allowed. For
-    /// example, the pattern `nth:10*` allows all values that start with `nth:10`.
+    /// Returns whether the change sets the protected setting `fixed` to a forbidden value, in a plan with these
+    /// contestants. `fixed` is a key, optionally followed by `=` and a pattern of allowed values. Without a pattern,
+    /// every value is forbidden. For example, the pattern `nth:10*` allows all values that start with `nth:10`.
     #[must_use]
     pub fn departs_from(&self, fixed: &str, contestants: &[String]) -> bool {
         let (key, values) = fixed.split_once('=').map_or((fixed, None), |(key, values)| (key, Some(values)));
@@ -64,7 +64,7 @@ impl Change {
     }
 
     /// Returns whether the change sets a key to a value that the plan already has for it. If the plan lists several
-    /// values for the key, one of them is enough.
+    /// values for the key, the change's value must be one of them.
     #[must_use]
     pub fn is_level_of(&self, plan: &toml::Table) -> bool {
         let is = |value: &toml::Value| {

@@ -1,9 +1,8 @@
-//! Orders of contestants. An order says which contestant of a pair has the larger published value at a point of a
-//! table. Our values confirm the order if the same contestant has the larger value in our results.
+//! Orders of pairs of contestants. An order says which contestant of the pair has the larger published value at a point
+//! of a table. Our values confirm the order if the same contestant has the larger value in our results.
 //!
-//! The orders within a row of the table depend on each other. Therefore two counts are made: one of the confirmed
-//! orders, and one of the rows whose orders are all confirmed. For comparison: random values would confirm half of the
-//! orders.
+//! The orders of the pairs in one row of the table depend on each other. Therefore the confirmed orders are counted,
+//! and also the rows whose orders are all confirmed. Random values would confirm half of the orders.
 
 use super::cell::{Evidence, PublishedCell};
 use super::table::Table;
@@ -30,8 +29,8 @@ pub struct Orders {
     pub alike: usize,
     /// The number of pairs whose published values are tied.
     pub ties: usize,
-    /// The published orders that our values confirm. Each entry is a text such as `tcp and sctp`, which names both
-    /// contestants, and the labels of the point.
+    /// The published orders that our values confirm. Each entry has two parts: the names of both contestants, such as
+    /// `tcp and sctp`, and the labels of the point.
     pub preserved: Vec<(String, BTreeMap<String, String>)>,
     /// The published orders that our values reverse, or for which our two values are equal. The entries are as in
     /// `preserved`.

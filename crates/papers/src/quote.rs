@@ -15,8 +15,8 @@
 //! | `TABLE.toml#orders` | how many of the table's orders of contestants are as published, in our runs |
 //! | `TABLE.toml#arithmetic`, `#pftk` | how many of these orders are as published, in a [`Model`] |
 //! | `TABLE.toml#takes[ID]` | how many of the table's cells a cause moves away from the published values |
-//! | `readings.csv#selected` | the error of the selected reading, as a factor |
-//! | `readings.csv#held-out`, `#stated-only`, `#median` | the other errors in [`Scores`], as factors |
+//! | `readings.csv#selected` | the error of the selected reading: a mean factor between our and the published values |
+//! | `readings.csv#held-out`, `#stated-only`, `#median` | the other errors in [`Scores`], also as factors |
 //! | `readings.csv#selected.reading`, `#selected.orders` | a reading's name, or how many orders it reproduces |
 //! | `readings.csv#count`, `#seeds` | the number of readings, or the number of runs of each |
 //! | `sensitivity.csv#held`, `#fragile` | how many orders and findings hold, or which are fragile |

@@ -1,7 +1,8 @@
 //! A table of a study: its plan, the metric of its cells, and how its published cells are used.
 //!
-//! `TABLE.toml` holds the plan and the metric, `TABLE.csv` the published cells. A table has no
-//! published cells if the values are lost or the experiment is ours. Such a table is a prediction.
+//! `TABLE.toml` holds the plan of the runs and the metric; `TABLE.csv` holds the published cells. A table has no
+//! published cells if the published values are lost, or if no paper describes the experiment. The results of such a
+//! table are predictions.
 
 use super::change::Change;
 use super::figures::{Figures, MEAN};
@@ -264,9 +265,9 @@ impl Table {
         Ok(found)
     }
 
-    /// Returns the number of different runs that a drop rule makes possible, if the definition states this number
-    /// (`enumerated`). Returns `None` if the runs in `figures` depend on another random choice, for example after a
-    /// change of the plan.
+    /// Returns n, the number of different runs with a rule that drops every n-th packet. The definition must state n
+    /// (`enumerated`), and the runs in `figures` must have exactly these n cases. Otherwise returns `None`, for example
+    /// if a changed plan has further random choices.
     #[must_use]
     pub fn cases(&self, figures: &Figures) -> Option<u64> {
         self.definition.enumerated.filter(|cases| figures.cases == Some(*cases))

@@ -213,14 +213,14 @@ pub fn summary(study: &Study, findings: &Findings) -> String {
     out
 }
 
-/// Returns the scores of all interpretations of the paper, as computed in this run. If this run did not compute scores,
-/// returns the stored ones, unless this run changed assumptions.
+/// Returns the scores of all interpretations of the paper. If this run computed no scores, returns the stored scores,
+/// or `None` if this run changed assumptions.
 pub(super) fn scores<'a>(study: &'a Study, findings: &'a Findings) -> Option<&'a Scores> {
     findings.scores.as_ref().or_else(|| study.stored_scores.scores.as_ref().filter(|_| !findings.changed))
 }
 
-/// Returns the sensitivity of the results to the assumptions, as computed in this run. If this run did not compute the
-/// sensitivity, returns the stored one, unless this run changed assumptions.
+/// Returns the sensitivity of the results to the assumptions. If this run did not compute the sensitivity, returns the
+/// stored sensitivity, or `None` if this run changed assumptions.
 pub(super) fn varied<'a>(study: &'a Study, findings: &'a Findings) -> Option<&'a Sensitivity> {
     findings
         .sensitivity

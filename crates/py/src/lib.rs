@@ -18,8 +18,8 @@ use anabranch_transports::Transports;
 use pyo3::prelude::*;
 use std::ffi::OsString;
 
-/// Carries out a command line, which begins with the program's name, and returns the exit code. The caller should be a
-/// separate process, because the command line takes over signals and may end the process.
+/// Runs the command in `arguments` (the program's name comes first), and returns the exit code. Call this function in a
+/// process of its own, because the command handles the signals of the process and may end the process.
 #[pyfunction]
 fn run(arguments: Vec<OsString>) -> u8 {
     anabranch_cli::run_embedded(arguments, &transports())

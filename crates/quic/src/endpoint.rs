@@ -368,9 +368,9 @@ impl Endpoint {
         self.timeouts + self.connections.values().map(|entry| entry.watch.timeouts()).sum::<u64>()
     }
 
-    /// Returns whether data that the application writes or reads now is early data, because the handshake is not
-    /// complete. A client sends early data with the handshake. Early data that a server reads may have been replayed by
-    /// an attacker (RFC 8470).
+    /// Returns whether data that the application writes or reads now is early data. Data is early while the handshake
+    /// is not complete. A client sends early data with the handshake. Early data that a server reads may have been
+    /// replayed by an attacker (RFC 8470).
     #[must_use]
     pub fn early_data(&self, id: Id) -> bool {
         self.connections.get(&id).is_some_and(|entry| {

@@ -110,8 +110,8 @@ fn a_transfer_goes_on_at_another_address() {
         assert!(rounds < 1_000, "the client says nothing");
     }
     let (came, went) = (Transfer::of(&transfer.received_from, new), Transfer::of(&transfer.sent_to, new));
-    // RFC 9000 §8.2.1 does not allow padding of a PATH_CHALLENGE datagram to 1,200 bytes beyond three times the
-    // received bytes. quinn always pads the datagram, so this test accepts one such datagram.
+    // RFC 9000 §8.2.1: a PATH_CHALLENGE datagram is padded to 1,200 bytes, unless it would then exceed three times the
+    // received bytes. quinn pads the datagram in any case, so this test accepts one datagram of 1,200 bytes.
     assert!(went > 0 && went <= (3 * came).max(1_200), "{went} bytes for {came}");
     transfer.until(BYTES);
     assert_eq!(transfer.read, BYTES);

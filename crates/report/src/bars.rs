@@ -129,8 +129,8 @@ fn draw_row(
     }
 }
 
-/// Returns the mean, over all runs of a point, of the limit that no contestant can beat, in milliseconds. `None` for a
-/// workload of messages, which has no limit.
+/// Returns a lower limit on the time of any contestant on this network, in milliseconds, as a mean over all runs of a
+/// point. `None` for a workload of messages, which has no limit.
 pub(super) fn limit(point: &Point) -> Option<f64> {
     if point.workload.messages {
         return None;

@@ -91,9 +91,9 @@ pub(super) fn lead(out: &mut String, point: &Point, ranking: &Ranking) {
     }
 }
 
-/// Lists the changes of the loser's settings with which it would tie or win, and the gap under changed conditions. Also
-/// gives the factor by which an ideal transport would be faster than the winner. If the race has only one point,
-/// suggests other networks.
+/// Lists the changes of the loser's settings with which it would tie or win. Also lists how large the winner's lead
+/// would be under other conditions, for example without loss. Also gives the factor by which an ideal transport would
+/// be faster than the winner. If the race has only one point, suggests other networks.
 fn change(out: &mut String, race: &Race, point: &Point, ranking: &Ranking) {
     let mut lines = causes::remedies(point);
     lines.extend(conditions(point));

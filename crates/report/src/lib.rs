@@ -1,4 +1,5 @@
-//! Renders results: the report of a race, its table ([`table`]), and the page of a population ([`people`]).
+//! Renders results: the report of a race, the table of a race ([`table`]), and the page about a population of simulated
+//! users ([`people`]).
 //!
 //! The report of a race is one self-contained HTML page. The page draws its figures from the results alone and fetches
 //! nothing. It fits large screens, narrow screens and paper, and has a light and a dark colour scheme. A small script

@@ -1,12 +1,13 @@
 //! The table of a race on standard output.
 //!
-//! For each point of a race, the table has two blocks, lines about the conditions of the race (terms), and a sentence.
-//! The first block shows times with their intervals. The second block shows the work of network and transports, and the
-//! parts of the response time. The lines about conditions say, for example, that six connections claim a larger share
-//! of the bandwidth than one association. The sentence compares the contestants.
+//! For each point of a race, the table has two blocks of figures, then lines about the conditions of the race (terms),
+//! then a sentence. The first block shows times with their intervals. The second block shows the work of network and
+//! transports, and the parts of the response time. The lines about conditions say, for example, that six connections
+//! claim a larger share of the bandwidth than one association. The sentence compares the contestants.
 //!
-//! If a race has several points, the table ends with a grid, which shows the winner of each point, and a sentence about
-//! all points. If a race has many points, only the grid and the sentence are shown. Lines have at most 100 columns.
+//! If a race has several points, the table ends with a grid and a sentence. The grid shows the winner of each point,
+//! and the sentence is about all points. If a race has many points, only the grid and this sentence are shown. Lines
+//! have at most 100 columns.
 
 mod crossing;
 mod grid;

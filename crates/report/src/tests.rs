@@ -384,8 +384,8 @@ fn several_points_have_an_overview() {
     assert_eq!(html.matches("<details open>").count(), OPEN_POINTS);
 }
 
-/// Six connections win at two levels of loss, and SCTP wins at two other levels. A fifth level is undecided. The page
-/// must name the loss above which SCTP is faster.
+/// The contestant with six connections wins at two levels of loss, and SCTP wins at two other levels. A fifth level is
+/// undecided. The page must name the loss above which SCTP is faster.
 #[test]
 fn changes_of_the_lead_are_described() {
     let found =

@@ -7,13 +7,13 @@ use super::{Comparison, label};
 use serde::{Deserialize, Serialize};
 
 /// A cause of the gap, found by a change: the loser takes the winner's values of one or more settings. The change makes
-/// the loser faster. In [`Experiment::held_back_by`], the change makes the loser slower instead, so these settings do
-/// not explain the winner's lead.
+/// the loser faster, so these settings explain a part of the winner's lead. A cause in [`Experiment::held_back_by`]
+/// does the opposite: with the winner's values, the loser becomes slower. The winner leads despite these values.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Cause {
     /// The change to the loser, in the syntax of the command line, for example `iw=10` or `recovery=sack,sack=yes`.
     pub change: String,
-    /// The previous value of the settings.
+    /// The values that the settings had before the change, in the same syntax.
     pub was: String,
     /// The group of the settings: `windows`, `congestion control and recovery`, `timers and ACKs`,
     /// `connections and streams`, `security`, or `request order`.
@@ -78,7 +78,7 @@ pub struct TestedFactor {
     pub factor: String,
     /// The change to the loser, in the syntax of the command line.
     pub change: String,
-    /// The previous value of the settings.
+    /// The values that the settings had before the change, in the same syntax.
     pub was: String,
     /// The name of the contestant that results if only this change is made to the loser, in the syntax of the command
     /// line.

@@ -1,8 +1,8 @@
 //! Changes of the network at scheduled times.
 //!
 //! The outages in a link's description (`LinkSpec::fail`) happen inside the link. A [`NetworkChange`] affects a whole
-//! link or the addresses of an interface. A program can also apply such a change itself during a run. [`random_link`]
-//! creates links with faults that the seed chooses, for tests over many seeds.
+//! link or the addresses of an interface. The change happens at a scheduled time (`Network::schedule`) or immediately
+//! (`Network::change`). [`random_link`] creates links with faults that the seed chooses, for tests over many seeds.
 
 use crate::ids::{InterfaceId, LinkId};
 use anabranch_base::time::Duration;

@@ -24,12 +24,12 @@ pub(crate) struct Content {
     pub(crate) payload: u32,
     /// The tag that the sending engine has set. Duplicated and corrupted packets keep the tag.
     pub(crate) tag: u64,
-    /// Set only while the packet is in a socket's queue, and only if the packet is an ICMP report. The packet's payload
-    /// is then the packet that the ICMP message quotes.
+    /// If the packet is an ICMP message in a socket's queue: what this message reports. `payload` is then the offset of
+    /// the payload of the packet that the message quotes. `None` for all other packets.
     pub(crate) report: Option<Box<SocketReport>>,
 }
 
-/// An ICMP report that is addressed to a socket.
+/// The content of an ICMP message for a socket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SocketReport {
     pub(crate) icmp: Icmp,

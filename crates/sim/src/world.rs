@@ -1,7 +1,8 @@
 //! [`SimWorld`]: the `World` of the programs on one virtual host.
 //!
 //! Implements the traits of `anabranch-world`. When a program calls a function of these traits, the call changes the
-//! state of the network directly. The call borrows the network's state, which is never borrowed while a task is polled.
+//! state of the network directly. The call borrows the network's state. No other borrow exists at that time, because
+//! the executor holds none while it polls a task.
 
 use crate::events::Owner;
 use crate::executor::Task;

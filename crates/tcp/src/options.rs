@@ -150,8 +150,8 @@ impl Clock {
 
     #[inline]
     fn read(&mut self, now: Instant) -> u32 {
-        // Reads the clock again if the cached tick is over. If `now` is before `since`, the difference wraps to a large
-        // number, so the clock is read again as well.
+        // Computes the timestamp again if the tick of the last timestamp is over. If `now` is before `since`, the
+        // difference wraps to a large number, so the timestamp is computed again as well.
         if now.as_nanos().wrapping_sub(self.since) >= self.tick {
             let ticks = now.as_nanos() / self.tick;
             self.since = ticks * self.tick;

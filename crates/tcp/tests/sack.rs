@@ -211,8 +211,8 @@ fn rescue() {
     assert_eq!(pair.received[1], pattern(10_000));
 }
 
-/// RFC 6675 §2: an acknowledgement that advances SND.UNA and SACKs new data counts as a duplicate. In this test only
-/// one acknowledgement arrives, and its SACK blocks are enough to show the loss.
+/// RFC 6675 §2: an acknowledgement that SACKs new data counts as a duplicate even if it advances SND.UNA. Here only one
+/// acknowledgement arrives. Recovery begins without three duplicates, because the SACK blocks show the loss.
 #[test]
 fn sack_by_one_acknowledgement() {
     let mut pair = opened(&plain_with(&[("sack", "yes"), ("recovery", "sack"), ("iw", "6")]));

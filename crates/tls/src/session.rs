@@ -302,8 +302,8 @@ impl<S: Session> Inner<S> {
             self.finished = true;
             stream.finish();
         }
-        // The transport's stream is dropped if both directions have ended, or if the program will read no more. In the
-        // second case, the transport discards data that still arrives.
+        // Once this side has finished writing, the transport's stream is dropped in two cases: the peer has closed, or
+        // the program will read no more. In the second case, the transport discards data that still arrives.
         if self.finished && (self.peer_close.is_some() || self.closing && !self.has_handle) {
             self.stream = None;
         }

@@ -106,8 +106,9 @@ impl Drop for ScopeGuard {
     }
 }
 
-/// Fills `out` with random bytes from the seed of the simulation, for protocols other than TLS whose cryptography is
-/// pluggable. Outside a call of [`Surroundings::within`] in a simulation, returns false and leaves `out` unchanged.
+/// Fills `out` with random bytes from the seed of the simulation. Protocols other than TLS use this function if their
+/// cryptography is pluggable. Returns false and leaves `out` unchanged, except during a call of
+/// [`Surroundings::within`] of a simulation.
 #[must_use]
 pub fn draw_seeded(out: &mut [u8]) -> bool {
     draw(out).is_ok()

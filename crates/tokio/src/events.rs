@@ -8,8 +8,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-/// A [`Stream`] of the events of an association from its start, in the order in which they occurred. An association has
-/// one queue of events, and each event goes to the first task that takes it.
+/// All events since the association began, in the order in which they occurred, as an asynchronous [`Stream`]. An
+/// association has one queue of events, and each event goes to the first task that takes it.
 ///
 /// The queue holds at most 256 events. Until [`Association::events`](crate::Association::events) is called, it holds at
 /// most 16. The undelivered messages in these events together have at most as many bytes as the send buffer. If more

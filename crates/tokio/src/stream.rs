@@ -154,8 +154,8 @@ impl AsyncWrite for SendStream {
 }
 
 /// The receiving half of a stream. If this half is dropped while the sending half exists, data that arrives on the
-/// stream is discarded, so that other streams have room in the receive buffer. The data is not discarded if a task
-/// receives messages from any stream ([`Association::recv`](crate::Association::recv)).
+/// stream is discarded, so that other streams have room in the receive buffer. The data is kept once a task has called
+/// [`Association::recv`](crate::Association::recv), which receives from all streams.
 #[derive(Debug)]
 pub struct RecvStream {
     handle: Arc<Handle>,

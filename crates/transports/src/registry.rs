@@ -54,7 +54,8 @@ impl Transport {
         Self { emulated: Some(protocol), ..self }
     }
 
-    /// Adds the [`Visit`] function, for a transport with built-in encryption.
+    /// Adds the [`Visit`] function, with which a session can be resumed. Only transports with built-in encryption have
+    /// one.
     #[must_use]
     pub fn with_resumption(self, visit: Visit) -> Self {
         Self { visit: Some(visit), ..self }

@@ -46,8 +46,8 @@ fn url_of(scheme: &str, carrier: LowerLayer, host: Ipv4Addr, udp: u16) -> String
     }
 }
 
-/// Returns the path of a file or directory for this peer only. Process IDs do not distinguish peers, because each runs
-/// in its own PID namespace.
+/// Returns the path of a file or directory that only the peer of `column` uses. The path cannot contain a process ID
+/// instead, because each peer runs in its own PID namespace, where process IDs repeat.
 fn scratch(column: Column, name: &str) -> PathBuf {
     let programs = PathBuf::from(std::env::var_os("FIELD_PROGRAMS").unwrap_or_else(|| ".".into()));
     programs.join(format!("{name}-{}", column.to_string().replace('/', "-")))

@@ -107,7 +107,8 @@ const MTU: u32 = 1500;
 const SIZE: usize = 10_000_000;
 
 /// Runs the cases that `chosen` names, in namespaces of this process. Runs each case twice: our side opens the
-/// connection in the first run, and the kernel in the second. Prints a line for each case.
+/// connection in the first run, and the kernel in the second. A case of a refused connection has only one of these
+/// runs. Prints a line for each case. Returns true if every case passed.
 ///
 /// # Errors
 /// The world cannot be created.

@@ -135,9 +135,9 @@ impl Case {
         }
     }
 
-    /// If our client runs `load` in this case, returns the number of objects in each of two sessions, and the size of
-    /// one object in bytes. The client is not `get`, because `get` does not keep its session for a second run. `load`
-    /// discards the content of the objects.
+    /// If our client runs `load` in this case, returns the number of objects in each of two connections, and the size
+    /// of one object in bytes. The client is not `get`, because `get` does not keep its TLS session for a second
+    /// connection. `load` discards the content of the objects.
     #[must_use]
     pub fn load(self, client: Stack) -> Option<(usize, usize)> {
         match (self, client) {

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! first byte: 1 1 type (2 bits) .... ; version (4 bytes); length (1 byte) and destination ID; length and source ID
-//!   Initial, before the length: token length (varint), token
-//!   all types except Retry: length (varint), packet number and payload of that length
-//!   Retry: token, integrity tag (16 bytes)
+//!   Retry: then token, integrity tag (16 bytes)
+//!   Initial: then token length (varint), token, and the fields of the next line
+//!   0-RTT, Handshake: then length (varint), packet number and payload of that length
 //! Version Negotiation: first bit 1; version 0; both IDs as above; supported versions (4 bytes each)
 //! ```
 //!

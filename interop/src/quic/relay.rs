@@ -1,10 +1,10 @@
 //! The network between two programs: a UDP relay on loopback with delay and a limited rate. The relay loses and changes
 //! datagrams. During a transfer it can give a client another port or address, as a NAT does.
 //!
-//! Three values decide whether a datagram is lost or changed: the seed, the client, and the datagram's number among the
-//! client's datagrams. The datagram's time of arrival does not matter. The relay has a socket towards the server for
-//! each client address. One pcapng file has the datagrams as the clients see them, and another has the datagrams as the
-//! server sees them. The relay also records the datagrams' long headers.
+//! Three values decide whether a datagram is lost or changed: the seed, the client, and the datagram's number. Each
+//! client's datagrams are numbered separately in each direction. The datagram's time of arrival does not matter. The
+//! relay has a socket towards the server for each client address. One pcapng file has the datagrams as the clients see
+//! them, and another has the datagrams as the server sees them. The relay also records the datagrams' long headers.
 
 use super::headers::{self, Header};
 use anabranch_base::Rng;

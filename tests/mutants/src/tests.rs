@@ -1,5 +1,5 @@
-//! Tests that mutants of a source text are found. The text written from them must contain, for each mutant, the call
-//! that switches the mutant on.
+//! Tests that mutants of a source text are found. The text that is written for all mutants together must contain, for
+//! each mutant, the call that switches it on.
 
 use crate::find;
 use crate::write::write;

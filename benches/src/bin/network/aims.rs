@@ -35,8 +35,9 @@ impl Aims {
         });
     }
 
-    /// Adds a row with our result and that of another program, the peer. `theirs` is `None` if the peer is not
-    /// installed; `peer` then says how to install it.
+    /// Adds a row with our result and the result of another program. `peer` is the name of that program. If the program
+    /// is not installed, `peer` says how to install it. `theirs` is the program's result; `None` if it was not
+    /// measured.
     pub fn compare_with_peer(&self, name: &str, ours: f64, peer: &str, theirs: Option<f64>, aim: Aim) {
         self.rows.borrow_mut().push(Row {
             name: name.to_owned(),

@@ -45,7 +45,7 @@ impl Net {
             made_here.iter().for_each(|name| remove(name));
         }));
         let net = Self { names: Some(names) };
-        // A partly created network is removed again.
+        // If the network was only partly created, it is removed by dropping `net`.
         if made { net } else { Self { names: None } }
     }
 

@@ -51,7 +51,7 @@ impl Bench {
     }
 
     /// Returns the server's peak memory per session in kB, for 10,000 sessions that send requests at the total rate
-    /// `rate`. Panics if fewer than `least` sessions received a response.
+    /// `rate`. Panics if the number of sessions that received a response is below `least`.
     fn held(&self, rate: &str, least: f64) -> f64 {
         const SESSIONS: u32 = 10_000;
         let (server, count) = (self.idle_server(), SESSIONS.to_string());

@@ -4,9 +4,9 @@
 //!     cargo run --release --bin regression [-- --base REV] [--pairs 15] [--only speed|memory|network]
 //!
 //! Checks out the earlier commit (the *base*) below `target/regression` and builds both trees. `anabranch` is built
-//! with the profile `release` in the base, which was its fastest, and with `dist` in this tree. The benchmark programs
-//! have the same profile in both trees. Each round runs a workload three times: with the base, with the base again, and
-//! with this tree. The order rotates from round to round. The measure is the user time of all processes of a run, for a
+//! with the fastest profile of its tree: `release` in the base, and `dist` in this tree. The benchmark programs have
+//! the same profile in both trees. Each round runs a workload three times: with the base, with the base again, and with
+//! this tree. The order rotates from round to round. The measure is the user time of all processes of a run, for a
 //! fixed amount of work. Each workload has at least 15 and at most 60 rounds. A workload ends when the 95 % t-interval
 //! of tree/base (see below) extends at most 2 % to either side. Its result is printed then.
 //!
@@ -29,11 +29,10 @@ use workload::Workload;
 
 /// The default commit for the comparison.
 const BASE: &str = "d4256a92";
-/// A workload counts as slower than in the base revision if its ratio (user time of this tree to user time of the base
-/// revision) exceeds this value. The lower end of the ratio's 95 % confidence interval is compared.
+/// The ratio of a workload is the user time of this tree divided by the user time of the base. The workload counts as
+/// slower if the lower end of the ratio's 95 % t-interval exceeds this value.
 const SLOWER: f64 = 1.02;
-/// Rounds continue while half the width of a ratio's 95 % confidence interval, divided by the ratio, exceeds this
-/// value.
+/// Rounds continue while half the width of a ratio's 95 % t-interval, divided by the ratio, exceeds this value.
 const PRECISION: f64 = 0.02;
 /// The maximum number of rounds, as a multiple of the requested number.
 const EXTENSION: usize = 4;
@@ -110,8 +109,10 @@ fn measure() -> Result<ExitCode, String> {
     })
 }
 
-/// Runs a workload with the programs of three trees until tree/base is precise. Returns the user CPU seconds of each
-/// round, for each of the three.
+/// Runs a workload in rounds. Each round runs the programs of three trees: the base, the base again, and this tree. The
+/// rounds end when the ratio of this tree's time to the base's time is precise enough (`PRECISION`). There are at least
+/// `pairs` and at most `pairs` × `EXTENSION` rounds. Returns the user CPU seconds of each round, for each of the three
+/// trees.
 fn rounds(workload: &Workload, pairs: usize, trees: [&Tree; 3], net: &Net) -> Result<[Vec<f64>; 3], String> {
     let mut seconds = [const { Vec::new() }; 3];
     for round in 0..pairs * EXTENSION {

@@ -87,9 +87,9 @@ impl Workload {
         ]
     }
 
-    /// Returns the user CPU time of all processes of one run, in seconds. For the benchmark `speed`, returns the
-    /// seconds per million packets that the simulated links carried. The number of packets in the same simulated time
-    /// depends on the transport's behaviour.
+    /// Returns the user CPU time of all processes of one run, in seconds. For the benchmark `speed`, returns the CPU
+    /// seconds per million packets on the simulated links. A run of `speed` has a fixed simulated duration, so its
+    /// number of packets depends on the transport's behaviour.
     pub fn user_seconds(&self, tree: &Tree, net: &Net) -> Result<f64, String> {
         let before = children_user();
         match &self.kind {

@@ -112,8 +112,8 @@ fn without_leading_dot(name: String) -> String {
     name.strip_prefix('.').map(|rest| format!("_{rest}")).unwrap_or(name)
 }
 
-/// Whether a decoded path segment is a valid file name. A segment stays percent-encoded if it would lead to another
-/// directory, or if it contains control characters.
+/// Whether a decoded path segment is a valid file name. A segment is not a valid name if it is empty, would lead to
+/// another directory, or contains control characters. The caller then keeps the segment percent-encoded.
 fn is_name(text: &str) -> bool {
     !matches!(text, "" | "." | "..") && !text.contains(|c: char| c == '/' || c.is_control())
 }

@@ -223,8 +223,8 @@ impl Peer {
     }
 
     /// Sends a request on the current path. Then makes the path to the server's `address` the primary path, and sends
-    /// another request. Packets of the second request must leave from the peer's second address. The server must answer
-    /// both requests.
+    /// another request. Packets of the second request must leave from the second address of this client. The server
+    /// must answer both requests.
     pub fn assert_moves_to(&mut self, id: AssociationId, address: IpAddr) {
         // The first request uses the current path, because the path to `address` may carry data only after it is
         // confirmed (RFC 9260 §5.4).

@@ -1,5 +1,5 @@
 //! Debian's chromium as a client of `serve`. It loads a page of 72 objects over HTTP/2 and over HTTP/3, and computes
-//! the digest of each body. Its net log must show the version of HTTP.
+//! the digest of each body. Chromium's net log must show that each load used only the intended HTTP version.
 
 use crate::driver::is_required;
 use crate::wait::comes_true;

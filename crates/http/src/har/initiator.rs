@@ -7,8 +7,9 @@
 //! 2. `_initiator`, which is a URL (sitespeed.io, WebPagetest) or an object (Chrome). An object stands for the
 //!    innermost known script of its call stack, or else for its `url`;
 //! 3. the `Referer` header of the request;
-//! 4. the document, which is the first entry with an HTML response, or else the first entry;
-//! 5. the last redirect. This rule applies only to entries before the document.
+//! 4. for entries after the document: the document, which is the first entry with an HTML response, or else the first
+//!    entry;
+//! 5. for entries before the document: the last redirect before the entry, whatever its `redirectURL`.
 //!
 //! The first entry of a page has no cause. If a rule yields a URL that several earlier entries fetched, the last of
 //! these entries is the cause.

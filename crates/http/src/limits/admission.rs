@@ -1,9 +1,9 @@
 //! Admits sessions to a server. A new session gets a slot, waits for one, or is refused.
 //!
 //! The sessions that could be ended to free a slot may belong to another thread, which accepted them from the same
-//! listener. Therefore a new session waits up to [`PATIENCE`]. In the meantime, any thread can end one of its sessions,
-//! and grants the slot to the client that waits. Without the grant, the thread that freed the slot would give it to its
-//! own next session.
+//! listener. Therefore a new session waits up to [`PATIENCE`]. In the meantime, any thread can end a session that it
+//! serves, and grant the slot to the waiting client. Without the grant, the thread that freed the slot would give it to
+//! its own next session.
 
 use super::slots::{SessionSlots, Slot};
 use super::{Client, ConcurrencyLimit};

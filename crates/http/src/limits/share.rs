@@ -90,8 +90,8 @@ impl Drop for SharePermit {
 /// server does not count.
 #[derive(Debug, Default)]
 pub struct ProgressMonitor {
-    /// The bytes that the exchange had transferred at the last progress, the bytes that its session had transferred,
-    /// and the time. `None` before the first measurement.
+    /// The state at the last progress: the bytes that the exchange had transferred, the bytes that its session had
+    /// transferred, and the time. `None` before the first measurement.
     mark: Option<(u64, u64, Instant)>,
 }
 
@@ -193,8 +193,8 @@ mod tests {
         };
         assert_eq!(still(&mut pace, 260), Some(5));
         // The minimum rate of a session is proportional to its number of exchanges. 260 bytes per second suffice for
-        // one exchange, and 26,000 for a hundred. An exchange that transfers 260 bytes per second itself makes
-        // progress, too.
+        // one exchange, and 26,000 for a hundred. An exchange that transfers 260 bytes per second makes progress even
+        // if its session as a whole is too slow.
         let mut pace = ProgressMonitor::default();
         assert_eq!((0..20).find(|&s| pace.is_stalled(0, 260 * s, 1, false, at(s))), None);
         let mut pace = ProgressMonitor::default();

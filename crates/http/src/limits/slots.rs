@@ -39,8 +39,8 @@ impl<N: Session> SessionSlots<N> {
         Rc::new(Self { limit, order: Rc::default(), sessions: RefCell::default() })
     }
 
-    /// Returns a slot for `session`, which waits for its first request. If no slot is free, ends another session to
-    /// free a slot. Returns `None` if no session may be ended.
+    /// Returns a slot for `session`, whose first request has not arrived yet. If no slot is free, ends another session
+    /// to free a slot. Returns `None` if no session may be ended.
     pub(super) fn acquire(self: &Rc<Self>, session: &N, now: Instant) -> Option<Slot<N>> {
         let client = Client::of(session);
         if !self.limit.take_slot() && !self.preempt(now, client) {
@@ -111,8 +111,8 @@ impl<N: Session> SessionSlots<N> {
         self.order.waiting(clients, LOOKS).into_iter().any(|key| self.end_if_arrived(key))
     }
 
-    /// Ends a session that waits for a request. If its last response is still in flight, moves the session to the end
-    /// of the order instead and returns false.
+    /// Ends a session that waits for a request, and returns true. If the session's last response is still in flight,
+    /// returns false instead. The session then moves to the end of the order in which waiting sessions are ended.
     fn end_if_arrived(&self, key: SlotKey) -> bool {
         let Some(session) = self.session(key) else { return false };
         // Even if the whole response was written, a part may still be in the send buffer.

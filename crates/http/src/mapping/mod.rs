@@ -367,8 +367,9 @@ mod tests {
         Choice::Assign { connection, stream, last: false }
     }
 
-    /// The mapping requests one additional stream for each waiting exchange, and does not repeat the request. If a
-    /// connection did not get more streams, no further streams are requested for it.
+    /// The mapping must request one additional stream for each waiting exchange. It must not request the same streams
+    /// again while the first request is outstanding. If a connection did not get more streams, no further streams must
+    /// be requested for it.
     #[test]
     fn streams_are_added_when_full() {
         let mut mapping = Mapping::new(&policy(1, None, WhenFull::Grow), 1);

@@ -1,10 +1,10 @@
 //! Finds the addresses that a document embeds. A browser fetches these automatically when it displays an HTML or CSS
 //! file.
 //!
-//! Scripts are not run, so their fetches are not found. Among the candidates of an image (`srcset`, `<picture>`), the
-//! one that Chromium would choose is taken (`srcset`, `media`, `length`). The viewport has 1280 by 720 CSS pixels, and
-//! one device pixel per CSS pixel. Images and frames with `loading=lazy` are fetched if the document places them near
-//! the viewport (`flow`).
+//! Scripts are not run, so their fetches are not found. If an image has several candidates (attribute `srcset`, element
+//! `<picture>`), the one that Chromium would choose is taken. The modules `srcset`, `media` and `length` determine that
+//! candidate. The viewport has 1280 by 720 CSS pixels, and one device pixel per CSS pixel. Images and frames with
+//! `loading=lazy` are fetched if the document places them near the viewport, which the module `flow` estimates.
 
 mod flow;
 mod length;

@@ -173,8 +173,8 @@ pub(super) async fn begin<W: World, S>(
     (turn, serving)
 }
 
-/// Returns the response to a request. This is `instead`, if given. Otherwise it is a refusal if the server is not
-/// responsible for the origin, and the site's response if it is. The head has all fields except padding.
+/// Returns the response to a request: `instead`, if given. Otherwise, a server that is not responsible for the origin
+/// returns a refusal, and any other server returns the site's response. The head has all fields except padding.
 pub(super) fn respond<W, S: Site, B>(
     service: &Service<W, S>,
     request: &Request<B>,

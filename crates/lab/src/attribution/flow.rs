@@ -1,8 +1,8 @@
 //! Reconstructs one direction of a connection from the traces of the client and the server.
 //!
-//! This module finds when given bytes of a stream were first sent, when they were retransmitted, and when they arrived.
-//! A *unit* is a TSN of SCTP, or a byte of TCP. All tables are built in one pass over the traces, and are searched by
-//! bisection. Attributing all objects therefore takes O(n log n) time.
+//! For given bytes of a stream, this module finds when the bytes were first sent, when they were retransmitted, and
+//! when they arrived. A *unit* is a TSN of SCTP, or a byte of TCP. All tables are built in one pass over the traces,
+//! and are searched by bisection. Attributing all objects therefore takes O(n log n) time.
 
 use super::sender_limit::{Class, Timeline};
 use anabranch_base::trace::{SendCause, TraceEvent, TraceRecord};

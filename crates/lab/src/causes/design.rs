@@ -153,15 +153,16 @@ impl Search<'_, '_> {
             return Ok(values);
         }
         run(self, &mut values, [all].into_iter().chain((0..n).map(|i| 1 << i)).collect())?;
-        // Changes all factors but one, to measure the effect of the unchanged factor as the last change. Factors are
-        // measured in ascending order of their effect as the only change, because the budget may not suffice for all. A
-        // factor with a small effect is the likeliest to need other factors.
+        // In turn, leaves each factor unchanged and changes all others. The difference from the run with all factors
+        // changed is the effect of this factor as the last change. Factors are measured in ascending order of their
+        // effect as the only change, because the budget may not suffice for all. A factor with a small effect is the
+        // likeliest to need other factors.
         let alone = |values: &Values, i: usize| values.effect(i).map_or(0.0, |effect| effect.alone.mean);
         let mut order: Vec<usize> = (0..n).collect();
         order.sort_by(|&a, &b| alone(&values, a).total_cmp(&alone(&values, b)));
         run(self, &mut values, order.into_iter().map(|i| all & !(1 << i)).collect())?;
-        // Pairs each factor that may need others with each of the other factors. In this order, partners that may need
-        // others themselves precede the other partners.
+        // Pairs each factor that may have an effect only together with others (`needy`) with each of the other factors.
+        // For each needy factor, the pairs with other needy factors come first.
         let needy: Vec<usize> = (0..n).filter(|&i| values.needs_others(i)).collect();
         let mut pairs: Vec<Set> = Vec::new();
         for &i in &needy {

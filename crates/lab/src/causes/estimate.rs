@@ -21,7 +21,7 @@ const LABEL: &str = "causes/resamples";
 pub const FEWEST: usize = 10;
 
 /// The natural logarithm of 1.03, the smallest ratio of two durations that counts as a gap. A factor is sufficient if
-/// changing it leaves a smaller gap.
+/// the gap that remains after changing it is smaller than this constant.
 pub const MIN_GAP: f64 = 0.029_558_802_241_544_4; // ln 1.03
 /// The natural logarithm of 1.02, the largest ratio of two durations that counts as no effect.
 const LEAST: f64 = 0.019_802_627_296_179_7; // ln 1.02
@@ -314,8 +314,9 @@ impl Values {
     }
 }
 
-/// Returns the weight that a set of `before` factors has in a Shapley value: before! (n - before - 1)! / n!. The weight
-/// is the share of the permutations of `n` factors in which exactly this set precedes a given factor.
+/// Returns the weight of a set of factors in a Shapley value: before! (n - before - 1)! / n!. `before` is the size of
+/// the set. The weight is the share of the permutations of `n` factors in which exactly this set precedes a given
+/// factor.
 fn share(before: u32, n: u32) -> f64 {
     let factorial = |k: u32| (1..=k).map(f64::from).product::<f64>();
     factorial(before) * factorial(n - before - 1) / factorial(n)

@@ -62,8 +62,8 @@ pub enum DepartureTime {
     /// The client leaves at this time after the start of the run.
     At(Duration),
     /// The client leaves at a random time after the start, drawn from the seed. If the client moves back and forth,
-    /// this time is shorter than one stay in a network. Otherwise, this time is shorter than the same run without a
-    /// move.
+    /// this time is less than the duration of one stay in a network. Otherwise, this time is less than the duration of
+    /// a run with the same seed in which the client does not move.
     Random,
 }
 

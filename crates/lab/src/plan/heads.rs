@@ -1,6 +1,6 @@
 //! The sizes of HTTP request and response heads, if a plan sets them.
 //!
-//! If the plan sets no size, each object of a page has the recorded sizes of its heads, or defaults such as
+//! If the plan does not set the size of a head, the head has the size recorded in the page, or a default such as
 //! [`REQUEST_HEAD`](anabranch_http::page::REQUEST_HEAD). An additional header field pads a head to its size. The
 //! necessary fields determine the minimum size.
 

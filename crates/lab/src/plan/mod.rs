@@ -465,11 +465,11 @@ pub fn bare_network<'a>(flags: impl IntoIterator<Item = (&'a str, &'a str)>) -> 
     Network::upon(&LinkSpec::transparent(), &concrete, &mut Sources::default())
 }
 
-/// Returns the plan that `file` and the flags describe. `file` is a plan or a recorded page. Flags override the
-/// settings of the file. `transports` are the transports that contestants may use.
+/// Returns the plan that `file` and the flags describe. `file` is a plan, or a page in any form that `--page` accepts.
+/// Flags override the settings of the file. `transports` are the transports that contestants may use.
 ///
 /// # Errors
-/// [`PlanError`] if the file cannot be read or is neither a plan nor a page, or if the file or a flag has a mistake.
+/// [`PlanError`] if the file cannot be read, or is neither a plan nor a page. Also if the file or a flag has a mistake.
 pub fn read<'a>(
     file: Option<&str>,
     flags: impl IntoIterator<Item = (&'a str, &'a str)>,

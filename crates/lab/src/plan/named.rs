@@ -24,7 +24,7 @@ pub enum InputKind {
 ///
 /// # Errors
 /// One line that says one of the following: the file cannot be read, it is neither a plan nor a page, or it belongs to
-/// another command or flag.
+/// another command or flag. Packet captures and the results of a race belong to other commands or flags.
 pub fn identify(name: &str) -> Result<InputKind, PlanError> {
     let wrong = |what: String| PlanError::at(name, what);
     let path = Path::new(name);

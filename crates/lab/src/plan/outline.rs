@@ -1,10 +1,12 @@
 //! A plan that makes its points on demand, one at a time, instead of storing all of them. It holds the lists of factor
 //! levels, and the pages and traces that were read.
 //!
-//! Before the first run, all points are made once, to report mistakes in any of them. In a plan with a population, each
-//! point is a person. Of these points, only those of a few people are made before the first run. For the runs, a race
-//! keeps its few points in memory, see [`into_plan`](Outline::into_plan). A sweep makes each point again just before
-//! the point's runs.
+//! Before the first run, points are made once, to report mistakes in them. In a plan without a population, these are
+//! all points. In a plan with a population, each point belongs to one person, and only the points of a few people are
+//! made.
+//!
+//! During the runs, a race keeps its few points in memory, see [`into_plan`](Outline::into_plan). A sweep makes each
+//! point again just before the point's runs.
 
 use super::causes::{CauseClaim, Causes};
 use super::concrete::Combinations;

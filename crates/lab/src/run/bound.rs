@@ -55,9 +55,9 @@ fn net_rate(side: &DirectionSpec, rate: BitRate) -> u64 {
     let rate = u128::from(rate.bits_per_second());
     // Converts bytes to billionths of a bit, the unit in which the link's serializer counts.
     let bits = |bytes: u64| u128::from(bytes) * 8_000_000_000;
-    // The packet time is a fixed time that each packet occupies the link. If the rate changes, this time may pass
-    // before the change, and all bits of the packet may be sent at the new rate. The packet time is therefore counted
-    // only on a link with a constant rate, so that the result remains an upper bound.
+    // The packet time is a fixed time for which each packet occupies the link, in addition to the time for its bits. If
+    // the rate changes, a packet may spend this time before the change, and then send all its bits at the new rate. The
+    // packet time is therefore counted only on a link with a constant rate, so that the result remains an upper bound.
     let steady = side.rate.changes().is_empty() && side.outages.is_empty();
     let time = if steady { rate * u128::from(nanos(side.packet_time)) } else { 0 };
     let mtu = u64::from(side.mtu);

@@ -59,8 +59,9 @@ pub fn of(
     Course { windows, lost, waits: waits(&transits, built.paths.len()) }
 }
 
-/// Returns the queueing delay of each packet: its transit time minus the minimum transit time for its size. The minimum
-/// is assumed to be a linear function of the size, which holds as long as the rate of the path does not change.
+/// Returns for each packet its arrival time, the index of its path, and its queueing delay; times are in nanoseconds.
+/// The queueing delay is the transit time minus the minimum transit time for the size of the packet. The minimum is
+/// assumed to be a linear function of the size, which holds as long as the rate of the path does not change.
 fn waits(transits: &[Transit], paths: usize) -> Vec<(u64, usize, u64)> {
     let line = |path: usize| -> [(f64, f64); 2] {
         let own = || transits.iter().filter(|transit| transit.1 == path);

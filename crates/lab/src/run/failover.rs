@@ -34,9 +34,9 @@ pub fn declared(events: &[PathEvent], (path, failed): (u64, u64)) -> Option<u64>
 /// until the first data arrived that was sent after the failure.
 ///
 /// The previous rate is the mean rate in the last second before the failure, computed from whole buckets. Buckets
-/// before the first data of the transfer are left out. The service is restored at the start of the first bucket that
-/// contains data and begins a period of 1 s with at least half the previous rate. The search begins with the bucket in
-/// which the first data arrives that was sent after the failure.
+/// before the first data of the transfer are left out. A bucket restores the service if it contains data, and the mean
+/// rate in the 1 s from its start is at least half the previous rate. The service is restored at the start of the first
+/// such bucket. The search begins with the bucket in which the first data sent after the failure arrives.
 ///
 /// Each bucket after the failure is limited to the bytes of the largest bucket in the last second before the failure.
 /// Without this limit, data that waited behind a gap and is delivered at once would look like a high rate. If the

@@ -27,8 +27,8 @@ pub fn draw(seed: u64, span: Duration) -> Duration {
 }
 
 /// Schedules the moves of all clients between networks, up to the time `until`. If `handover` has a random departure
-/// time that is not drawn yet, no client moves. `changes_address` says for each client whether it uses the addresses of
-/// its current network. `seed` determines the random times at which clients detect routers.
+/// time that is not drawn yet, no client moves. `changes_address` says for each client whether its address changes when
+/// it moves to another network. `seed` determines the random times at which clients detect routers.
 ///
 /// # Errors
 /// A one-line message if the simulated network rejects a change.

@@ -13,7 +13,7 @@ pub struct Traffic {
     pub packets: Directions<Packets>,
     /// The number of bytes sent on the paths in each direction, with IP headers.
     pub wire_bytes: Directions<u64>,
-    /// The number of bytes over time.
+    /// The bytes in each interval of time.
     pub series: Series,
 }
 

@@ -38,7 +38,7 @@ pub struct Threshold(
 
 impl Threshold {
     /// Decides about a packet. A packet that would bring the queue above the threshold is marked if it is ECN-capable.
-    /// Every other packet is accepted without a mark.
+    /// The threshold drops no packet, so every other packet is accepted without a mark.
     #[inline]
     pub(super) const fn admit(self, waiting: Occupancy, bytes: usize) -> Admission {
         if self.0.has_room(waiting, bytes) { Admission::Take } else { Admission::MarkOrDrop }

@@ -31,7 +31,8 @@ impl<W: World> RequestSender<W> {
     }
 
     /// Sends a request and reads its reply. When the request has been sent, calls `on_sent` with its size in bytes. The
-    /// returned flag says whether the server closes the connection after the reply. Here it is always false.
+    /// returned flag says whether the server closes the connection after the reply. It is always false, because a reply
+    /// over HTTP/2 or HTTP/3 cannot announce this.
     pub(super) async fn exchange(
         &mut self,
         RequestTimes { planned, started_at }: RequestTimes,

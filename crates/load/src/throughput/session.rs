@@ -52,8 +52,8 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
     stream_count: Cell<u16>,
     /// Streams that arrived early: a stream with a lower number has not arrived yet. The key is the stream number.
     early: RefCell<BTreeMap<u64, N::Stream>>,
-    /// The requested test while its streams are being opened, and whether this side sends data in the test; `None`
-    /// otherwise. The test begins when all streams exist.
+    /// The test that begins when all of its streams exist, and whether this side sends data in it. `None` before the
+    /// test is requested, and after it has begun.
     ready: Cell<Option<(Hello, bool)>>,
     /// The read buffer that all streams share. One buffer per stream would need a gigabyte for 65,535 streams.
     buffer: RefCell<Vec<u8>>,

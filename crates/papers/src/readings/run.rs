@@ -63,9 +63,9 @@ impl Study {
                 let figures = figures(&table, &scored_rows, &changes, &seeds, bench)?;
                 for cell in scored_rows.iter().map(|row| PublishedCell::measure(&table, row, &figures)) {
                     let name = row_name(&table, &readings.rows, &cell.labels);
-                    // The order of the contestants is compared within each table row. One table row may contain several
-                    // scored rows. All readings have the same table rows, so each reading adds the same entries to
-                    // `order_rows`.
+                    // Orders of contestants are compared within each row of the table. A row of the table may contain
+                    // several rows that are scored separately. `order_rows` lists the scored rows in each row of the
+                    // table. This list is the same for all readings.
                     let of_orders = row_name(&table, &table.definition.rows, &cell.labels);
                     match order_rows.iter_mut().find(|(known, _)| *known == of_orders) {
                         Some((_, row_names)) if row_names.contains(&name) => {}

@@ -140,9 +140,9 @@ impl Scores {
         counted(self.held_out_each().into_iter().flatten())
     }
 
-    /// For each table row in `order_rows`, selects a reading by the scored rows that share no cell with this table row.
-    /// Returns how many orders of the table row are as published under the selected reading, and how many orders the
-    /// row has. `None` if no reading can be selected.
+    /// For each table row in `order_rows`, selects a reading without this row: scored rows that share a cell with the
+    /// table row do not count. Returns how many orders of the table row are as published under the selected reading,
+    /// and how many orders the table row has. `None` if no reading can be selected.
     pub(crate) fn held_out_each(&self) -> Vec<Option<(usize, usize)>> {
         let each = self.order_rows.iter().enumerate().map(|(at, row)| {
             let rest: Vec<usize> =
@@ -232,8 +232,9 @@ fn shown(loss: f64) -> String {
     format!("{} (x{:.2})", figure(loss), loss.exp())
 }
 
-/// Formats the four counts of [`Scores::orders_of`]: orders as published, all orders, rows in which all orders are as
-/// published, and all rows with orders. Returns an empty text if there are no orders.
+/// Formats the counts of [`Scores::orders_of`] as two fractions, for example `orders 5/8, rows 2/3`. In this example, 5
+/// of 8 orders are as published, and in 2 of 3 rows all orders are as published. Returns an empty text if there are no
+/// orders.
 fn in_words([same, all, whole, rows]: [usize; 4]) -> String {
     if all == 0 { String::new() } else { format!("orders {same}/{all}, rows {whole}/{rows}") }
 }

@@ -110,11 +110,11 @@ const MAX_HALF_OPEN: usize = 1_024;
 /// While this number of connections wait to be accepted, no further handshake begins. The sum of `MOST_WAITING` and
 /// `MAX_HALF_OPEN` is below the capacity of a listener.
 const MOST_WAITING: usize = 2_048;
-/// A handshake of this age may be ended in favour of a client from a network with far fewer handshakes. The client has
-/// had time to repeat its first packet once, one second after it first sent the packet.
+/// A handshake of this age may be ended in favour of a new client from a network with far fewer handshakes. By then,
+/// the client of the ended handshake had time to repeat its first packet once, one second after the first transmission.
 const SOON: Duration = Duration::from_secs(3);
-/// A handshake of this age may be ended in favour of any client. The client has had time to repeat its first packet
-/// one, three and seven seconds after it first sent the packet.
+/// A handshake of this age may be ended in favour of any new client. By then, the client of the ended handshake had
+/// time to repeat its first packet one, three and seven seconds after the first transmission.
 const LONG: Duration = Duration::from_secs(10);
 
 #[cfg(test)]

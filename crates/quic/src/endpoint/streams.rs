@@ -179,8 +179,8 @@ impl Endpoint {
         self.settle(now, id);
     }
 
-    /// Limits the data that is written but not yet acknowledged. The limit is the congestion window plus `bytes` bytes.
-    /// The send buffer size remains an upper limit.
+    /// Limits the unsent data in the send buffer to about `bytes` bytes: the data that is written but not acknowledged
+    /// may be at most the congestion window plus `bytes`. The send buffer size remains an upper limit.
     pub fn limit_unsent(&mut self, now: Instant, id: Id, bytes: u64) {
         if let Some(entry) = self.connections.get_mut(&id) {
             entry.unsent = Some(bytes);

@@ -26,7 +26,7 @@ pub(super) struct WatchState {
     pub(super) incoming: BTreeMap<u64, Ranges>,
     /// The numbers of the packets that were most recently declared lost.
     pub(super) lost: BTreeSet<u64>,
-    /// The number of handshake bytes sent, without retransmissions: first in Initial packets, then in Handshake
+    /// The numbers of handshake bytes sent, without retransmissions: `[0]` in Initial packets, `[1]` in Handshake
     /// packets.
     pub(super) handshake: [u64; 2],
     /// Whether quinn has reported lost handshake packets. If not, handshake bytes that are sent again imply that the

@@ -117,8 +117,8 @@ struct CauseKey {
 #[derive(Clone, PartialEq, Debug, Default)]
 struct Effects {
     logarithms: Vec<f64>,
-    /// The key is a change of the slower contestant's settings, as a user types it. The value is the number of people
-    /// for whom an experiment found this change to be a cause.
+    /// Maps each change of the slower contestant's settings, in the syntax of the command line, to a number of people.
+    /// For each of them, an experiment found that the change is a cause of the difference between the two contestants.
     changes: BTreeMap<String, usize>,
 }
 
@@ -452,8 +452,8 @@ impl Tally {
         all
     }
 
-    /// Returns the number of people of a population for whom experiments searched for causes. Also returns the share of
-    /// people without a known cause, among those of them for whom one contestant is faster than another.
+    /// Returns the number of people of a population for whom experiments searched for causes. For some of these people,
+    /// one contestant is faster than another. Also returns the share of them for whom no cause is known.
     #[must_use]
     pub fn explained(&self, population: &str) -> (usize, Share) {
         let own = |(group, number): &(usize, u64)| {

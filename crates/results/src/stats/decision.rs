@@ -116,17 +116,17 @@ fn more_seeds(found: &ComparisonFigures, [low, high]: [f64; 2]) -> Option<u64> {
 /// hold the percentage of seeds with which `b` is faster. A seed with equal times counts half.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WinFrequency {
-    /// No statement is made about how often the winner is faster. Possible reasons: the comparison is exact, there is
-    /// only one seed, or the two contestants have equal times in every seed.
+    /// No statement is made about how often the winner is faster. Possible reasons: nothing in the runs is random,
+    /// there is only one seed, or the two contestants have equal times in every seed.
     NotAsked,
-    /// The winner is the faster contestant in more than half of the seeds. The 95 % interval of its share of the seeds
-    /// lies above one half.
+    /// Contestant `b` is faster in more than half of the seeds: the 95 % interval of its share of the seeds lies above
+    /// one half.
     Yes(u64),
-    /// The data does not show whether the winner is the faster contestant in more than half of the seeds. The 95 %
-    /// interval of its share of the seeds contains one half.
+    /// The data does not show whether contestant `b` is faster in more than half of the seeds: the 95 % interval of its
+    /// share of the seeds contains one half.
     Open(u64),
-    /// Although the winner is faster in the mean over all seeds, it is the faster contestant in less than half of them.
-    /// The 95 % interval of its share of the seeds lies below one half.
+    /// Contestant `b` is faster in less than half of the seeds, although it is faster in the mean over all seeds. The
+    /// 95 % interval of its share of the seeds lies below one half.
     No(u64),
 }
 

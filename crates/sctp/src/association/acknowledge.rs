@@ -42,7 +42,8 @@ struct AckContext {
     /// Whether the acknowledgement has shown a lost chunk on any path.
     lost: bool,
     /// The path on which the acknowledged chunks were sent. After a path failure, one SACK may acknowledge chunks of
-    /// two paths. The field is then the path on which data has resumed, not the path that earlier SACKs acknowledged.
+    /// two paths. The field then names the path on which data has resumed, not the path whose chunks were acknowledged
+    /// by earlier SACKs.
     acked_path: Option<usize>,
 }
 
@@ -51,8 +52,8 @@ impl AckContext {
     /// fast recovery. §6.2.1 D iv: the SACK that ends a fast recovery may begin the next fast recovery.
     ///
     /// After a timeout, the association is not in fast recovery, so a further loss reduces the window again. T3-rtx
-    /// marked all outstanding chunks as lost, so a chunk lost now was sent after the timeout, or on another path. RFC
-    /// 5681 §4.3: losing a retransmission is a further sign of congestion.
+    /// marked all chunks as lost that were outstanding on its path. A chunk that is lost now was therefore sent after the
+    /// timeout, or on another path. RFC 5681 §4.3: losing a retransmission is a further sign of congestion.
     fn reduces(&self) -> bool {
         !self.in_recovery
     }

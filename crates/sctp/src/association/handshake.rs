@@ -351,8 +351,8 @@ impl Association {
         let (stale_cookies, unanswered_echoes) = (echo.stale_cookies + 1, echo.retries);
         let (once, init_repeated) = (echo.retries == 0, echo.init_repeated);
         // The handshake is not repeated if the peer has acknowledged data, because acknowledged data cannot be sent
-        // again. If the peer has ended that association, it would wait forever for the TSNs of this data in a new
-        // association.
+        // again. A peer that has lost its association would create a new one and wait there forever for the TSNs of
+        // this data.
         let acknowledged = self.send.base() > 0;
         if stale_cookies > STALE_COOKIES || acknowledged {
             self.close(ctx, CloseReason::StaleCookie);

@@ -4,9 +4,9 @@
 //! COOKIE ECHO and all later packets of the peer carry this tag, whatever addresses and UDP ports these packets have. A
 //! hash of addresses would not find an association that is multi-homed, or whose NAT mapping has changed.
 //!
-//! An INIT, or an ABORT that reflects the peer's tag, is matched by addresses and ports instead of the local tag. Each
-//! endpoint publishes the addresses and ports that it owns as [`Claim`]s, and looks up the claims of other endpoints
-//! through [`OtherShards`].
+//! An INIT does not carry the local tag, and an ABORT with the T bit carries the peer's tag. These packets are matched
+//! by addresses and ports. Each endpoint publishes the addresses and ports that it owns as [`Claim`]s, and looks up the
+//! claims of other endpoints through [`OtherShards`].
 //!
 //! Implements RFC 9260 §5.3.1: a tag is random, except for the part that encodes the shard.
 

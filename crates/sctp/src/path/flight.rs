@@ -185,9 +185,11 @@ impl Path {
 
     // Acknowledgements.
 
-    /// Returns the lowest TSN offset in flight, and the chunk whose round trip is measured, with its send time. If the
-    /// search for the lowest offset was cut short, the offset is `u64::MAX`. The caller must then assume that any
-    /// acknowledged chunk was the lowest in flight. `None` if no round trip is being measured.
+    /// Returns the lowest TSN in flight, as an offset from the initial TSN. If the search for it was cut short, returns
+    /// `u64::MAX`. The caller must then assume that any acknowledged chunk was the lowest in flight.
+    ///
+    /// Also returns the TSN offset and the send time of the chunk whose round trip is measured; `None` if no chunk is
+    /// measured.
     #[inline]
     pub(crate) fn awaited(&self) -> (u64, Option<(u64, Instant)>) {
         let earliest = if self.is_earliest_a_bound { u64::MAX } else { self.earliest };

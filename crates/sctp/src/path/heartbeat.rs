@@ -105,11 +105,12 @@ impl Path {
         self.stats.heartbeats_sent += 1;
     }
 
-    /// Returns whether the path's silence is counted as an error by another timer than that of the unanswered
-    /// HEARTBEAT. While data is in flight, T3-rtx counts errors (RFC 9260 §8.3 sends HEARTBEATs only to idle
-    /// addresses). After T3-rtx has expired, no data is in flight, but `error_counted` shows that the error is already
-    /// counted. On a potentially failed path, the unanswered HEARTBEAT then counts no second error and does not double
-    /// the RTO (§6.3.3 E2).
+    /// Returns whether another timer counts the path's silence as an error, so that the unanswered HEARTBEAT does not
+    /// count. While data is in flight, this timer is T3-rtx (RFC 9260 §8.3 sends HEARTBEATs only to idle addresses).
+    ///
+    /// When T3-rtx expires, all data counts as lost, so none is in flight. `error_counted` then shows that the error is
+    /// already counted. On a potentially failed path, the unanswered HEARTBEAT then counts no second error and does not
+    /// double the RTO (§6.3.3 E2).
     pub(crate) fn is_silence_known(&self) -> bool {
         self.flight > 0 || self.heartbeat.error_counted
     }

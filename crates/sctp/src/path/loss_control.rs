@@ -42,8 +42,9 @@ impl LossByTime {
         self.lost.add(at, bytes);
     }
 
-    /// Returns the reordering window: a packet counts as lost if it is still missing this long after packets that were
-    /// sent later. `sure` (a gap means loss) is true in a recovery, or after DupThresh later chunks were delivered.
+    /// Returns the reordering window: the time beyond one round trip after which an unacknowledged chunk counts as
+    /// lost, if a later chunk was delivered. `sure` (a gap means loss) is true in a recovery, or after DupThresh later
+    /// chunks were delivered.
     pub(crate) fn window(&self, smoothed: Option<Duration>, sure: bool) -> Duration {
         self.rack.window(smoothed, sure)
     }
@@ -64,8 +65,8 @@ impl LossByTime {
         self.retransmissions.pop_front();
     }
 
-    /// Returns the TSN offset at which the next search for lost chunks begins. Of the chunks with lower offsets, only
-    /// retransmitted chunks are still examined for loss.
+    /// Returns the TSN, as an offset from the initial TSN, at which the next search for lost chunks begins. Of the
+    /// chunks below this TSN, only retransmitted chunks are still examined for loss.
     pub(crate) fn edge(&self) -> u64 {
         self.edge
     }
@@ -414,7 +415,8 @@ impl Path {
     }
 
     /// RFC 8985 §7.3: prepares a tail loss probe. If `has_new_data` is true, new data can be sent on the path, and the
-    /// probe carries it; otherwise the probe is a retransmitted chunk. `end` is the TSN offset of the next new chunk.
+    /// probe carries it; otherwise the probe is a retransmitted chunk. `end` is the TSN of the next new chunk, as an
+    /// offset from the initial TSN.
     pub(crate) fn probe_tail(&mut self, has_new_data: bool, end: u64) {
         let Some(control) = self.congestion().1 else { return };
         if has_new_data {

@@ -193,7 +193,7 @@ impl Path {
         fresh.last_data = self.last_data;
         fresh.stats = std::mem::take(&mut self.stats);
         if fresh.flight > 0 {
-            // Data is in flight, so its acknowledgements need a congestion controller.
+            // Creates the congestion controller, which the acknowledgements of the data in flight need.
             fresh.congestion();
         }
         *self = fresh;

@@ -40,11 +40,11 @@ pub(crate) struct Paths {
 struct Progress {
     at: Instant,
     /// The path on which user data last made progress: sent data was acknowledged, or received data arrived. When this
-    /// side sends data with no chunk outstanding, the record of progress starts anew. The path is then that of the new
-    /// data for the sending direction, and `None` for the receiving direction.
+    /// side sends data with no chunk outstanding, the records of both directions start anew. For sent data, this is
+    /// then the path of the new data; for received data, it is `None`.
     path: Option<usize>,
-    /// Whether the next progress will end an interruption. True if, since the last progress, the path has failed, or
-    /// outstanding data has waited for longer than an RTO.
+    /// Whether the data of this direction is interrupted, so that its next progress ends an interruption. True if,
+    /// since the last progress, the path has failed, or outstanding data has waited for longer than an RTO.
     late: bool,
     /// For received data: whether this side's receive window was full when DATA last arrived, so that the peer must not
     /// send. For sent data: always false.
@@ -63,7 +63,7 @@ impl Progress {
 }
 
 /// An interruption of user data that began at `since` and has just ended. The data resumed on another path, or on the
-/// same path after that path had failed or data had waited for longer than an RTO.
+/// same path. In the second case, the path had failed, or data had waited for longer than an RTO.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Interruption {
     pub(crate) since: Instant,
@@ -120,7 +120,7 @@ impl Paths {
     }
 
     /// Returns a free index for one more address: the index that the address had before, the index of another removed
-    /// address, or a new index. `None` if the association already has `most` paths, the maximum.
+    /// address, or a new index. `None` if the number of paths has reached its maximum, `most`.
     pub(crate) fn free_index(&self, address: IpAddr, most: usize) -> Option<usize> {
         let previous = self.list.iter().position(|path| path.removed && path.address.ip() == address);
         let any_removed = || self.list.iter().position(|path| path.removed);

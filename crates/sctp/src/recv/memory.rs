@@ -61,10 +61,11 @@ impl RecvHalf {
     }
 
     /// RFC 9260 §6.2: whether the chunk at `offset` is accepted while the window is closed. Chunks beyond the highest
-    /// TSN are refused. Chunks that fill a gap are accepted until the buffer exceeds the window by `SLACK` bytes. An
-    /// honest sender counted these chunks against the window before it sent the later chunks. If associations share
-    /// memory, only the lowest missing chunk is accepted, because the application can read on after that chunk. The
-    /// window may have shrunk below the size of the gaps, because other associations took the memory.
+    /// received TSN are refused. Chunks that fill a gap are accepted until the buffer exceeds the window by `SLACK`
+    /// bytes. An honest sender counted these chunks against the window before it sent the later chunks.
+    ///
+    /// If associations share memory, the window may have shrunk below the size of the gaps. Only the lowest missing
+    /// chunk is then accepted, because the application can read on after this chunk.
     pub(super) fn takes_beyond(&self, offset: u64) -> bool {
         let Some(account) = &self.account else {
             return offset < self.tracker.end() && !self.window.is_overrun(SLACK);

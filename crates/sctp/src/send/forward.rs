@@ -15,16 +15,17 @@ use std::collections::{BTreeMap, VecDeque};
 /// The Advanced.Peer.Ack.Point, and the FORWARD TSNs that were sent for it.
 #[derive(Debug, Default)]
 pub(super) struct AckPoint {
-    /// The TSN offset of the Advanced.Peer.Ack.Point, plus one.
+    /// The TSN after the Advanced.Peer.Ack.Point, as an offset from the initial TSN.
     advanced: u64,
-    /// The TSN offset of the New Cumulative TSN in the last FORWARD TSN, plus one. That FORWARD TSN was sent at
-    /// `last_sent_at`.
+    /// The TSN after the New Cumulative TSN in the last FORWARD TSN, as an offset from the initial TSN. That FORWARD
+    /// TSN was sent at `last_sent_at`.
     last_sent: u64,
     last_sent_at: Instant,
     /// The path that the last FORWARD TSN was sent to.
     last_path: usize,
     /// The FORWARD TSNs that skip chunks not yet cumulatively acknowledged, in ascending order. Each entry holds the
-    /// highest skipped TSN offset plus one, and the time at which the skip was first requested.
+    /// TSN after the last skipped chunk (as an offset from the initial TSN), and the time at which the skip was first
+    /// requested.
     sent_forwards: VecDeque<(u64, Instant)>,
     /// Number of T3-rtx expirations since a FORWARD TSN that skips the chunk at `unanswered_at` was sent.
     unanswered: u32,

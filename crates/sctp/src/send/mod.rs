@@ -64,8 +64,9 @@ pub(crate) struct SendHalf {
     /// The last SACK reports every arrived chunk whose TSN offset is lower than this one. It may leave out other
     /// arrived chunks.
     horizon: rack::Horizon,
-    /// The TSN offsets from which the sequence numbers of reset streams start again at 0 (RFC 6525), ascending. An
-    /// offset stays in the list while a chunk below it is outstanding.
+    /// One entry for each stream reset (RFC 6525), ascending: the TSN of the first chunk after the reset, as an offset
+    /// from the initial TSN. From this chunk on, stream sequence numbers start again at 0. An entry stays in the list
+    /// while a chunk from before the reset is outstanding.
     resets: Vec<u64>,
     /// Limits the work that the SACKs of one received packet may cause.
     sack_work: SackWorkLimit,

@@ -163,8 +163,8 @@ impl SendHalf {
 mod tests {
     use super::*;
 
-    /// RFC 9260 §6.7: the sender infers that a SACK left out gap blocks only if it reports at least 16 blocks, and no
-    /// earlier SACK reported more.
+    /// RFC 9260 §6.7: a SACK counts as incomplete only if it has at least 16 gap blocks, and no earlier SACK had more.
+    /// The sender then infers that gap blocks were left out.
     #[test]
     fn the_horizon_is_where_a_full_sack_ends() {
         let mut horizon = Horizon::new();

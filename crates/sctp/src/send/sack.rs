@@ -24,8 +24,8 @@ pub(crate) struct AckedRun {
 }
 
 impl SendHalf {
-    /// Processes a SACK. For the path with a given index, `waiting` returns the lowest TSN in flight, as an offset from
-    /// the initial TSN. It also returns the chunk whose acknowledgement gives the next round-trip time.
+    /// Processes a SACK. `waiting` takes the index of a path. It returns the lowest TSN in flight on the path, and the
+    /// chunk whose acknowledgement gives the next round-trip time. Both TSNs are offsets from the initial TSN.
     pub(crate) fn on_sack(
         &mut self,
         now: Instant,

@@ -31,8 +31,9 @@ impl Sockets {
     /// ```
     ///
     /// # Errors
-    /// [`Errno::BadSocket`], [`Errno::NoAssociation`], [`Errno::Invalid`] for a value out of range.
-    /// [`Errno::NotSupported`] for an option that is read only or does not exist for sockets of this style.
+    /// [`Errno::BadSocket`] if the socket does not exist. [`Errno::NoAssociation`] if the association does not exist.
+    /// [`Errno::Invalid`] for an invalid value or scope. [`Errno::NotSupported`] for an option that is read only or
+    /// does not exist for sockets of this style.
     pub fn set_option(
         &mut self,
         now: Instant,

@@ -100,7 +100,7 @@ fn only_one_side_speaks_it() {
 }
 
 /// RFC 4895 §6.3: chunks that are unsigned or signed wrongly are silently discarded. An AUTH chunk with an HMAC that
-/// the receiver did not list is reported.
+/// the receiver did not list is answered with an ERROR.
 #[test]
 fn invalid_auth_chunks_are_discarded() {
     let mut script = Script::established(&[ON, ("auth_chunks", "data+abort"), ("auth_hmac", "sha1")]);

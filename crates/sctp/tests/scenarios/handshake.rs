@@ -174,7 +174,7 @@ fn stale_cookie() {
 }
 
 /// A COOKIE ECHO arrives too late, and so does its retransmission. The ERROR for the retransmission reaches A after A
-/// has got a new cookie, but it refers to the old cookie. So A keeps the new cookie.
+/// has got a new cookie, but this ERROR refers to the old cookie. So A keeps the new cookie.
 #[test]
 fn the_same_cookie_is_stale_twice() {
     let mut script = Script::new(&[("cookie_life", "1s"), ("hb_interval", "0")]);

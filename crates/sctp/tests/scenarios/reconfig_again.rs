@@ -212,9 +212,9 @@ fn two_resets_and_what_was_given_up_before() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.7 H1: A and B each ask the other side to reset some of its outgoing streams, and each answers "in
-/// progress". For one of these streams, each side already has a reset request of its own that waits to be sent. Each
-/// side sends its own waiting request first, so that no deadlock results.
+/// RFC 6525 §5.2.7 H1: A asks B to reset some of B's outgoing streams, B asks A to reset some of A's, and both answer
+/// "in progress". Each side already has a waiting request of its own to reset one of the streams that it is asked to
+/// reset. Each side sends this waiting request first, so that no deadlock results.
 #[test]
 fn promises_and_wishes_about_the_same_streams() {
     let mut script = used(&[]);

@@ -200,8 +200,8 @@ fn acknowledged_probes_are_told_apart_until_the_window_opens() {
         }
     };
     assert_eq!(sent(&mut script), (4_000, 0));
-    // B's buffer has room for one segment, which is too little for B to announce an open window. So B accepts each
-    // probe, and its window stays closed.
+    // B's buffer has room for one segment, so B accepts each probe. This room is too little for B to advertise an open
+    // window, so the window stays closed.
     read(&mut script, 2);
     for probes in 1..=3 {
         read(&mut script, 1);

@@ -3,8 +3,7 @@
 //! - TSNs are consecutive (except for those of abandoned messages), and a TSN never changes its content.
 //! - A SACK never lowers the cumulative TSN and never acknowledges TSNs that were not sent. Its gap blocks are
 //!   ascending and disjoint.
-//! - New data exceeds neither the peer's window nor the path's congestion window by more than one packet (RFC 9260
-//!   §6.1).
+//! - New data may exceed the peer's window and the path's congestion window by at most one packet (RFC 9260 §6.1).
 //! - The outstanding bytes are the sum over the paths, and data in flight has a timer.
 //! - Packets fit the path's MTU, contain only chunks that may be bundled, and have a permitted destination.
 
@@ -90,8 +89,8 @@ pub struct Checker {
     pub addresses_change: bool,
     /// The sides that use proportional rate reduction. In a recovery they may exceed the window (RFC 6937).
     pub proportional: [bool; 2],
-    /// The sides that use BBR. Their windows may grow without an acknowledgement from the small size of ProbeRTT. When
-    /// BBR sends data after a pause, it can end ProbeRTT and restore its larger window (draft-ietf-ccwg-bbr:
+    /// The sides that use BBR. Their congestion windows may grow even if no acknowledgement arrives. When BBR sends
+    /// data after a pause, it can end ProbeRTT and restore its larger window (draft-ietf-ccwg-bbr:
     /// HandleRestartFromIdle, CheckProbeRTTDone).
     pub bbr: [bool; 2],
     /// For each side, whether it sends tail loss probes. One probe may exceed the congestion window (RFC 8985 §7.3).

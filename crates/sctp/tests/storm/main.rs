@@ -50,8 +50,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// - 855705: COOKIE ACKs were lost for a minute, and the peer counted as unreachable because it acknowledged no data.
 /// - 999153: delivery of DATA in two associations was reported as an error while A was connecting again (an error of
 ///   the checker).
-/// - 1022676: cookies became stale one after the other, while bundled DATA made the COOKIE ECHO too large for a path
-///   whose MTU had silently dropped.
+/// - 1022676: cookies became stale one after the other, until the association ended. Bundled DATA had made the COOKIE
+///   ECHO too large for a path whose MTU had silently dropped.
 /// - 1193166: the reordering timer of a path was not stopped when its chunk moved to another path. When the next chunk
 ///   was sent, the timer expired at once.
 /// - 2039575: HEARTBEATs at intervals below the RTO prevented the retransmission of a lost SHUTDOWN.
@@ -65,7 +65,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// - 42596, 160071: a late FORWARD TSN of the previous numbering skipped 2^31 TSNs.
 /// - 19021, 36792: data that had arrived before a reboot, and could not be read at that time, was read later (an error
 ///   of the checker).
-/// - 160693: COOKIE ACKs were lost until the peer gave up (an error of the checker).
+/// - 160693: COOKIE ACKs were lost until the peer gave up. The checker did not allow this outcome (an error of the
+///   checker).
 /// - 103136, 187876: data after a pause ended BBR's ProbeRTT just after abandoned data was acknowledged (an error of
 ///   the checker).
 /// - 3963, 88034, 121840: a few losses in a row were taken for a black hole, which ended the association.

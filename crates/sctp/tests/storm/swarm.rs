@@ -277,8 +277,8 @@ fn conclude(net: &mut Net, checker: &Checker, excused: bool, rebooted: bool) -> 
     }
     // RFC 9260 §9.2: T5-shutdown-guard ends an association after five times RTO.Max, no matter what caused the delay.
     let excused = excused || reasons.contains(&Some(CloseReason::ShutdownTimeout));
-    // B gave up A while A was waiting for a COOKIE ACK, and a second association was set up. The first association's
-    // undelivered messages were lost.
+    // Lost messages are excused if there was a second association. End B ended the first one while end A was still
+    // waiting for the COOKIE ACK, and its undelivered messages were lost.
     let again = net.ends.iter().any(|end| end.ids.len() > 1);
     let excused = excused || again;
     // A's application closed the association before it was established, and no message had been sent.

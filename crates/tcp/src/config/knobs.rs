@@ -120,8 +120,8 @@ anabranch_base::knobs! {
         ack_every: u32 = 2, "Linux 6 __tcp_ack_snd_check; RFC 9293 §3.8.6.3",
             Number(1, 64), "acknowledge every N-th segment: 1 to 64";
         /// The number of segments at the start of a connection that are acknowledged immediately. Once this side has
-        /// sent data less than `delack` after data arrived, the rest of these segments may also be acknowledged with a
-        /// delay.
+        /// answered data with data within the time `delack`, acknowledgements of the rest of these segments may also be
+        /// delayed.
         quickack: u32 = 16, "Linux 6 TCP_MAX_QUICKACKS = 16",
             Number(0, 1_000_000), "first segments that are acknowledged at once: a number";
         /// As in Linux: data with PSH is acknowledged once the application has read it, and a segment that widens the

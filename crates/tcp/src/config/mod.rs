@@ -145,7 +145,8 @@ impl Config {
     /// # Errors
     /// [`KnobError`]: one line that names both knobs.
     pub fn check(&self) -> Result<(), KnobError> {
-        // RFC 6298 §2.4, §2.5: the bounds apply to computed RTOs. The initial RTO may be below the minimum.
+        // RFC 6298 §2.4, §2.5: the minimum applies only to computed RTOs. The initial RTO may be below it, but not above
+        // the maximum.
         for (key, rto) in [("rto_min", self.rto_min), ("rto_initial", self.rto_initial)] {
             if rto > self.rto_max {
                 let [rto, max] = [rto, self.rto_max].map(format_duration);

@@ -38,8 +38,8 @@ struct Backlog<I> {
 #[derive(Debug)]
 pub(super) struct SessionState {
     key: u64,
-    /// How many stream pairs the session has or, until it is established, requests. A pair is an outgoing and an
-    /// incoming stream with the same id.
+    /// The number of stream pairs that the session has. Until the session is established, the number of stream pairs
+    /// that it requests. A pair is an outgoing and an incoming stream with the same id.
     pub(super) streams: u64,
     pub(super) established: bool,
     /// Whether the peer started the session.
@@ -72,8 +72,8 @@ pub(super) struct StreamState {
     pub(super) open: bool,
     /// Whether the stream is in `incoming_streams`.
     pub(super) announced: bool,
-    /// Whether the stream must not be announced, because it was announced before, or the application has had a handle
-    /// of the stream. Used only if a session has a single stream.
+    /// True if the stream was announced before, or the application has had a handle of the stream. The stream is then
+    /// not announced again. Used only if a session has a single stream.
     had_handle: bool,
     pub(super) reader: Waiter,
     pub(super) writer: Waiter,

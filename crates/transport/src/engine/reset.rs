@@ -77,8 +77,8 @@ impl<E: SessionEngine> EngineHost<E> {
         self.notify.notify();
     }
 
-    /// Handles the peer's request to reset the outgoing direction of `streams`; an empty list stands for all streams.
-    /// The peer no longer wants the data on these streams, so their exchanges are cancelled.
+    /// Handles the peer's request that this side resets its outgoing direction of `streams`; an empty list stands for
+    /// all streams. The peer no longer wants the data on these streams, so their exchanges are cancelled.
     pub fn reset_requested(&mut self, now: Instant, id: E::Id, streams: &[StreamId]) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         for stream in session.in_use(streams) {

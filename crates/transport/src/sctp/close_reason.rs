@@ -4,8 +4,8 @@
 use crate::session::CloseReason;
 use anabranch_sctp::CloseReason as EngineReason;
 
-/// Converts the engine's reason for the end of an association to a [`CloseReason`]. `established` says that the
-/// handshake was done, and `accepted` that the peer had started the association.
+/// Converts the engine's reason for the end of an association to a [`CloseReason`]. `established` is true if the
+/// handshake was done. `accepted` is true if the peer started the association.
 #[must_use]
 pub fn to_close_reason(reason: EngineReason, established: bool, accepted: bool) -> CloseReason {
     match reason {

@@ -7,8 +7,7 @@
 //! ```
 //!
 //! Implements RFC 791 §3.2 (IPv4 fragmentation; the fields are in `v4.rs`) and RFC 8200 §4.5 (IPv6, with the fragment
-//! header above).
-//! This module does not reassemble packets, which is the task of the receiving host.
+//! header at the top of this page). This module does not reassemble packets, which is the task of the receiving host.
 
 use super::{Fragment, protocol, v4, v6};
 

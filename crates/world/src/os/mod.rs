@@ -190,8 +190,8 @@ impl OsWorld {
         let inner = &*self.inner;
         Inner {
             timers: inner.timers.clone(),
-            // If there is no seed, the new handle gets its own generator. If it got a copy of this handle's generator,
-            // endpoints of both handles would draw the same random numbers.
+            // Without a seed, `drawn` is set. With a copy of this handle's generator, endpoints of both handles would
+            // draw the same random numbers, so the new handle gets a generator of its own.
             rng: if inner.drawn.is_some() { self.rng("world") } else { inner.rng.clone() },
             drawn: inner.drawn.clone(),
             addresses: inner.addresses.clone(),

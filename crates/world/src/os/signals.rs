@@ -132,8 +132,8 @@ fn pause(span: Duration) {
     thread::sleep(span);
 }
 
-/// The time between the end of the grace period, or a second signal, and the call of `end` by the watchdog of
-/// [`watch_end`]. During this time, the process can still end normally.
+/// After the end of the grace period or after a second signal, the watchdog of [`watch_end`] waits for this time and
+/// then calls `end`. Until then, the process can still end normally.
 pub const END_MARGIN: Duration = Duration::from_millis(500);
 /// The stack size in bytes of a thread that does almost nothing.
 const STACK: usize = 256 * 1024;

@@ -59,8 +59,8 @@ pub(super) async fn partial(e: &mut Encounter<'_>, by: By) -> Result<String, Str
 }
 
 /// Sends 10 MB with 2 % loss in each direction. Every other message is unordered. Both sides must send NR-SACKs instead
-/// of SACKs. The receiver's NR-SACKs must contain non-renegable gap blocks. They report data that the receiver will not
-/// drop, for example because it has delivered the data.
+/// of SACKs. The receiver's NR-SACKs must contain non-renegable gap blocks. These blocks report data that the receiver
+/// will not drop, for example because it has delivered the data.
 pub(super) async fn nr_sack(e: &mut Encounter<'_>, by: By) -> Result<String, String> {
     e.world.path.delay.set(Duration::from_millis(2));
     e.world.path.loss_ppm.set(20_000);

@@ -79,8 +79,8 @@ fn a_session_that_its_client_stalls_is_found() {
         order.set_busy(key);
         order.add_bytes(key, 1_000_000);
     }
-    // In the third session, the client waits until the server sends. The client of the first session accepts 300 bytes
-    // per second. The client of the second session accepts 10 bytes per second.
+    // In the session `reads`, the client accepts 300 bytes per second. In the session `stalls`, the client accepts 10
+    // bytes per second. In the session `waits`, the client waits until the server sends.
     order.begin_server_turn(waits);
     for second in 0..20 {
         order.note(reads, 900_000 - 300 * second, at(second));

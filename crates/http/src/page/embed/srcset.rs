@@ -137,8 +137,8 @@ fn source_size(sizes: &str, auto_width: Option<f64>) -> f64 {
     for entry in media::commas(sizes) {
         let entry = entry.trim();
         if entry.eq_ignore_ascii_case("auto") {
-            // For `auto`, a lazy image has the width `auto_width`. If the image is not lazy, Chromium takes the width
-            // of the viewport. The entries after `auto` are ignored.
+            // The entry `auto` stands for `auto_width`. If the image is not lazy or has no known width, Chromium uses
+            // the width of the viewport. The entries after `auto` are ignored.
             return auto_width.unwrap_or(VIEWPORT_WIDTH);
         }
         // The size is the last component of the entry.

@@ -84,8 +84,9 @@ pub struct HostThread<T> {
     thread: JoinHandle<Result<T, String>>,
 }
 
-/// The signal for which a running host waits. The client begins its requests at the signal. The server is already
-/// listening; its signal says that the client has finished, and that the server can stop recording requests.
+/// The signal to a running host to begin the next phase of the run. At the signal, the client begins its requests. The
+/// server listens even before its signal, which tells the server that the client has finished, and that recording can
+/// stop.
 struct StartSignal {
     ready: mpsc::Sender<Result<(), String>>,
     given: Arc<OnceLock<Clock>>,

@@ -1,10 +1,12 @@
 //! Runs a plan in the emulated network: in real time, with real packets.
 //!
 //! Each contestant has two network namespaces, for its client and its server. The links of its network join the
-//! namespaces, and the crate `emu` drives these links. A thread in each namespace runs the same client, server and SCTP
-//! engine as the simulation. TCP is the kernel's, with the contestant's congestion control. Some parts of a response
-//! time can be computed only from the times of every packet at both hosts. Runs in real time do not compute these
-//! parts, so they are null.
+//! namespaces, and the crate `emu` drives these links. A thread in the client's namespace runs the client, and a thread
+//! in the server's namespace runs the server. The client, the server and the SCTP engine are the same code as in the
+//! simulation. TCP is the kernel's, with the contestant's congestion control.
+//!
+//! Some parts of a response time can be computed only from the times of every packet at both hosts. Runs in real time
+//! do not compute these parts, so they are null.
 //!
 //! - [`one`]: carries out one run, from creating the namespaces to writing the captures
 //! - [`hosts`]: the hosts in the namespaces

@@ -148,8 +148,8 @@ impl Asconf {
     }
 
     /// RFC 5061 §5.1 A1 to A3: builds an ASCONF for `path`. The additions and deletions in the ASCONF make the peer's
-    /// list of addresses equal to the present local addresses. With `prefer`, the ASCONF also requests that the peer
-    /// uses the address added last as its primary destination.
+    /// list of addresses equal to the present local addresses. With `prefer`, the ASCONF also asks the peer to use the
+    /// last address that this ASCONF adds as the primary destination.
     pub(super) fn plan(
         &mut self,
         ctx: &Ctx<'_>,

@@ -35,8 +35,8 @@ pub(super) fn base_plpmtu(v6: bool) -> u32 {
 /// the rest of a larger record for a record of its own.
 const USUAL: u32 = 1500;
 
-/// RFC 8899 §5.1.1: PROBE_TIMER is two round-trip times, but at least this constant. The 15 s that the RFC advises are
-/// for senders that do not measure round-trip times.
+/// The minimum of the probe timer of RFC 8899 §5.1.1, which otherwise runs for two round-trip times. The 15 s that the
+/// RFC advises are for senders that do not measure round-trip times.
 const PROBE_TIMER: Duration = Duration::from_secs(1);
 /// RFC 8899 §5.1.1: the value of PMTU_RAISE_TIMER.
 pub(crate) const RAISE_TIMER: Duration = Duration::from_secs(600);

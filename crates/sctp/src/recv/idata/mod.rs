@@ -23,12 +23,13 @@ const FIRST: u64 = 1 << 32;
 #[derive(Debug, Default)]
 pub(crate) struct Interleaved {
     streams: Streams<Stream>,
-    /// Messages that have started, are incomplete, and are not delivered in parts. Keyed by the TSN offset of the first
-    /// fragment.
+    /// Messages that have started, are incomplete, and are not delivered in parts. The key is the TSN of the first
+    /// fragment, as an offset from the initial TSN.
     incomplete: BTreeMap<u64, MessageKey>,
     /// Unordered messages that could not be delivered in parts, because another message of their stream was being
-    /// delivered in parts. Maps the stream and the TSN offset of the first fragment to the message number. A correct
-    /// peer sends all of one unordered message before it starts the next one on that stream (RFC 8260 §2.2.2).
+    /// delivered in parts. Maps the stream and the TSN of the first fragment (as an offset from the initial TSN) to the
+    /// message number. A correct peer sends all of one unordered message before it starts the next one on that stream
+    /// (RFC 8260 §2.2.2).
     blocked: BTreeMap<(u16, u64), u64>,
     /// The number of fragments that wait for an earlier fragment, plus the number of messages that wait for an earlier
     /// message.

@@ -12,7 +12,7 @@ use std::ops::Range;
 #[derive(Debug, Default)]
 pub(super) struct LastPacket {
     /// The buffer of the packet. The buffer stays here even after the application has read all bytes. When the next
-    /// packet is kept, the two buffers are exchanged.
+    /// packet is kept, its buffer is exchanged for this one.
     buffer: Vec<u8>,
     /// The index of the first unread byte in `buffer`.
     at: u32,
@@ -69,8 +69,8 @@ mod tests {
     use super::super::{Delivery, Order};
     use anabranch_base::{RecvBatch, Rng};
 
-    /// Each stream returns exactly the bytes that were sent. It makes no difference whether a packet's buffer is kept
-    /// or its payload is copied, or how many bytes each read asks for.
+    /// Each stream returns exactly the bytes that were sent, for every number of bytes per read. This holds for kept
+    /// packet buffers as for copied payloads.
     #[test]
     fn kept_or_copied_the_bytes_are_the_same() {
         for seed in 0..100 {

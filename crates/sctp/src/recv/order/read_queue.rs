@@ -165,8 +165,8 @@ impl ReadQueue {
         self.bytes.drain(..std::mem::take(&mut self.taken));
     }
 
-    /// RFC 9260 §11.1.7: reads at most the rest of one message. `last` is the packet buffer that holds the bytes of the
-    /// queue's first message, or `None` if the queue itself holds these bytes.
+    /// RFC 9260 §11.1.7: reads at most the rest of one message. `last` is the [`LastPacket`] if it holds the bytes of
+    /// the queue's first message. `None` if the queue itself holds these bytes.
     #[inline]
     pub(super) fn read(
         &mut self,

@@ -1,8 +1,8 @@
 //! Holds back the new messages of a stream while the stream waits for a reset of its sequence numbers.
 //!
 //! From the request to reset a stream until the reset ends, new messages on that stream are held back without a
-//! sequence number. Messages queued before the request are sent first. Each request has a ticket. The caller asks with
-//! this ticket whether the earlier messages are sent, and later releases the messages held back.
+//! sequence number. Messages queued before the request are sent first. Each request has a [`ReservationId`]. With this
+//! ID, the caller asks whether the earlier messages are sent, and later releases the messages held back.
 //!
 //! Implements RFC 6525 §5.1.2 A1 and §5.2.7 H4, as far as they concern the queue.
 

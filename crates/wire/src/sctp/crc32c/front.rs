@@ -26,8 +26,8 @@ pub const fn room_for(size: usize) -> usize {
 #[inline(always)]
 pub(super) fn begin(buffer: &[u8], start: usize) -> Option<usize> {
     let size = buffer.len() - start;
-    // Padding to whole blocks saves no time for a short packet, or if less than a cache line remains after the last
-    // block. The padding consists of four-byte sequences, so the packet's size must be a multiple of four.
+    // Padding to whole blocks saves no time if the packet is short, or if less than a cache line of it follows its last
+    // whole block. The padding consists of four-byte sequences, so the packet's size must be a multiple of four.
     if size <= 2 * BLOCK || !size.is_multiple_of(4) {
         return None;
     }

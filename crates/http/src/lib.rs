@@ -5,6 +5,7 @@
 //! | [`page`], [`har`] | a page as a graph of fetches, and the formats that pages are read from |
 //! | [`mapping`] | assigns each exchange to a stream of a connection |
 //! | [`fetch`] | the client that loads a page under a policy |
+//! | [`browser`] | what a browser knows of a page, and which requests it holds back |
 //! | [`get`] | the command-line client: fetches one object and writes it to any output |
 //! | [`visit`] | the command-line page load: fetches what a document embeds as it is discovered |
 //! | [`serve`] | the server: hyper on each stream |
@@ -23,6 +24,8 @@
 //!
 //! # Notes on some modules
 //!
+//! - `browser` is a state machine. `fetch/browse.rs` tells it what was delivered and queues what it requests. `mapping` assigns
+//!   these requests to connections, and opens more of them while the protocol of a server is unknown.
 //! - `limits` limits the number of sessions of a server, over all threads. If no slot is free, it ends the session that
 //!   has waited longest for a request.
 //! - `beneath` resolves paths inside one directory through open handles. So a link that is changed during the lookup
@@ -42,6 +45,7 @@ pub mod alt_svc;
 pub mod authority;
 pub mod beneath;
 pub mod body;
+pub mod browser;
 pub mod closing;
 pub mod fetch;
 pub mod framing;

@@ -5,7 +5,9 @@ use crate::rig::memory::Meeting;
 use crate::rig::page;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
+use anabranch_http::browser::Client;
 use anabranch_http::fetch::{self, End, Outcome};
+use anabranch_http::har;
 use anabranch_http::mapping::{Choices, Policy, Think, WhenFull};
 use anabranch_http::observe::{FetchError, Record, Recorder};
 use anabranch_http::page::Page;
@@ -396,4 +398,16 @@ fn odd_answers_are_failures_not_panics() {
     }
     let twice = b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
     assert_eq!(answered(twice, 7).end, End::Failed);
+}
+
+/// A browser loads every object of a page, however its requests are assigned to connections.
+#[test]
+fn a_browser_loads_a_page_under_every_policy() {
+    let page = Rc::new(har::shipped::named("article").expect("a page"));
+    for (name, meeting, policy) in policies() {
+        let policy = Policy { client: Client::Chromium, ..policy };
+        let (outcome, record) = load(&meeting, &page, policy, serve::Options::default());
+        assert_eq!(outcome.end, End::Done, "{name}");
+        assert!(record.objects.iter().all(|object| object.delivered.is_some()), "{name}");
+    }
 }

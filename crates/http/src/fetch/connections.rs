@@ -91,6 +91,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
         if early && version == Version::Http3 {
             self.start_http3(name);
         }
+        self.throttle(server);
         Ok(usable)
     }
 
@@ -103,9 +104,18 @@ impl<W: World, C: Connector> Fetch<W, C> {
             return;
         }
         self.begin();
+        if self.is_surplus(name) {
+            let connection = &mut self.connections[name];
+            connection.over = true;
+            connection.session.close();
+            let server = connection.server;
+            return self.servers[server].mapping.closed(name);
+        }
         let connection = &mut self.connections[name];
         let server = connection.server;
         self.servers[server].failures = 0;
+        self.speaks_to(server);
+        let connection = &mut self.connections[name];
         match self.policy.version {
             Version::Http1 => {}
             Version::Http2(windows) => return self.start_http2(name, windows),
@@ -196,10 +206,12 @@ impl<W: World, C: Connector> Fetch<W, C> {
         if !established {
             self.servers[server].failures += 1;
             if self.servers[server].failures >= self.policy.attempts {
-                return self.fail_queued(server, &reason.to_string());
+                self.fail_queued(server, &reason.to_string());
+                return self.discover();
             }
         }
         self.dispatch(server);
+        self.discover();
     }
 
     /// Fails all objects queued for `server`, because no connection can be opened. Does nothing if an open connection can
@@ -224,6 +236,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
         let exchange = Exchange { object, abandoned: false, pattern, expected: wanted.body };
         let attempt = self.objects[object].attempts;
         self.objects[object].attempts += 1;
+        self.objects[object].delivered = 0;
         self.objects[object].state = ObjectState::Riding { connection: name, stream, since: now };
         let version = match self.policy.version {
             Version::Http1 => {

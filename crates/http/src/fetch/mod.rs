@@ -4,12 +4,14 @@
 //! that [`crate::mapping`] assigns, is transferred in one HTTP exchange, and is checked byte for byte. Failed requests are
 //! retried a limited number of times. Remaining failures are counted, never hidden.
 //!
+//! - `browse`: what a browser knows of the fetch, and what it requests
 //! - `connections`: the connections, and the objects on them
 //! - `timeout`: fails objects that make no progress
 //! - `pipeline`: one stream of a connection; sends requests and receives responses
 //! - `own_stream`, `http2`, `http3`: exchanges that have a stream of their own
 //! - [`request`], [`response`]: encode and parse messages
 
+mod browse;
 mod connections;
 mod http2;
 mod http3;
@@ -19,6 +21,7 @@ pub mod request;
 pub mod response;
 mod timeout;
 
+use crate::browser::Browser;
 use crate::http2::priority::Priority;
 use crate::mapping::{Choice, Mapping, Policy, Think, Version};
 use crate::observe::{Delivered, FetchError, Recorder};
@@ -109,8 +112,12 @@ struct Fetch<W: World, C: Connector> {
     page: Rc<Page>,
     policy: Policy,
     recorder: Recorder,
+    /// The browser that decides when objects are requested; `None` if each is requested after its initiator.
+    browser: Option<Browser>,
     objects: Vec<Object>,
     servers: Vec<Server>,
+    /// Whether hosts that a browser coalesces share their connections.
+    shares_connections: bool,
     connections: Vec<Connection<C::Session>>,
     tasks: Vec<W::Task<()>>,
     /// The objects to request at the start; `None` once they have been scheduled.
@@ -128,6 +135,8 @@ struct Object {
     attempts: u32,
     /// The indices of the objects that this object causes to be requested.
     causes: Vec<usize>,
+    /// The number of body bytes delivered in the current attempt.
+    delivered: u64,
     error: Option<FetchError>,
 }
 
@@ -180,8 +189,15 @@ where
 {
     let count = page.objects.len();
     let mut objects: Vec<Object> = (0..count)
-        .map(|_| Object { state: ObjectState::Unknown, attempts: 0, causes: Vec::new(), error: None })
+        .map(|_| Object {
+            state: ObjectState::Unknown,
+            attempts: 0,
+            causes: Vec::new(),
+            delivered: 0,
+            error: None,
+        })
         .collect();
+    let browser = browse::browser(&page, &policy, connector.streams());
     let mut arrivals: Vec<(Duration, usize)> = Vec::new();
     let mut first = Vec::new();
     for (i, object) in page.objects.iter().enumerate() {
@@ -189,6 +205,8 @@ where
             arrivals.push((at, i));
         } else if let Some(cause) = object.initiator.filter(|&cause| cause < i) {
             objects[cause].causes.push(i);
+        } else if browser.is_some() {
+            // The browser finds the objects that it requests at the start.
         } else if policy.think == Think::Recorded && !object.think.is_zero() {
             // No other object causes this one, but it may have a recorded delay after the start.
             arrivals.push((object.think, i));
@@ -197,10 +215,12 @@ where
         }
     }
     let servers = if policy.keep_origins { page.hosts.len().max(1) } else { 1 };
+    let probes = browse::probes(browser.as_ref(), &policy);
     let places = places(policy.version, connector.streams());
     let fresh = connector.fresh_streams();
+    let shares_connections = policy.version != Version::Http1 || fresh || connector.streams() > 1;
     let server = || Server {
-        mapping: Mapping::new(&policy, places).fresh(fresh),
+        mapping: Mapping::new(&policy, places).fresh(fresh).probing(probes),
         queue: VecDeque::new(),
         failures: 0,
     };
@@ -214,8 +234,10 @@ where
             page,
             policy,
             recorder,
+            browser,
             objects,
             servers,
+            shares_connections,
             connections: Vec::new(),
             tasks: Vec::new(),
             roots: None,
@@ -283,11 +305,16 @@ impl<W: World, C: Connector> Fetch<W, C> {
 
     fn first_byte(&mut self, object: usize) {
         self.recorder.first_byte(object, self.moved);
+        self.answered(object);
     }
 
     /// Reports that the last read contained `bytes` bytes of the object's body.
-    fn read(&self, object: usize, bytes: u64) {
+    fn read(&mut self, object: usize, bytes: u64) {
         self.recorder.read(object, self.moved, bytes);
+        self.objects[object].delivered += bytes;
+        if let Some(browser) = &mut self.browser {
+            browser.delivered(object, self.objects[object].delivered);
+        }
     }
 
     /// Handles the end of the exchange at the front of a pipeline. `result` is the delivered response or the error.
@@ -349,8 +376,15 @@ impl<W: World, C: Connector> Fetch<W, C> {
         }
     }
 
+    /// Returns the server from which `object` is requested. Hosts share a connection only if it carries several requests
+    /// at a time.
     fn server_of(&self, object: usize) -> usize {
-        if self.policy.keep_origins { self.page.objects[object].host } else { 0 }
+        let host = self.page.objects[object].host;
+        match (self.policy.keep_origins, self.shares_connections) {
+            (false, _) => 0,
+            (true, false) => host,
+            (true, true) => self.page.coalesce.get(host).copied().unwrap_or(host),
+        }
     }
 
     fn schedule(&mut self, start: Instant, mut arrivals: Vec<(Duration, usize)>) {
@@ -371,6 +405,9 @@ impl<W: World, C: Connector> Fetch<W, C> {
     }
 
     fn issue_caused(&mut self, object: usize) {
+        if self.browser.is_some() {
+            return;
+        }
         for caused in std::mem::take(&mut self.objects[object].causes) {
             let think = self.page.objects[caused].think;
             if self.policy.think == Think::None || think.is_zero() {
@@ -397,7 +434,11 @@ impl<W: World, C: Connector> Fetch<W, C> {
         self.recorder.issued(object, now);
         self.objects[object].state = ObjectState::Queued { since: now };
         let server = self.server_of(object);
-        let urgency = |object: usize| self.priority_of(object).map_or(0, |priority| priority.urgency);
+        let urgency = |object: usize| match &self.browser {
+            // net `client_socket_pool.cc`: the waiting request of the highest priority gets the next connection.
+            Some(browser) => browser.urgency(object).urgency,
+            None => self.priority_of(object).map_or(0, |priority| priority.urgency),
+        };
         let (own, queue) = (urgency(object), &self.servers[server].queue);
         // Objects of the same urgency keep the order in which they were requested.
         let at = queue.iter().position(|&queued| urgency(queued) > own).unwrap_or(queue.len());
@@ -406,13 +447,22 @@ impl<W: World, C: Connector> Fetch<W, C> {
 
     /// Returns the priority that the request for `object` states; `None` if the policy states no priorities.
     fn priority_of(&self, object: usize) -> Option<Priority> {
-        let object = &self.page.objects[object];
-        self.policy.sends_priority().then(|| Priority::of_type(&object.content_type))
+        self.policy.sends_priority().then(|| match &self.browser {
+            Some(browser) => browser.urgency(object),
+            None => Priority::of_type(&self.page.objects[object].content_type),
+        })
     }
 
     fn dispatch_all(&mut self) {
-        for server in 0..self.servers.len() {
-            self.dispatch(server);
+        loop {
+            let issued = self.browse();
+            for server in 0..self.servers.len() {
+                self.dispatch(server);
+            }
+            // An object that fails at once may let the browser request others.
+            if !issued {
+                return;
+            }
         }
     }
 
@@ -427,7 +477,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
                 self.ride(object, connection, stream, last);
             }
             let queued = self.servers[server].queue.len();
-            let wanted = self.servers[server].mapping.wanted(queued);
+            let wanted = self.servers[server].mapping.wanted(queued).min(self.sockets_left());
             let mut usable = false;
             for _ in 0..wanted {
                 match self.open(server) {
@@ -449,7 +499,9 @@ impl<W: World, C: Connector> Fetch<W, C> {
                 continue;
             }
             self.over(object, Some(error));
-            let caused = std::mem::take(&mut self.objects[object].causes);
+            let mut caused = std::mem::take(&mut self.objects[object].causes);
+            // A browser may have requested them before their initiator was complete.
+            caused.retain(|&i| self.objects[i].state == ObjectState::Unknown);
             failing.extend(caused.into_iter().rev().map(|i| (i, FetchError::InitiatorFailed(object))));
         }
     }
@@ -460,6 +512,9 @@ impl<W: World, C: Connector> Fetch<W, C> {
         }
         self.objects[object].state = ObjectState::Over;
         self.objects[object].error = error;
+        if let Some(browser) = &mut self.browser {
+            browser.finished(object);
+        }
         self.left -= 1;
         if self.left == 0
             && let Some(waker) = self.waker.take()

@@ -12,6 +12,9 @@
 //! If each exchange has a new stream ([`Mapping::fresh`]), it takes the next stream number, as long as fewer streams
 //! are busy than the limit allows.
 //!
+//! While a browser does not know whether a server speaks HTTP/2, it opens a connection for each waiting exchange
+//! ([`Mapping::probing`]).
+//!
 //! [`Mapping`] is a plain state machine: `fetch` reports events to it and asks it to choose.
 
 mod policy;
@@ -48,6 +51,8 @@ pub struct Mapping {
     /// The maximum number of exchanges in flight on one connection.
     outstanding: u32,
     when_full: WhenFull,
+    /// The maximum number of connections that are opened until one is established; `None` if the protocol is known.
+    probes: Option<usize>,
     connections: Vec<Connection>,
     /// The connection name and the stream of the last exchange assigned. Round robin continues after this stream.
     last_taken: Option<(usize, u64)>,
@@ -90,6 +95,7 @@ impl Mapping {
             allowance: policy.objects_per_connection,
             outstanding: policy.outstanding.unwrap_or(u32::MAX),
             when_full: policy.when_full,
+            probes: None,
             connections: Vec::new(),
             last_taken: None,
         }
@@ -101,10 +107,28 @@ impl Mapping {
         Self { fresh, ..self }
     }
 
+    /// Makes each waiting exchange open a connection of its own, but at most `connections`, until one is established. Only
+    /// then it is known that one connection carries all exchanges.
+    #[must_use]
+    pub fn probing(self, connections: Option<usize>) -> Self {
+        Self { probes: connections, ..self }
+    }
+
+    /// Makes each waiting exchange open a connection of its own, as [`probing`](Self::probing) does, unless a connection
+    /// has been established.
+    pub fn probe(&mut self, connections: usize) {
+        if !self.connections.iter().any(|connection| connection.usable) {
+            self.probes = Some(connections);
+        }
+    }
+
     /// Returns how many connections should be opened now. `queued` is the number of exchanges that wait because
     /// [`choose`](Self::choose) could not assign them.
     #[must_use]
     pub fn wanted(&self, queued: usize) -> usize {
+        if let Some(most) = self.probes {
+            return queued.min(most).saturating_sub(self.connections.len());
+        }
         let open = self.connections.iter().filter(|c| !c.retired || c.busy()).count();
         let coming: usize = self.connections.iter().filter(|c| !c.usable).map(|c| self.room(c)).sum();
         let streams = if self.spread { 1 } else { self.at_once(self.streams) };
@@ -132,6 +156,7 @@ impl Mapping {
     /// Records that the connection `name` is established and has `streams` stream pairs. Exchanges that were sent with the
     /// handshake on higher streams no longer count as in flight or against the allowance. They must be sent again.
     pub fn established(&mut self, name: usize, streams: u64) {
+        self.probes = None;
         if let Some(connection) = self.find(name) {
             connection.streams = streams.max(1);
             let there = connection.in_flight.len().min(connection.streams as usize);

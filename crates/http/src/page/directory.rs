@@ -4,6 +4,7 @@
 //! Nothing outside the directory is ever read. `..` stops at the top directory, as in any URL. A symbolic link that leads
 //! out of the directory is refused (`RootDirectory`).
 
+use super::reference::Reference;
 use super::{MAX_BODY, MAX_OBJECTS, Object, Page, PageError, embed};
 use crate::beneath::RootDirectory;
 use std::collections::BTreeMap;
@@ -33,12 +34,16 @@ pub fn load(directory: &Path) -> Result<Page, PageError> {
     let mut files = vec![first];
     let mut placed = BTreeMap::from([("/index.html".to_owned(), 0_usize)]);
     let (mut elsewhere, mut missing, mut deferred) = (Vec::new(), Vec::new(), Vec::new());
-    let mut next = 0;
+    let (mut next, mut body_start) = (0, None);
     while next < files.len() {
         let base = objects[next].name.clone();
         let embedded = site.embedded(&files[next], &base, &objects[next].content_type)?;
         deferred.extend(embedded.deferred);
-        for address in embedded.targets {
+        if next == 0 {
+            body_start = embedded.body_start;
+        }
+        let references = embedded.references.into_iter().chain(std::iter::repeat_with(Reference::default));
+        for (address, reference) in embedded.targets.into_iter().zip(references) {
             let Some(target) = address else { continue };
             match target {
                 Target::Elsewhere(url) => elsewhere.push(url),
@@ -49,7 +54,7 @@ pub fn load(directory: &Path) -> Result<Page, PageError> {
                         return Err(wrong(format!("more than {MAX_OBJECTS} files")));
                     }
                     Some(file) => {
-                        objects.push(site.object(&path, &file, Some(next))?);
+                        objects.push(Object { reference, ..site.object(&path, &file, Some(next))? });
                         placed.insert(path, files.len());
                         files.push(file);
                     }
@@ -84,7 +89,7 @@ pub fn load(directory: &Path) -> Result<Page, PageError> {
         objects,
         tls: 0,
         warnings,
-        body_start: None,
+        body_start,
         recording: None,
     };
     page.validate()?;
@@ -167,6 +172,10 @@ impl Site<'_> {
 struct Embedded {
     /// The targets, in the order of the file; `None` for an address that needs no fetch.
     targets: Vec<Option<Target>>,
+    /// How the file refers to each target, if the file is a document.
+    references: Vec<Reference>,
+    /// The offset of the body, if the file is a document.
+    body_start: Option<u64>,
     /// The addresses, as written, that a browser would load only later.
     deferred: Vec<String>,
 }
@@ -181,7 +190,7 @@ enum Target {
 
 /// Returns the addresses that a document with the content `bytes` embeds. The document is fetched as `path`.
 fn embedded(bytes: &[u8], path: &str, kind: &str) -> Embedded {
-    let embed::Embeds { base, addresses, deferred } = if kind == "text/css" {
+    let embed::Embeds { base, addresses, references, body_start, deferred } = if kind == "text/css" {
         embed::Embeds { addresses: embed::in_css(bytes), ..embed::Embeds::default() }
     } else {
         embed::in_html(bytes)
@@ -191,11 +200,13 @@ fn embedded(bytes: &[u8], path: &str, kind: &str) -> Embedded {
         // The base URL is on another host, so all relative addresses are on that host, too.
         Some(Some(Target::Elsewhere(base))) => {
             let far = |address: &String| Some(Target::Elsewhere(format!("{base}{address}")));
-            return Embedded { targets: addresses.iter().map(far).collect(), deferred };
+            let targets = addresses.iter().map(far).collect();
+            return Embedded { targets, references, body_start, deferred };
         }
         Some(None) | None => path.to_owned(),
     };
-    Embedded { targets: addresses.iter().map(|address| resolve(&base, address)).collect(), deferred }
+    let targets = addresses.iter().map(|address| resolve(&base, address)).collect();
+    Embedded { targets, references, body_start, deferred }
 }
 
 /// Resolves `address`, which occurs in the document at the absolute path `base`.

@@ -9,8 +9,12 @@ mod length;
 mod media;
 mod srcset;
 
+use super::reference::{Kind, Reference, ScriptMode};
 use flow::{Flow, LAZY_FRAME_MARGIN, LAZY_IMAGE_MARGIN};
-use html5gum::{DefaultEmitter, StartTag, Token, Tokenizer};
+use html5gum::{DefaultEmitter, Token, Tokenizer};
+
+/// A start tag with its position.
+type StartTag = html5gum::StartTag<usize>;
 
 /// The addresses that an HTML document embeds.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -19,6 +23,10 @@ pub struct Embeds {
     pub base: Option<String>,
     /// The addresses as written, in the order of the document, including repetitions.
     pub addresses: Vec<String>,
+    /// For each address how the document refers to it. Offsets count in the document as given.
+    pub references: Vec<Reference>,
+    /// The offset behind the `<body>` tag, if there is one.
+    pub body_start: Option<u64>,
     /// The addresses of lazy images and frames that are not fetched, because they are too far below the viewport or not
     /// displayed.
     pub deferred: Vec<String>,
@@ -27,7 +35,7 @@ pub struct Embeds {
 /// Returns the addresses that the HTML document `html` embeds. Never fails, because any input is valid HTML.
 #[must_use]
 pub fn in_html(html: &[u8]) -> Embeds {
-    let mut emitter = DefaultEmitter::default();
+    let mut emitter = DefaultEmitter::<usize>::new_with_span();
     emitter.naively_switch_states(true);
     let mut document = Document::default();
     for token in Tokenizer::new_with_emitter(html, emitter) {
@@ -36,9 +44,13 @@ pub fn in_html(html: &[u8]) -> Embeds {
             Token::StartTag(tag) => {
                 let name = tag.name.to_ascii_lowercase();
                 document.begin(&name, &tag);
+                document.refer(tag.span.end, &name, Some(&tag));
             }
             Token::EndTag(tag) => document.end(&tag.name.to_ascii_lowercase()),
-            Token::String(text) => document.text(&text),
+            Token::String(text) => {
+                document.text(&text);
+                document.refer(text.span.end, b"style", None);
+            }
             _ => {}
         }
     }
@@ -77,7 +89,7 @@ struct Source {
 }
 
 impl Document {
-    fn begin(&mut self, name: &[u8], tag: &StartTag<()>) {
+    fn begin(&mut self, name: &[u8], tag: &StartTag) {
         if matches!(name, b"noscript" | b"template") && !tag.self_closing {
             self.inert += 1;
             return;
@@ -109,6 +121,42 @@ impl Document {
         }
     }
 
+    /// Records how the document refers to the addresses that the last token added. The token ends at `end`.
+    fn refer(&mut self, end: usize, name: &[u8], tag: Option<&StartTag>) {
+        if name == b"body" && tag.is_some() {
+            self.found.body_start.get_or_insert(end as u64);
+        }
+        let has = |key: &[u8]| tag.is_some_and(|tag| tag.attributes.contains_key(key));
+        let is = |key: &[u8], value: &str| {
+            let given = tag.and_then(|tag| text(tag, key));
+            given.is_some_and(|given| {
+                given.split_ascii_whitespace().any(|one| one.eq_ignore_ascii_case(value))
+            })
+        };
+        let kind = match name {
+            b"script" => Some(Kind::Script),
+            b"link" if is(b"rel", "stylesheet") => Some(Kind::Stylesheet),
+            b"img" | b"input" | b"image" | b"body" | b"table" | b"td" | b"th" => Some(Kind::Image),
+            b"iframe" | b"frame" => Some(Kind::Document),
+            _ => None,
+        };
+        let script = match () {
+            () if kind != Some(Kind::Script) => None,
+            () if has(b"async") => Some(ScriptMode::Async),
+            () if has(b"defer") || is(b"type", "module") => Some(ScriptMode::Defer),
+            () => Some(ScriptMode::Blocking),
+        };
+        let reference = Reference {
+            kind,
+            offset: Some(end as u64),
+            script,
+            in_head: Some(self.found.body_start.is_none()),
+            lazy: is(b"loading", "lazy") || (kind == Some(Kind::Stylesheet) && is(b"media", "print")),
+            ..Reference::default()
+        };
+        self.found.references.resize(self.found.addresses.len(), reference);
+    }
+
     fn end(&mut self, name: &[u8]) {
         match name {
             b"noscript" | b"template" => self.inert = self.inert.saturating_sub(1),
@@ -134,7 +182,7 @@ impl Document {
 
     /// Handles a `<source>` element. An open video uses its first source. An open picture uses the first source that the
     /// browser can use.
-    fn source(&mut self, tag: &StartTag<()>) {
+    fn source(&mut self, tag: &StartTag) {
         if let Some(media) = &mut self.media {
             if !media.has_source {
                 media.has_source = true;
@@ -151,7 +199,7 @@ impl Document {
         }
     }
 
-    fn image(&mut self, tag: &StartTag<()>, style: Option<&str>) {
+    fn image(&mut self, tag: &StartTag, style: Option<&str>) {
         let source = self.picture.as_mut().and_then(|picture| picture.chosen.take());
         let (width, _) = flow::size(text(tag, b"width").as_deref(), None, style);
         // A layout would give the width of a lazy image. Without a layout, the width attribute or the width of the
@@ -172,7 +220,7 @@ impl Document {
     fn placed(
         &mut self,
         address: Option<String>,
-        tag: &StartTag<()>,
+        tag: &StartTag,
         style: Option<&str>,
         size: (f64, f64),
         margin: f64,
@@ -194,11 +242,11 @@ impl Document {
     }
 }
 
-fn is_lazy(tag: &StartTag<()>) -> bool {
+fn is_lazy(tag: &StartTag) -> bool {
     text(tag, b"loading").is_some_and(|loading| loading.eq_ignore_ascii_case("lazy"))
 }
 
-fn of_tag(name: &[u8], tag: &StartTag<()>, found: &mut Vec<String>) {
+fn of_tag(name: &[u8], tag: &StartTag, found: &mut Vec<String>) {
     let attribute = |key: &[u8]| text(tag, key);
     match name {
         b"script" | b"frame" | b"embed" | b"track" | b"audio" => found.extend(attribute(b"src")),
@@ -215,7 +263,7 @@ fn of_tag(name: &[u8], tag: &StartTag<()>, found: &mut Vec<String>) {
 }
 
 /// Returns the address that a `<link>` element fetches, if any.
-fn link(tag: &StartTag<()>) -> Option<String> {
+fn link(tag: &StartTag) -> Option<String> {
     let rel = text(tag, b"rel").unwrap_or_default().to_ascii_lowercase();
     let has = |word: &str| rel.split_ascii_whitespace().any(|one| one == word);
     let fetched = ["stylesheet", "icon", "modulepreload", "manifest"];
@@ -239,7 +287,7 @@ fn link(tag: &StartTag<()>) -> Option<String> {
 }
 
 /// Returns the value of the attribute `key` without surrounding white space; `None` if it is absent or empty.
-fn text(tag: &StartTag<()>, key: &[u8]) -> Option<String> {
+fn text(tag: &StartTag, key: &[u8]) -> Option<String> {
     let value = String::from_utf8_lossy(tag.attributes.get(key)?).trim().to_owned();
     (!value.is_empty()).then_some(value)
 }
@@ -394,6 +442,31 @@ mod tests {
         // `sizes=auto` applies only to lazy images.
         let auto = "src=lo srcset='s 300w, l 1280w' sizes=auto width=300";
         assert_eq!(html(&format!("<img loading=lazy {auto}><img {auto}>")).concat(), "sl");
+    }
+
+    #[test]
+    fn references_state_where_and_how_an_address_is_named() {
+        let text = "<head><link rel=stylesheet href=a><script src=b></script><script async src=c></script>\
+                    <script type=module src=d></script></head><body><img src=e><img loading=lazy src=f>";
+        let found = in_html(text.as_bytes());
+        assert_eq!(found.addresses.concat(), "abcdef");
+        let end = |part: &str| Some((text.find(part).expect("a part") + part.len()) as u64);
+        assert_eq!(found.body_start, end("<body>"));
+        let offsets: Vec<_> = found.references.iter().map(|reference| reference.offset).collect();
+        let tags = [
+            "<link rel=stylesheet href=a>",
+            "<script src=b>",
+            "<script async src=c>",
+            "<script type=module src=d>",
+            "<img src=e>",
+            "<img loading=lazy src=f>",
+        ];
+        assert_eq!(offsets, tags.map(end));
+        let scripts: Vec<_> = found.references.iter().filter_map(|reference| reference.script).collect();
+        assert_eq!(scripts, [ScriptMode::Blocking, ScriptMode::Async, ScriptMode::Defer]);
+        let head: Vec<_> = found.references.iter().map(|reference| reference.in_head == Some(true)).collect();
+        assert_eq!(head, [true, true, true, true, false, false]);
+        assert!(found.references[5].lazy && !found.references[4].lazy);
     }
 
     #[test]

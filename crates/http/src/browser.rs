@@ -1,0 +1,180 @@
+//! A browser as the client: which objects it knows when, and which of them it requests when.
+//!
+//! [`Browser`] is a state machine without input or output. The client reports bytes that were delivered, responses that
+//! ended and servers that were found to take priorities. The browser answers with the requests to send now, each with its
+//! priority. The rules are those of Chromium; each names its source. Values that change between versions are in [`Rules`].
+//! The time that a browser needs to compute is not part of the model.
+//!
+//! - [`rules`]: the values of the rules
+//! - [`layout`]: where a page names its objects, and what is assumed if the page does not say it
+//! - [`discovery`]: the parser, which finds objects as the bytes of documents, style sheets and scripts arrive
+//! - [`priority`]: the priority of a request
+//! - [`schedule`]: the two schedulers that hold requests back
+//!
+//! How many connections are opened, and which request gets one, is decided in [`crate::mapping`].
+
+pub mod discovery;
+pub mod layout;
+pub mod priority;
+pub mod rules;
+pub mod schedule;
+
+#[cfg(test)]
+mod tests;
+
+use crate::http2::priority::Priority;
+use crate::page::Page;
+use crate::page::reference::LoadPriority;
+use discovery::Discovery;
+use layout::Layout;
+use priority::Priorities;
+pub use rules::Rules;
+use schedule::{Renderer, Service};
+use std::collections::VecDeque;
+use std::str::FromStr;
+
+/// The program that loads a page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Client {
+    /// A client without a browser: it requests an object as soon as the object that causes it has arrived.
+    #[default]
+    Plain,
+    /// Chromium.
+    Chromium,
+}
+
+impl FromStr for Client {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "plain" => Ok(Self::Plain),
+            "chromium" => Ok(Self::Chromium),
+            _ => Err(format!("'{text}': write chromium or plain")),
+        }
+    }
+}
+
+/// What a browser remembers of the servers of a page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Visit {
+    /// Nothing.
+    #[default]
+    First,
+    /// The protocols of the servers, that they take priorities, and the tickets of their sessions. Objects are not cached.
+    Repeat,
+}
+
+impl FromStr for Visit {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "first" => Ok(Self::First),
+            "repeat" => Ok(Self::Repeat),
+            _ => Err(format!("'{text}': write first or repeat")),
+        }
+    }
+}
+
+/// The loading of one page by a browser.
+#[derive(Debug)]
+pub struct Browser {
+    rules: &'static Rules,
+    discovery: Discovery,
+    priorities: Priorities,
+    renderer: Renderer,
+    service: Service,
+    /// Requests of the browser process, which no scheduler holds back.
+    navigations: VecDeque<usize>,
+    /// For each object its priority, once it was requested.
+    requested: Vec<Option<LoadPriority>>,
+}
+
+impl Browser {
+    /// Returns a browser that begins to load `page`. If `keep_origins` is false, all hosts are one.
+    #[must_use]
+    pub fn new(rules: &'static Rules, page: &Page, keep_origins: bool) -> Self {
+        let layout = Layout::of(page);
+        let hosts = page.objects.iter().map(|object| if keep_origins { object.host } else { 0 }).collect();
+        Self {
+            rules,
+            priorities: Priorities::new(rules),
+            discovery: Discovery::new(layout),
+            renderer: Renderer::new(rules),
+            service: Service::new(rules, hosts),
+            navigations: VecDeque::new(),
+            requested: vec![None; page.objects.len()],
+        }
+    }
+
+    /// Reports that `bytes` bytes of the body of `object` have been delivered in all.
+    pub fn delivered(&mut self, object: usize, bytes: u64) {
+        self.discovery.delivered(object, bytes);
+        self.loosen();
+    }
+
+    /// Reports that the response for `object` has ended, whether or not it was successful.
+    pub fn finished(&mut self, object: usize) {
+        self.service.finished(object);
+        self.renderer.finished(object);
+        self.discovery.finished(object);
+        self.loosen();
+    }
+
+    /// Reports that the host with this index takes priorities, because it speaks HTTP/2 or announced HTTP/3.
+    pub fn takes_priorities(&mut self, host: usize) {
+        self.service.takes_priorities(host);
+    }
+
+    /// Returns the next object that was found. The caller passes it to [`request`](Self::request), now or later.
+    pub fn next_found(&mut self) -> Option<usize> {
+        self.discovery.next_found()
+    }
+
+    /// Requests an object that was found. The schedulers decide when the request is sent.
+    pub fn request(&mut self, object: usize) {
+        let resource = self.discovery.resource(object);
+        let priority = self.priorities.compute(resource);
+        self.requested[object] = Some(priority);
+        if self.discovery.is_navigation(object) {
+            // The browser process requests the document, which has no part in the limits of the page's requests.
+            self.navigations.push_back(object);
+        } else {
+            self.renderer.request(object, priority, resource.kind);
+        }
+    }
+
+    /// Returns the next object whose request is to be sent now.
+    pub fn next_request(&mut self) -> Option<usize> {
+        if let Some(object) = self.navigations.pop_front() {
+            return Some(object);
+        }
+        while let Some(object) = self.renderer.next() {
+            self.service.request(object, self.priority(object));
+        }
+        self.service.next()
+    }
+
+    /// Returns the priority that `object` was requested with; that of a document if it has not been requested.
+    #[must_use]
+    pub fn priority(&self, object: usize) -> LoadPriority {
+        self.requested[object].unwrap_or(LoadPriority::VeryHigh)
+    }
+
+    /// Returns the priority of `object` as the request states it (RFC 9218).
+    #[must_use]
+    pub fn urgency(&self, object: usize) -> Priority {
+        priority::stated(self.priority(object), self.discovery.resource(object).kind)
+    }
+
+    /// Returns the values of the browser's rules.
+    #[must_use]
+    pub const fn rules(&self) -> &'static Rules {
+        self.rules
+    }
+
+    fn loosen(&mut self) {
+        if self.discovery.body_begun() {
+            self.renderer.loosen();
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Where a page names its objects: the facts that the page records, and assumptions where it records none.
+//!
+//! If the page does not say where a document names an object, the assumption is as follows. Style sheets and scripts stand
+//! in the head, in their order, each in [`REFERENCE`] bytes, and the parser waits for each script. All other objects are
+//! spread evenly over the rest of the document. A script that was recorded with priority Low is asynchronous, and one
+//! with priority Medium stands in the body. Objects of another initiator are known when it is complete.
+
+use crate::page::reference::{Kind, LoadPriority, ScriptMode};
+use crate::page::{Object, Page};
+
+/// How an object is found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Found {
+    /// It is requested at the start.
+    AtStart,
+    /// When this many bytes of its initiator have been delivered. `by_document` says that the initiator is the document.
+    InText {
+        /// The index of the initiator.
+        by: usize,
+        /// The number of bytes of the initiator up to the end of the reference.
+        offset: u64,
+        /// Whether the initiator is the document of the page.
+        by_document: bool,
+    },
+    /// When the script with this index has been executed.
+    ByScript(usize),
+    /// When this style sheet or document has arrived and the document is rendered: fonts, backgrounds and lazy images.
+    ByStyle(usize),
+}
+
+/// An object of a page, as the browser sees it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Resource {
+    /// The kind of the resource.
+    pub kind: Kind,
+    /// How the resource is found.
+    pub found: Found,
+    /// How the resource is executed, if it is a script.
+    pub mode: ScriptMode,
+    /// Whether the resource is loaded late, or is a style sheet for another medium.
+    pub lazy: bool,
+}
+
+/// All objects of a page, and the document that names them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Layout {
+    /// The objects, with the same indices as in the page.
+    pub resources: Vec<Resource>,
+    /// The index of the document.
+    pub document: usize,
+    /// The number of bytes of the document up to the end of its `<body>` tag.
+    pub body_start: u64,
+}
+
+/// The number of bytes that a reference in the head is assumed to take.
+pub const REFERENCE: u64 = 100;
+
+impl Layout {
+    /// Returns the layout of `page`.
+    #[must_use]
+    pub fn of(page: &Page) -> Self {
+        let document = document(page);
+        let (offsets, body_start) = offsets(page, document);
+        let resource = |(index, object): (usize, &Object)| {
+            let found = match object.initiator {
+                None => Found::AtStart,
+                Some(by) => found(page, by, object, offsets[index], by == document),
+            };
+            let kind = match (kind(object), found) {
+                // HTML that a script requests is data for the script, and not the document of a frame.
+                (Kind::Document, Found::ByScript(_)) => Kind::Fetch,
+                (kind, _) => kind,
+            };
+            Resource { kind, found, mode: mode(object), lazy: object.reference.lazy }
+        };
+        let resources = page.objects.iter().enumerate().map(resource).collect();
+        Self { resources, document, body_start }
+    }
+}
+
+/// Returns the index of the document: the HTML object that causes the most others.
+fn document(page: &Page) -> usize {
+    let mut caused = vec![0_usize; page.objects.len()];
+    for by in page.objects.iter().filter_map(|object| object.initiator) {
+        caused[by] += 1;
+    }
+    let documents = (0..page.objects.len()).filter(|&i| kind(&page.objects[i]) == Kind::Document);
+    documents.rev().max_by_key(|&i| caused[i]).unwrap_or(0)
+}
+
+fn found(page: &Page, by: usize, object: &Object, offset: u64, by_document: bool) -> Found {
+    let initiator = kind(&page.objects[by]);
+    if object.reference.by_script || initiator == Kind::Script {
+        // A script in the text of a document has no object of its own, so its objects are found where it stands.
+        return match initiator {
+            Kind::Script => Found::ByScript(by),
+            _ => Found::InText { by, offset, by_document: false },
+        };
+    }
+    match (initiator, kind(object)) {
+        (Kind::Stylesheet, Kind::Font | Kind::Image) => Found::ByStyle(by),
+        // blink `html_preload_scanner.cc`: the scanner leaves lazy images out, and the layout finds them.
+        (Kind::Document, Kind::Image) if object.reference.lazy => Found::ByStyle(by),
+        _ => Found::InText { by, offset, by_document },
+    }
+}
+
+/// Returns how the script `object` is executed.
+fn mode(object: &Object) -> ScriptMode {
+    let recorded = match object.reference.priority {
+        Some(LoadPriority::Low | LoadPriority::VeryLow) => ScriptMode::Async,
+        _ => ScriptMode::Blocking,
+    };
+    object.reference.script.unwrap_or(recorded)
+}
+
+/// Whether `object`, which the document names, is assumed to stand in the head. `image` is the offset of the first image,
+/// if it is known.
+fn stands_in_head(object: &Object, image: Option<u64>) -> bool {
+    let reference = &object.reference;
+    let usual = match kind(object) {
+        Kind::Stylesheet | Kind::Script => {
+            let is_late = image.zip(reference.offset).is_some_and(|(image, own)| own > image);
+            !is_late && reference.priority != Some(LoadPriority::Medium)
+        }
+        _ => false,
+    };
+    reference.in_head.unwrap_or(usual)
+}
+
+/// Returns for each object where its initiator names it, and where the body of the document begins.
+fn offsets(page: &Page, document: usize) -> (Vec<u64>, u64) {
+    let length = page.objects[document].body;
+    let of_document = |object: &&Object| object.initiator == Some(document);
+    let images = page.objects.iter().filter(of_document).filter(|object| kind(object) == Kind::Image);
+    let image = images.filter_map(|object| object.reference.offset).min();
+    let stands_in_head = |object: &Object| stands_in_head(object, image);
+    let unknown = |object: &&Object| of_document(object) && object.reference.offset.is_none();
+    let in_head = page.objects.iter().filter(unknown).filter(|object| stands_in_head(object)).count() as u64;
+    let in_body = page.objects.iter().filter(unknown).count() as u64 - in_head;
+    let known_head = page.objects.iter().filter(of_document).filter(|object| stands_in_head(object));
+    let known_head = known_head.filter_map(|object| object.reference.offset).max().unwrap_or(0);
+    let assumed_head = known_head + in_head * REFERENCE;
+    let body_start = page.body_start.unwrap_or(assumed_head).min(length);
+    let rest = length - body_start;
+    let (mut head, mut body) = (0_u64, 0_u64);
+    let offset = |object: &Object| {
+        let Some(by) = object.initiator else { return 0 };
+        let whole = page.objects[by].body;
+        let assumed = if by != document {
+            whole
+        } else if object.reference.offset.is_some() {
+            0
+        } else if stands_in_head(object) {
+            head += 1;
+            known_head + head * REFERENCE
+        } else {
+            body += 1;
+            body_start + (u128::from(rest) * u128::from(body) / u128::from(in_body + 1)) as u64
+        };
+        object.reference.offset.unwrap_or(assumed).min(whole)
+    };
+    (page.objects.iter().map(offset).collect(), body_start)
+}
+
+/// Returns the kind of an object: the recorded one, or else the one that its media type implies.
+pub(super) fn kind(object: &Object) -> Kind {
+    if let Some(kind) = object.reference.kind {
+        return kind;
+    }
+    let content_type = object.content_type.as_str();
+    let (family, of) = content_type.split_once('/').unwrap_or((content_type, ""));
+    match (family, of) {
+        ("text", "html") | ("application", "xhtml+xml") => Kind::Document,
+        ("text", "css") => Kind::Stylesheet,
+        ("font", _) | ("application", "font-woff" | "font-woff2" | "x-font-ttf") => Kind::Font,
+        ("text" | "application", "javascript" | "x-javascript" | "ecmascript") => Kind::Script,
+        ("text", "plain" | "xml") | ("application", "json" | "xml") => Kind::Fetch,
+        ("application", "manifest+json") => Kind::Manifest,
+        ("image", _) => Kind::Image,
+        ("audio" | "video", _) | ("text", "vtt") => Kind::Media,
+        _ => Kind::Other,
+    }
+}

@@ -1,0 +1,66 @@
+//! The priority of a request, from the kind of the resource and from how it was found.
+//!
+//! Source: blink `resource_fetcher.cc`, `ResourceFetcher::ComputeLoadPriority` and `AdjustImagePriority`. Priorities that
+//! need a layout (visible images) are left out.
+
+use super::Rules;
+use super::layout::{Found, Resource};
+use crate::http2::priority::Priority;
+use crate::page::reference::{Kind, LoadPriority, ScriptMode};
+
+/// What the priorities of later requests depend on.
+#[derive(Clone, Copy, Debug)]
+pub struct Priorities {
+    boosted_images: usize,
+    /// Whether an image was found. What the preload scanner finds later is "late" in the document.
+    image_found: bool,
+    /// The number of images that count as the first ones.
+    images: usize,
+}
+
+impl Priorities {
+    pub(super) const fn new(rules: &Rules) -> Self {
+        Self { boosted_images: rules.boosted_images, image_found: false, images: 0 }
+    }
+
+    /// Returns the priority of the request for `resource`, which was just found.
+    pub(super) fn compute(&mut self, resource: &Resource) -> LoadPriority {
+        let in_document = matches!(resource.found, Found::InText { by_document: true, .. });
+        self.image_found |= resource.kind == Kind::Image;
+        let late = in_document && self.image_found;
+        match resource.kind {
+            Kind::Document => LoadPriority::VeryHigh,
+            Kind::Stylesheet | Kind::Image if resource.lazy => LoadPriority::VeryLow,
+            Kind::Stylesheet if late => LoadPriority::Medium,
+            Kind::Stylesheet | Kind::Font => LoadPriority::VeryHigh,
+            // blink `script_loader.cc`, `ScriptLoader::PrepareScript`: what a script inserts is asynchronous.
+            Kind::Script if resource.mode != ScriptMode::Blocking || !in_document => LoadPriority::Low,
+            Kind::Script if late => LoadPriority::Medium,
+            Kind::Script | Kind::Fetch => LoadPriority::High,
+            Kind::Manifest => LoadPriority::Medium,
+            // The size of an image is not known, and an image without a size counts as one that is not small.
+            Kind::Image if in_document && self.images < self.boosted_images => {
+                self.images += 1;
+                LoadPriority::Medium
+            }
+            Kind::Image | Kind::Media | Kind::Other => LoadPriority::Low,
+        }
+    }
+}
+
+/// Returns the priority that a request states (RFC 9218 §4).
+///
+/// blink `resource_fetcher.cc`, `ShouldLoadIncremental`; `loader/fetch/loader_freeze_mode` and
+/// `ConvertWebKitPriorityToNetPriority` map Blink's priorities to HIGHEST, MEDIUM, LOW, LOWEST and IDLE, and net
+/// `quic_http_utils.cc`, `ConvertRequestPriorityToQuicPriority`, to the urgencies 0 to 4.
+pub(super) fn stated(priority: LoadPriority, kind: Kind) -> Priority {
+    let urgency = match priority {
+        LoadPriority::VeryHigh => 0,
+        LoadPriority::High => 1,
+        LoadPriority::Medium => 2,
+        LoadPriority::Low => 3,
+        LoadPriority::VeryLow => 4,
+    };
+    let incremental = matches!(kind, Kind::Document | Kind::Image | Kind::Media | Kind::Fetch | Kind::Other);
+    Priority { urgency, incremental }
+}

@@ -1,0 +1,46 @@
+//! The values of Chromium's rules, by version.
+
+use std::time::Duration;
+
+/// The values of a browser's rules.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rules {
+    /// The major version that the values were confirmed with.
+    pub version: u32,
+    /// In tight mode, a request below High waits while this many requests run.
+    /// blink `resource_load_scheduler.cc`: `kTightLimitForRendererSideResourceScheduler`.
+    pub tight_limit: usize,
+    /// In tight mode, this many requests of priority Medium run, whatever else runs.
+    /// blink `common/features.cc`: `kBoostImagePriorityTightMediumLimit`.
+    pub tight_medium_limit: usize,
+    /// The number of images of the document that have priority Medium.
+    /// blink `common/features.cc`: `kBoostImagePriorityImageCount`.
+    pub boosted_images: usize,
+    /// The maximum number of delayable requests in flight. services/network
+    /// `resource_scheduler_params_manager.cc`: `kDefaultMaxNumDelayableRequestsPerClient`.
+    pub delayable_requests: usize,
+    /// A delayable request waits while this many requests to its host are in flight. services/network
+    /// `resource_scheduler.cc`: `kMaxNumDelayableRequestsPerHostPerClient`.
+    pub requests_per_host: usize,
+    /// The maximum number of HTTP/1.1 connections to a host. net `client_socket_pool_manager.cc`:
+    /// `g_max_sockets_per_group`.
+    pub sockets_per_host: usize,
+    /// The maximum number of connections in all. net `client_socket_pool_manager.cc`: `g_max_sockets_per_pool`.
+    pub sockets: usize,
+    /// How long a request to a host that is known to speak HTTP/2 waits for the connection of another request, before it
+    /// opens one itself. net `http_stream_factory_job.h`: `kHTTP2ThrottleMs`.
+    pub http2_throttle: Duration,
+}
+
+/// The values of Chromium 156. They were read in copies of the source of versions 117 to 152, and do not differ there.
+pub const CHROMIUM: Rules = Rules {
+    version: 156,
+    tight_limit: 2,
+    tight_medium_limit: 2,
+    boosted_images: 5,
+    delayable_requests: 10,
+    requests_per_host: 6,
+    sockets_per_host: 6,
+    sockets: 256,
+    http2_throttle: Duration::from_millis(300),
+};

@@ -1,0 +1,163 @@
+//! The two schedulers that hold requests back: one in the renderer, one in the network service.
+//!
+//! The renderer's scheduler is in tight mode until the body of the document begins. Source: blink
+//! `resource_load_scheduler.cc`, `GetNextPendingRequest`, `GetOutstandingLimit` and
+//! `IsRunningThrottleableRequestsLessThanOutStandingLimit`. The scheduler of the network service limits requests that can be
+//! delayed, unless their host is known to take priorities. Source: services/network `resource_scheduler.cc`,
+//! `ShouldStartRequest` and `LoadAnyStartablePendingRequests`; net `http_server_properties.cc`, `SupportsRequestPriority`.
+
+use super::Rules;
+use crate::page::reference::{Kind, LoadPriority};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Requests in the order in which a scheduler takes them: by priority, and by age within a priority.
+type Pending = BTreeSet<(Reverse<LoadPriority>, u64, usize)>;
+
+/// The scheduler of the renderer.
+#[derive(Debug)]
+pub struct Renderer {
+    tight_limit: usize,
+    tight_medium_limit: usize,
+    is_tight: bool,
+    pending: Pending,
+    next: u64,
+    /// Requests that wait for nothing and were not taken yet.
+    at_once: VecDeque<(usize, LoadPriority)>,
+    /// The requests that run, each with its priority and whether it counts against the limit.
+    running: BTreeMap<usize, (LoadPriority, bool)>,
+}
+
+impl Renderer {
+    pub(super) fn new(rules: &Rules) -> Self {
+        Self {
+            tight_limit: rules.tight_limit,
+            tight_medium_limit: rules.tight_medium_limit,
+            is_tight: true,
+            pending: Pending::new(),
+            next: 0,
+            at_once: VecDeque::new(),
+            running: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn request(&mut self, object: usize, priority: LoadPriority, kind: Kind) {
+        // blink `resource_loader.cc`, `IsThrottlableRequestContext`: requests of scripts and media are never throttled.
+        if matches!(kind, Kind::Fetch | Kind::Media) {
+            self.at_once.push_back((object, priority));
+        } else {
+            self.pending.insert((Reverse(priority), self.next, object));
+            self.next += 1;
+        }
+    }
+
+    /// Ends tight mode.
+    pub(super) fn loosen(&mut self) {
+        self.is_tight = false;
+    }
+
+    pub(super) fn finished(&mut self, object: usize) {
+        self.running.remove(&object);
+    }
+
+    /// Returns the next request that may run now. Only the first request in order is considered.
+    pub(super) fn next(&mut self) -> Option<usize> {
+        if let Some((object, priority)) = self.at_once.pop_front() {
+            self.running.insert(object, (priority, false));
+            return Some(object);
+        }
+        let &(Reverse(priority), _, object) = self.pending.first()?;
+        if !self.may_run(priority) {
+            return None;
+        }
+        self.pending.pop_first();
+        self.running.insert(object, (priority, true));
+        Some(object)
+    }
+
+    fn may_run(&self, priority: LoadPriority) -> bool {
+        if !self.is_tight || priority >= LoadPriority::High {
+            return true;
+        }
+        let running = self.running.values();
+        let medium = running.clone().filter(|(priority, _)| *priority == LoadPriority::Medium).count();
+        if priority == LoadPriority::Medium && medium < self.tight_medium_limit {
+            return true;
+        }
+        running.filter(|(_, counts)| *counts).count() < self.tight_limit
+    }
+}
+
+/// The scheduler of the network service.
+#[derive(Debug)]
+pub struct Service {
+    delayable_requests: usize,
+    requests_per_host: usize,
+    /// The host of each object.
+    hosts: Vec<usize>,
+    prioritising: BTreeSet<usize>,
+    pending: Pending,
+    next: u64,
+    /// Each request in flight, and whether it can be delayed.
+    in_flight: BTreeMap<usize, bool>,
+    delayable: usize,
+    /// The number of requests in flight for each host.
+    per_host: BTreeMap<usize, usize>,
+}
+
+impl Service {
+    pub(super) fn new(rules: &Rules, hosts: Vec<usize>) -> Self {
+        Self {
+            delayable_requests: rules.delayable_requests,
+            requests_per_host: rules.requests_per_host,
+            hosts,
+            prioritising: BTreeSet::new(),
+            pending: Pending::new(),
+            next: 0,
+            in_flight: BTreeMap::new(),
+            delayable: 0,
+            per_host: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn takes_priorities(&mut self, host: usize) {
+        self.prioritising.insert(host);
+    }
+
+    pub(super) fn request(&mut self, object: usize, priority: LoadPriority) {
+        self.pending.insert((Reverse(priority), self.next, object));
+        self.next += 1;
+    }
+
+    pub(super) fn finished(&mut self, object: usize) {
+        let Some(delayable) = self.in_flight.remove(&object) else { return };
+        self.delayable -= usize::from(delayable);
+        if let Some(count) = self.per_host.get_mut(&self.hosts[object]) {
+            *count -= 1;
+        }
+    }
+
+    /// Returns the next request to send now.
+    pub(super) fn next(&mut self) -> Option<usize> {
+        let mut chosen = None;
+        for &(Reverse(priority), age, object) in &self.pending {
+            let host = self.hosts[object];
+            // `kDelayablePriorityThreshold` is net's MEDIUM, which is Blink's High.
+            let delayable = priority < LoadPriority::High && !self.prioritising.contains(&host);
+            if delayable && self.delayable >= self.delayable_requests {
+                break;
+            }
+            if delayable && self.per_host.get(&host).copied().unwrap_or(0) >= self.requests_per_host {
+                continue;
+            }
+            chosen = Some(((Reverse(priority), age, object), delayable));
+            break;
+        }
+        let (request, delayable) = chosen?;
+        self.pending.remove(&request);
+        self.delayable += usize::from(delayable);
+        self.in_flight.insert(request.2, delayable);
+        *self.per_host.entry(self.hosts[request.2]).or_default() += 1;
+        Some(request.2)
+    }
+}

@@ -1,0 +1,245 @@
+//! A test for each rule, and the course of a whole page.
+
+use super::*;
+use crate::page::Object;
+use crate::page::reference::{Kind, ScriptMode};
+
+/// A page that is loaded by hand. Each step returns the names of the objects that are requested then.
+struct Loading {
+    page: Page,
+    browser: Browser,
+}
+
+/// Returns an object of the document, which is object 0. The name says its kind: `css`, `js`, `img`, `font` or `fetch`.
+fn named(name: &str, offset: u64) -> Object {
+    let mut object = Object::new(format!("/{name}"), 1_000);
+    object.initiator = Some(0);
+    object.reference.offset = Some(offset);
+    object.reference.kind = Some(match name.trim_end_matches(|c: char| c.is_ascii_digit()) {
+        "css" => Kind::Stylesheet,
+        "js" => Kind::Script,
+        "img" => Kind::Image,
+        "font" => Kind::Font,
+        _ => Kind::Fetch,
+    });
+    object
+}
+
+/// Returns a document of 10,000 bytes, whose body begins after 1,000, with these objects.
+fn page(objects: impl IntoIterator<Item = Object>) -> Page {
+    let mut page = Page::from_sizes("1x10kB").expect("a page");
+    page.objects[0].reference.kind = Some(Kind::Document);
+    page.objects.extend(objects);
+    page.body_start = Some(1_000);
+    page
+}
+
+impl Loading {
+    /// Begins to load `page` from a host that takes priorities, so that only the renderer's scheduler holds requests back.
+    fn prioritised(page: Page) -> Self {
+        let mut loading = Self::of(page);
+        loading.browser.takes_priorities(0);
+        loading
+    }
+
+    fn of(page: Page) -> Self {
+        let browser = Browser::new(&rules::CHROMIUM, &page, true);
+        let mut loading = Self { page, browser };
+        assert_eq!(loading.requests(), ["object-1"], "the document");
+        loading
+    }
+
+    fn requests(&mut self) -> Vec<String> {
+        while let Some(object) = self.browser.next_found() {
+            self.browser.request(object);
+        }
+        let mut names = Vec::new();
+        while let Some(object) = self.browser.next_request() {
+            names.push(self.page.objects[object].name[1..].to_owned());
+        }
+        names
+    }
+
+    fn index(&self, name: &str) -> usize {
+        let found = self.page.objects.iter().position(|object| object.name[1..] == *name);
+        found.expect("an object of the page")
+    }
+
+    /// Delivers the document up to `bytes`.
+    fn html(&mut self, bytes: u64) -> Vec<String> {
+        self.browser.delivered(0, bytes);
+        self.requests()
+    }
+
+    fn done(&mut self, name: &str) -> Vec<String> {
+        let index = self.index(name);
+        self.browser.finished(index);
+        self.requests()
+    }
+
+    fn priority(&self, name: &str) -> LoadPriority {
+        self.browser.priority(self.index(name))
+    }
+}
+
+#[test]
+fn objects_are_found_at_their_offset_also_behind_a_blocking_script() {
+    let mut loading =
+        Loading::prioritised(page([named("js1", 100), named("js2", 200), named("css1", 5_000)]));
+    assert_eq!(loading.html(99), [""; 0]);
+    assert_eq!(loading.html(150), ["js1"]);
+    assert_eq!(loading.html(4_999), ["js2"]);
+    assert_eq!(loading.html(5_000), ["css1"], "js1 has not arrived, but the preload scanner goes on");
+    assert_eq!(loading.done("object-1"), [""; 0]);
+}
+
+#[test]
+fn tight_mode_lets_two_medium_images_pass_and_ends_when_the_body_begins() {
+    let images = (1..=8).map(|n| named(&format!("img{n}"), 2_000 + n));
+    let mut loading =
+        Loading::prioritised(page([named("css1", 100), named("js1", 200)].into_iter().chain(images)));
+    assert_eq!(loading.html(10_000), ["css1", "js1", "img1", "img2"]);
+    assert_eq!(loading.done("img1"), ["img3"], "one of two medium requests has ended");
+    assert_eq!(loading.done("css1"), [""; 0], "the parser waits for the script");
+    assert_eq!(loading.done("js1"), ["img4", "img5", "img6", "img7", "img8"]);
+    use LoadPriority::{High, Low, Medium, VeryHigh};
+    let priorities = ["css1", "js1", "img1", "img5", "img6"].map(|name| loading.priority(name));
+    assert_eq!(priorities, [VeryHigh, High, Medium, Medium, Low], "five images are boosted");
+}
+
+#[test]
+fn low_requests_run_in_tight_mode_only_if_fewer_than_two_requests_run() {
+    let mut js3 = named("js3", 300);
+    js3.reference.script = Some(ScriptMode::Async);
+    let mut loading =
+        Loading::prioritised(page([named("js1", 100), named("js2", 200), js3, named("css1", 9_000)]));
+    assert_eq!(loading.html(500), ["js1", "js2"]);
+    assert_eq!(loading.priority("js3"), LoadPriority::Low);
+    assert_eq!(loading.done("js2"), ["js3"]);
+}
+
+#[test]
+fn a_blocking_script_waits_for_the_style_sheets_before_it() {
+    let mut inserted = Object::new("/part", 10);
+    inserted.initiator = Some(2);
+    inserted.reference.by_script = true;
+    inserted.reference.kind = Some(Kind::Fetch);
+    let mut loading = Loading::prioritised(page([named("css1", 100), named("js1", 200), inserted]));
+    assert_eq!(loading.html(10_000), ["css1", "js1"]);
+    assert_eq!(loading.done("js1"), [""; 0]);
+    assert_eq!(loading.done("css1"), ["part"], "the script is executed");
+}
+
+#[test]
+fn deferred_scripts_are_executed_in_order_when_the_document_is_parsed() {
+    let deferred = |name: &str, offset: u64| {
+        let mut script = named(name, offset);
+        script.reference.script = Some(ScriptMode::Defer);
+        script
+    };
+    let inserted = |name: &str, by: usize| {
+        let mut object = Object::new(name, 10);
+        (object.initiator, object.reference.kind) = (Some(by), Some(Kind::Fetch));
+        object
+    };
+    let objects = [deferred("js1", 100), deferred("js2", 200), inserted("/a", 1), inserted("/b", 2)];
+    let mut loading = Loading::prioritised(page(objects));
+    assert_eq!(loading.html(2_000), ["js1", "js2"]);
+    assert_eq!(loading.done("js2"), [""; 0]);
+    assert_eq!(loading.done("object-1"), [""; 0]);
+    assert_eq!(loading.done("js1"), ["a", "b"]);
+}
+
+#[test]
+fn fonts_are_requested_when_the_document_is_rendered() {
+    let mut font = named("font1", 0);
+    font.initiator = Some(1);
+    let mut loading = Loading::prioritised(page([named("css1", 100), named("css2", 200), font]));
+    assert_eq!(loading.html(10_000), ["css1", "css2"]);
+    assert_eq!(loading.done("css1"), [""; 0], "another style sheet of the head is missing");
+    assert_eq!(loading.done("css2"), ["font1"]);
+    assert_eq!(loading.priority("font1"), LoadPriority::VeryHigh);
+}
+
+#[test]
+fn late_scripts_and_style_sheets_have_priority_medium() {
+    let mut loading = Loading::prioritised(page([
+        named("js1", 100),
+        named("img1", 2_000),
+        named("js2", 3_000),
+        named("css2", 4_000),
+    ]));
+    loading.html(10_000);
+    let priorities = ["js1", "js2", "css2"].map(|name| loading.priority(name));
+    assert_eq!(priorities, [LoadPriority::High, LoadPriority::Medium, LoadPriority::Medium]);
+}
+
+#[test]
+fn a_host_that_takes_no_priorities_gets_six_requests_and_a_page_ten_delayable_ones() {
+    let images = |page: &mut Page, hosts: usize| {
+        page.hosts = (0..hosts).map(|host| format!("host-{host}")).collect();
+        page.coalesce = (0..hosts).collect();
+        (0..20)
+            .map(|n| Object { host: n % hosts, ..named(&format!("img{n}"), 2_000 + n as u64) })
+            .collect::<Vec<_>>()
+    };
+    let mut one = page([]);
+    let own = images(&mut one, 1);
+    one.objects.extend(own);
+    let mut loading = Loading::of(one.clone());
+    assert_eq!(loading.html(9_000).len(), 6);
+    assert_eq!(loading.done("img0"), ["img6"]);
+    loading.browser.takes_priorities(0);
+    assert_eq!(loading.requests().len(), 13);
+    let mut many = page([]);
+    let own = images(&mut many, 4);
+    many.objects.extend(own);
+    let mut loading = Loading::of(many);
+    assert_eq!(loading.html(10_000).len(), 10);
+}
+
+#[test]
+fn urgency_and_incremental_follow_from_priority_and_kind() {
+    let stated = |priority, kind| priority::stated(priority, kind).to_string();
+    assert_eq!(stated(LoadPriority::VeryHigh, Kind::Document), "u=0, i");
+    assert_eq!(stated(LoadPriority::VeryHigh, Kind::Stylesheet), "u=0");
+    assert_eq!(stated(LoadPriority::High, Kind::Script), "u=1");
+    assert_eq!(stated(LoadPriority::Medium, Kind::Image), "u=2, i");
+    assert_eq!(stated(LoadPriority::Low, Kind::Image), "u=3, i");
+    assert_eq!(stated(LoadPriority::VeryLow, Kind::Image), "u=4, i");
+}
+
+#[test]
+fn unknown_places_are_assumed() {
+    let bare = |name: &str| {
+        let mut object = named(name, 0);
+        object.reference.offset = None;
+        object
+    };
+    let mut page = page([bare("css1"), bare("img1"), bare("js1"), bare("img2")]);
+    page.body_start = None;
+    let layout = Layout::of(&page);
+    assert_eq!(layout.body_start, 200, "two references stand in the head");
+    let offsets = layout.resources[1..].iter().map(|resource| match resource.found {
+        layout::Found::InText { offset, .. } => offset,
+        _ => panic!("the document names it"),
+    });
+    assert_eq!(offsets.collect::<Vec<_>>(), [100, 3_466, 200, 6_733]);
+}
+
+#[test]
+fn the_shipped_pages_are_found_whole() {
+    for name in crate::har::shipped::NAMES {
+        let page = crate::har::shipped::named(name).expect("a page");
+        let count = page.objects.len();
+        let mut loading = Loading { browser: Browser::new(&rules::CHROMIUM, &page, true), page };
+        let mut in_flight = loading.requests();
+        let mut requested = in_flight.len();
+        while let Some(name) = in_flight.pop() {
+            let more = loading.done(&name);
+            requested += more.len();
+            in_flight.extend(more);
+        }
+        assert_eq!(requested, count, "{name}");
+    }
+}

@@ -1,0 +1,135 @@
+//! Connects a browser to a fetch: passes the events to it, and queues what it requests.
+
+use super::{Fetch, ObjectState};
+use crate::browser::{Browser, Client, Visit, rules};
+use crate::mapping::{Policy, Think, Version};
+use crate::page::Page;
+use anabranch_transport::Connector;
+use anabranch_world::World;
+
+/// Returns the browser that loads `page` under `policy`, if one does. `streams` is the number of streams of a connection.
+pub(super) fn browser(page: &Page, policy: &Policy, streams: u64) -> Option<Browser> {
+    if policy.client == Client::Plain || policy.arrivals.is_some() {
+        return None;
+    }
+    let mut browser = Browser::new(&rules::CHROMIUM, page, policy.keep_origins);
+    if policy.visit == Visit::Repeat && is_multiplexed(policy, streams) {
+        (0..page.hosts.len()).for_each(|host| browser.takes_priorities(host));
+    }
+    Some(browser)
+}
+
+/// Whether one connection carries all requests to a host.
+fn is_multiplexed(policy: &Policy, streams: u64) -> bool {
+    policy.version != Version::Http1 || streams > 1
+}
+
+/// Returns how many connections a browser opens to a host of which it does not know whether it speaks HTTP/2.
+pub(super) fn probes(browser: Option<&Browser>, policy: &Policy) -> Option<usize> {
+    let unknown = matches!(policy.version, Version::Http2(_)) && policy.visit == Visit::First;
+    browser.filter(|_| unknown).map(|browser| browser.rules().sockets_per_host)
+}
+
+impl<W: World, C: Connector> Fetch<W, C> {
+    /// Queues the objects that the browser requests now, and returns whether there are any. The caller then assigns
+    /// connections to them.
+    pub(super) fn browse(&mut self) -> bool {
+        let mut any = false;
+        while let Some(object) = self.browser.as_mut().and_then(Browser::next_found) {
+            let think = self.page.objects[object].think;
+            if self.policy.think == Think::Recorded && !think.is_zero() {
+                self.request_later(object, think);
+            } else if let Some(browser) = &mut self.browser {
+                browser.request(object);
+            }
+        }
+        while let Some(object) = self.browser.as_mut().and_then(Browser::next_request) {
+            match (self.objects[object].state, &mut self.browser) {
+                // The object failed before it was requested, because its initiator failed.
+                (ObjectState::Over, Some(browser)) => browser.finished(object),
+                _ => {
+                    self.issue(object);
+                    any = true;
+                }
+            }
+        }
+        any
+    }
+
+    /// Requests what was found since the last call, in data that was read or because objects failed.
+    pub(super) fn discover(&mut self) {
+        if self.browser.is_some() {
+            self.dispatch_all();
+        }
+    }
+
+    fn request_later(&mut self, object: usize, think: std::time::Duration) {
+        let (world, me, at) = (self.world.clone(), self.me.clone(), self.world.now() + think);
+        self.tasks.push(self.world.spawn("http think", async move {
+            world.sleep_until(at).await;
+            let Some(fetch) = me.upgrade() else { return };
+            let mut this = fetch.borrow_mut();
+            if let Some(browser) = &mut this.browser {
+                browser.request(object);
+            }
+            this.dispatch_all();
+        }));
+    }
+
+    /// Handles the beginning of the response for `object`. A server that speaks HTTP/3 announces that in each response
+    /// (RFC 7838), and Chromium then knows that its host takes priorities.
+    pub(super) fn answered(&mut self, object: usize) {
+        let (version, host) = (self.policy.version, self.page.objects[object].host);
+        if let Some(browser) = &mut self.browser
+            && version == Version::Http3
+        {
+            browser.takes_priorities(if self.policy.keep_origins { host } else { 0 });
+        }
+    }
+
+    /// Handles the establishment of a connection to `server`. Over HTTP/2 and over transports with many streams, the
+    /// browser then knows that the host takes priorities. That is the host of the request that opened the connection (net
+    /// `http_stream_factory_job.cc`, `DoCreateStream`), not each host that shares it.
+    pub(super) fn speaks_to(&mut self, server: usize) {
+        let waiting =
+            self.servers[server].queue.front().map_or(server, |&object| self.page.objects[object].host);
+        if let Some(browser) = &mut self.browser
+            && self.policy.version != Version::Http3
+            && self.shares_connections
+        {
+            browser.takes_priorities(if self.policy.keep_origins { waiting } else { 0 });
+        }
+    }
+
+    /// Whether the connection `name` was opened for nothing, because another connection to the same server has been
+    /// established that carries all requests. net `http_stream_factory_job.cc`, `DoInitConnectionComplete`.
+    pub(super) fn is_surplus(&self, name: usize) -> bool {
+        let server = self.connections[name].server;
+        let others = self.connections.iter().enumerate().filter(|(other, _)| *other != name);
+        self.browser.is_some()
+            && matches!(self.policy.version, Version::Http2(_))
+            && others.into_iter().any(|(_, it)| it.server == server && it.established && !it.over)
+    }
+
+    /// Lets waiting requests open connections of their own to `server`, which is known to speak HTTP/2, if the connection
+    /// that was just opened is not established in time. net `http_stream_factory_job.cc`, `DoInitConnectionImpl`.
+    pub(super) fn throttle(&mut self, server: usize) {
+        let known = matches!(self.policy.version, Version::Http2(_)) && self.policy.visit == Visit::Repeat;
+        let Some(rules) = self.browser.as_ref().filter(|_| known).map(Browser::rules) else { return };
+        let (world, me, at) = (self.world.clone(), self.me.clone(), self.world.now() + rules.http2_throttle);
+        self.tasks.push(self.world.spawn("http/2 throttle", async move {
+            world.sleep_until(at).await;
+            let Some(fetch) = me.upgrade() else { return };
+            let mut this = fetch.borrow_mut();
+            this.servers[server].mapping.probe(rules.sockets_per_host);
+            this.dispatch(server);
+        }));
+    }
+
+    /// Returns how many connections may still be opened.
+    pub(super) fn sockets_left(&self) -> usize {
+        let Some(browser) = &self.browser else { return usize::MAX };
+        let open = self.connections.iter().filter(|connection| !connection.over).count();
+        browser.rules().sockets.saturating_sub(open)
+    }
+}

@@ -2,7 +2,7 @@
 //!
 //! The *earliest release* of each object follows from dependencies alone, as if the object were alone on the network. The
 //! object's request goes up at the link rate and takes the delay. The server takes its time, and the response goes down in
-//! the same way. The delivery of the object then releases the objects that it triggers.
+//! the same way. The delivery of the object, or of the part that names them, then releases the objects that it triggers.
 //!
 //! All responses go down as a fluid through the summed capacity of all paths, first in, first out, in the order of release.
 //! Only HTTP bytes count: no transport or IP header, no handshake, no loss. The last response also takes the smallest delay
@@ -44,6 +44,8 @@ pub struct Item {
     pub response: u64,
     /// The index of the earlier item whose delivery releases this one.
     pub initiator: Option<usize>,
+    /// The number of bytes of the initiator's response that release this item, if not all of them are needed.
+    pub part: Option<u64>,
     /// Time from the delivery of the initiator (or from the start) until the request is issued, nanoseconds.
     pub think_ns: u64,
     /// Processing time of the server, nanoseconds.
@@ -252,23 +254,27 @@ fn round(paths: &[Capacity]) -> Option<(u64, u128, u64)> {
 pub fn limit(items: &[Item], up: &Direction, down: &Direction) -> Limit {
     let (up_round, down_round) = (round(&up.paths), round(&down.paths));
     let mut earliest: Vec<Option<u64>> = Vec::with_capacity(items.len());
-    let mut released = Vec::with_capacity(items.len());
+    let mut released: Vec<Option<u64>> = Vec::with_capacity(items.len());
+    let passed =
+        |at: u64, bytes: u64| Fluid::new(down, down_round).pass(at, bytes)?.checked_add(down.delay_ns);
     for (index, item) in items.iter().enumerate() {
         let cause = item.initiator.filter(|&cause| cause < index);
         let answered = (|| {
             let issued = match cause {
-                Some(cause) => earliest[cause]?.checked_add(item.think_ns)?,
+                Some(cause) => {
+                    let known = match item.part {
+                        Some(part) => passed(released[cause]?, part.min(items[cause].response))?,
+                        None => earliest[cause]?,
+                    };
+                    known.checked_add(item.think_ns)?
+                }
                 None => item.think_ns,
             };
             let arrived = Fluid::new(up, up_round).pass(issued, item.request)?.checked_add(up.delay_ns)?;
             arrived.checked_add(item.server_ns)
         })();
         released.push(answered);
-        earliest.push(
-            answered.and_then(|at| {
-                Fluid::new(down, down_round).pass(at, item.response)?.checked_add(down.delay_ns)
-            }),
-        );
+        earliest.push(answered.and_then(|at| passed(at, item.response)));
     }
 
     let all: Option<Vec<(u64, usize)>> =

@@ -130,6 +130,8 @@ fn naming_a_default_changes_nothing() {
         "--page news",
         "--first-object none",
         "--origins merge",
+        "--client chromium",
+        "--visit first",
         "--think none",
         "--server parallel",
         "--server-time 0ms",
@@ -225,6 +227,8 @@ fn a_plan_is_read_back_as_it_is_written() {
         "--delay 5ms --up-rate 64kbit --down-rate 1mbit --bulk 1MB --message-size 2048B --timeout 15s",
         "--world emulated --transport tcp:cc=bbr,connections=2 --loss-by iptables",
         "--arrivals 25/s --think recorded --server-time 5ms --origins keep --deadline 60s",
+        "--page gallery --client plain,chromium",
+        "--page gallery --visit first,repeat",
     ] {
         let plan = flags(line).unwrap_or_else(|e| panic!("{line}: {e}"));
         let text = plan.to_toml();
@@ -234,6 +238,46 @@ fn a_plan_is_read_back_as_it_is_written() {
         assert_eq!(networks(&again), networks(&plan), "{line}");
         assert_eq!(again.points.len(), plan.points.len());
     }
+}
+
+/// A browser loads pages. A plan says who loads the objects, whatever the default is.
+#[test]
+fn the_client_is_part_of_the_plan() {
+    for (line, client) in [
+        ("", "chromium"),
+        ("--page gallery", "chromium"),
+        ("--page gallery --client plain", "plain"),
+        ("--objects 8x1kB", "plain"),
+        ("--arrivals 25/s", "plain"),
+    ] {
+        let text = flags(line).unwrap_or_else(|error| panic!("{line}: {error}")).to_toml();
+        assert!(text.contains(&format!("client = \"{client}\"\n")), "{line}: {text}");
+        assert!(text.contains("visit = \"first\"\n"), "{line}: {text}");
+    }
+    for line in ["--bulk 1MB", "--messages 100/s"] {
+        let text = flags(line).expect("a plan").to_toml();
+        assert!(!text.contains("client") && !text.contains("visit"), "{line}: {text}");
+    }
+    wrong(
+        &[
+            "--client firefox",
+            "--visit again",
+            "--objects 8x1kB --client chromium",
+            "--arrivals 25/s --client chromium",
+            "--bulk 1MB --client chromium",
+            "--client plain --visit repeat",
+            "--messages 100/s --client plain",
+        ],
+        expect![[r#"
+            --client: 'firefox': write chromium or plain
+            --visit: 'again': write first or repeat
+            --client: chromium loads a page, as soon as it finds the objects; not with --objects
+            --client: chromium loads a page, as soon as it finds the objects; not with --arrivals
+            --client: chromium loads a page, as soon as it finds the objects; not with --bulk
+            --visit: repeat goes with --client chromium: a plain client remembers nothing
+            --client: goes with a page or objects, not with messages
+        "#]],
+    );
 }
 
 #[test]

@@ -230,6 +230,18 @@ const OURS: &[Key] = &[
         "merge: all hosts of the page are one server; keep: one each [default: merge]",
     ),
     workload(
+        "client",
+        "WHO",
+        "chromium: Chromium's requests, in its phases and with its priorities; plain: each object as soon as the object that \
+         causes it has arrived [default: chromium for a page, plain for --objects and --arrivals]",
+    ),
+    workload(
+        "visit",
+        "WHAT",
+        "first: the browser knows nothing of the servers; repeat: their protocols and the tickets of their sessions \
+         [default: first]",
+    ),
+    workload(
         "request-head",
         "SIZE",
         "Size of each request's head: 60B [default: the page's; 400B of --objects]",

@@ -348,6 +348,15 @@ fn completed(mut draft: Draft, transports: &Transports) -> Draft {
     } else if !drawn && !spoken(&draft, &["page", "objects", "bulk"]) {
         add(&mut draft, "page", &[anabranch_http::har::shipped::NAMES[0]]);
     }
+    if !spoken(&draft, &["messages", "bulk"]) {
+        // A browser loads pages. The pages of a population are objects without a structure.
+        let is_page = draft.value("page").is_some() && !spoken(&draft, &["arrivals"]);
+        for (name, value) in [("client", if is_page { "chromium" } else { "plain" }), ("visit", "first")] {
+            if draft.value(name).is_none() {
+                add(&mut draft, name, &[value]);
+            }
+        }
+    }
     for (name, value) in [("runs", "100"), ("seed", "1")] {
         if draft.value(name).is_none() {
             add(&mut draft, name, &[value]);

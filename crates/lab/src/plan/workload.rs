@@ -8,6 +8,7 @@ use anabranch_base::spelling::hint;
 use anabranch_base::time::{Duration, nanos};
 use anabranch_base::units::{format_duration, parse_duration, parse_interval};
 use anabranch_base::{Bytes, Rng};
+use anabranch_http::browser::{Client, Visit};
 use anabranch_http::har;
 use anabranch_http::har::shipped;
 use anabranch_http::page::{Object, Page, directory};
@@ -45,6 +46,10 @@ pub struct Workload {
     pub serial_server: bool,
     /// Whether every host of the page becomes a separate server.
     pub keep_origins: bool,
+    /// The program that loads the page.
+    pub client: Client,
+    /// What a browser remembers of the servers.
+    pub visit: Visit,
     /// The time without progress after which an object counts as failed.
     pub timeout: Option<Duration>,
     /// The time at which the run ends.
@@ -124,12 +129,23 @@ impl Workload {
             }
         };
         if messages.is_some() {
-            let others = ["arrivals", "arrivals-of", "think", "server-time", "server", "origins", "timeout"];
+            let others = [
+                "arrivals",
+                "arrivals-of",
+                "think",
+                "server-time",
+                "server",
+                "origins",
+                "client",
+                "visit",
+                "timeout",
+            ];
             if let Some(setting) = others.iter().find_map(|name| concrete.setting(name)) {
                 return Err(PlanError::at(&setting.place, "goes with a page or objects, not with messages"));
             }
         }
         check_effective(concrete)?;
+        let (client, visit) = browser(concrete)?;
         let workload = Self {
             page,
             heads,
@@ -142,6 +158,8 @@ impl Workload {
             server_time: span("server-time")?.unwrap_or(Duration::ZERO),
             serial_server: choice("server", "parallel", "serial")?,
             keep_origins: choice("origins", "merge", "keep")?,
+            client,
+            visit,
             timeout: span("timeout")?,
             deadline: span("deadline")?.unwrap_or(Duration::from_secs(600)),
             start_jitter,
@@ -243,6 +261,9 @@ impl Workload {
             let servers = if page.hosts.len() == 1 { "server" } else { "servers" };
             text += &format!(", origins kept ({} {servers})", page.hosts.len());
         }
+        if self.client == Client::Chromium {
+            text += if self.visit == Visit::Repeat { ", by Chromium again" } else { ", by Chromium" };
+        }
         if let Some(span) = self.timeout {
             text += &format!(", timeout {}", format_duration(span));
         }
@@ -251,6 +272,23 @@ impl Workload {
         }
         text
     }
+}
+
+/// Interprets the keys `client` and `visit`.
+fn browser(concrete: &Concrete) -> Result<(Client, Visit), PlanError> {
+    let client = concrete.setting("client").map_or(Ok(Client::Plain), parse)?;
+    let visit = concrete.setting("visit").map_or(Ok(Visit::First), parse)?;
+    let others = ["objects", "bulk", "arrivals"].iter().find_map(|name| concrete.setting(name));
+    if let (Client::Chromium, Some(setting), Some(other)) = (client, concrete.setting("client"), others) {
+        let what =
+            format!("chromium loads a page, as soon as it finds the objects; not with {}", other.place);
+        return Err(PlanError::at(&setting.place, what));
+    }
+    if let (Client::Plain, Visit::Repeat, Some(setting)) = (client, visit, concrete.setting("visit")) {
+        let what = "repeat goes with --client chromium: a plain client remembers nothing";
+        return Err(PlanError::at(&setting.place, what));
+    }
+    Ok((client, visit))
 }
 
 /// Interprets the key `start-jitter`: the maximum of a random delay before each object is requested.

@@ -4,6 +4,8 @@ use crate::limit::{self, Capacity, Item};
 use crate::plan::{Network, Workload};
 use anabranch_base::time::nanos;
 use anabranch_base::{BitRate, Instant};
+use anabranch_http::browser::Client;
+use anabranch_http::browser::layout::{Found, Layout};
 use anabranch_link::trace::OPPORTUNITY_BYTES;
 use anabranch_link::{DirectionSpec, LinkSpec};
 
@@ -24,6 +26,7 @@ pub fn of(network: &Network, items: &[Item]) -> Option<u64> {
 #[must_use]
 pub fn items(workload: &Workload, streams: usize, frame: Option<u64>) -> Vec<Item> {
     let issued = workload.issue_times(streams);
+    let browsed = (workload.client == Client::Chromium).then(|| Layout::of(&workload.page));
     let item = |(index, object): (usize, &anabranch_http::page::Object)| {
         let think = if workload.think { nanos(object.think) } else { 0 };
         // If objects are requested at fixed times, each one is requested at its own time, independently of the others.
@@ -36,7 +39,15 @@ pub fn items(workload: &Workload, streams: usize, frame: Option<u64>) -> Vec<Ite
             None => (object.request_head, object.response()),
             Some(frame) => (frame, object.body + frame),
         };
-        Item { request, response, initiator, think_ns, server_ns: nanos(workload.server_time) }
+        let found = browsed.as_ref().map(|layout| layout.resources[index].found);
+        let part = match (found, initiator) {
+            (Some(Found::InText { offset, .. }), Some(by)) => {
+                let head = workload.page.objects[by].response_head;
+                Some(offset + if frame.is_none() { head } else { 0 })
+            }
+            _ => None,
+        };
+        Item { request, response, initiator, part, think_ns, server_ns: nanos(workload.server_time) }
     };
     workload.page.objects.iter().enumerate().map(item).collect()
 }

@@ -67,7 +67,7 @@ pub async fn start(
         network.set_processing_cost(*node, contestant.cost);
     }
     let before = host::surroundings(&network.world(lane.client));
-    let pairs = contestant.pairs(&before)?;
+    let pairs = contestant.pairs(&before, workload.visit)?;
     let mut servers = Vec::new();
     for node in &lane.servers {
         let world = network.world(*node);
@@ -185,6 +185,8 @@ pub fn policy_of(contestant: &Contestant, workload: &Workload) -> Result<Policy,
         deadline: Some(workload.deadline),
         preconnect: workload.preconnect,
         keep_origins: workload.keep_origins,
+        client: workload.client,
+        visit: workload.visit,
         // With `arrivals-of=connections`, each arrival fills a connection with as many objects as it has streams, so they
         // must not be spread over several connections.
         spread: policy.spread && !workload.arrivals_of_connections,

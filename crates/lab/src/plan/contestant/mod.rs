@@ -12,10 +12,11 @@ use super::error::PlanError;
 use super::http2::{self, Http2};
 use super::http3;
 use super::security::{Dtls, Security};
+use anabranch_http::browser::Visit;
 use anabranch_http::mapping::{Choices, Policy, Version, WhenFull};
 use anabranch_results::label;
 use anabranch_sim::Cost;
-use anabranch_tls::{Pair, Surroundings};
+use anabranch_tls::{Pair, Surroundings, Visits};
 use anabranch_transport::capabilities::Feature;
 use anabranch_transport::{Delivery, Settings};
 use anabranch_transports::{Transport, Transports};
@@ -266,14 +267,21 @@ impl Contestant {
     }
 
     /// Creates the TLS or DTLS configurations of the contestant's client and server. `before` is the environment for
-    /// sessions that the client has with the server before the run.
+    /// sessions that the client has with the server before the run. If the visit is not the first, each session is
+    /// resumed, and over QUIC it carries requests with the handshake. Chromium sends no data with a handshake over TCP.
     ///
     /// # Errors
     /// One line that says why the configurations cannot be created.
-    pub fn pairs(&self, before: &Surroundings) -> Result<SecurityConfigs, String> {
+    pub fn pairs(&self, before: &Surroundings, visit: Visit) -> Result<SecurityConfigs, String> {
         let ours = (&*self.transport, &*self.engine);
+        let visits = match (visit, self.transport.capabilities().secure) {
+            (Visit::First, _) => None,
+            (Visit::Repeat, true) => Some(Visits::Early),
+            (Visit::Repeat, false) => Some(Visits::Before),
+        };
+        let security = self.security.map(|own| Security { visits: visits.unwrap_or(own.visits), ..own });
         Ok(SecurityConfigs {
-            tls: self.security.map(|security| security.pair(ours, self.protocol(), before)).transpose()?,
+            tls: security.map(|security| security.pair(ours, self.protocol(), before)).transpose()?,
             dtls: self.dtls.map(|dtls| dtls.pair()).transpose()?,
         })
     }

@@ -105,7 +105,7 @@ impl Task {
         let (client, server) = (place.addresses(links, End::Near), place.addresses(links, End::Far));
         let seed = seed.wrapping_mul(2).wrapping_add(u64::from(place.block) << 48);
         // In an emulated run, secrets come from the operating system. They must not come from a simulation.
-        let pairs = contestant.pairs(&Surroundings::Real)?;
+        let pairs = contestant.pairs(&Surroundings::Real, point.workload.visit)?;
         let (point, contestant) = (point.clone(), contestant.clone());
         let task = Self { point, contestant, seed, client, server, pairs, mark };
         task.job()?;

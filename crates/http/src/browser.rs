@@ -3,7 +3,8 @@
 //! [`Browser`] is a state machine without input or output. The client reports bytes that were delivered, responses that
 //! ended and servers that were found to take priorities. The browser answers with the requests to send now, each with its
 //! priority. The rules are those of Chromium; each names its source. Values that change between versions are in [`Rules`].
-//! The time that a browser needs to compute is not part of the model.
+//! Of the time that a browser computes, the model has two parts that the caller waits for: committing the document
+//! ([`Browser::commit`]) and passing a request on ([`Browser::receive`]).
 //!
 //! - [`rules`]: the values of the rules
 //! - [`layout`]: where a page names its objects, and what is assumed if the page does not say it
@@ -85,6 +86,9 @@ pub struct Browser {
     service: Service,
     /// Requests of the browser process, which no scheduler holds back.
     navigations: VecDeque<usize>,
+    /// What arrived of the document before it was committed to a renderer: the number of bytes, and whether it is
+    /// complete. `None` once it has been committed.
+    uncommitted: Option<(u64, bool)>,
     /// For each object its priority, once it was requested.
     requested: Vec<Option<LoadPriority>>,
 }
@@ -102,13 +106,36 @@ impl Browser {
             renderer: Renderer::new(rules),
             service: Service::new(rules, hosts),
             navigations: VecDeque::new(),
+            uncommitted: Some((0, false)),
             requested: vec![None; page.objects.len()],
         }
     }
 
     /// Reports that `bytes` bytes of the body of `object` have been delivered in all.
     pub fn delivered(&mut self, object: usize, bytes: u64) {
-        self.discovery.delivered(object, bytes);
+        match &mut self.uncommitted {
+            Some(held) if self.discovery.is_document(object) => held.0 = held.0.max(bytes),
+            _ => {
+                self.discovery.delivered(object, bytes);
+                self.loosen();
+            }
+        }
+    }
+
+    /// Whether `object` is the document, which the caller commits [`Rules::commit`] after its response has begun.
+    #[must_use]
+    pub fn is_committed_later(&self, object: usize) -> bool {
+        self.uncommitted.is_some() && self.discovery.is_document(object)
+    }
+
+    /// Lets the renderer read the document.
+    pub fn commit(&mut self) {
+        let Some((bytes, complete)) = self.uncommitted.take() else { return };
+        let document = self.discovery.document();
+        self.discovery.delivered(document, bytes);
+        if complete {
+            self.discovery.finished(document);
+        }
         self.loosen();
     }
 
@@ -116,8 +143,13 @@ impl Browser {
     pub fn finished(&mut self, object: usize) {
         self.service.finished(object);
         self.renderer.finished(object);
-        self.discovery.finished(object);
-        self.loosen();
+        match &mut self.uncommitted {
+            Some(held) if self.discovery.is_document(object) => held.1 = true,
+            _ => {
+                self.discovery.finished(object);
+                self.loosen();
+            }
+        }
     }
 
     /// Reports that the host with this index takes priorities, because it speaks HTTP/2 or announced HTTP/3.
@@ -143,15 +175,20 @@ impl Browser {
         }
     }
 
+    /// Returns the next object whose request leaves the renderer now. The caller passes it to [`receive`](Self::receive)
+    /// after the time [`Rules::dispatch`].
+    pub fn next_dispatched(&mut self) -> Option<usize> {
+        self.renderer.next()
+    }
+
+    /// Takes the request for an object in the network service, whose scheduler decides when it is sent.
+    pub fn receive(&mut self, object: usize) {
+        self.service.request(object, self.priority(object));
+    }
+
     /// Returns the next object whose request is to be sent now.
     pub fn next_request(&mut self) -> Option<usize> {
-        if let Some(object) = self.navigations.pop_front() {
-            return Some(object);
-        }
-        while let Some(object) = self.renderer.next() {
-            self.service.request(object, self.priority(object));
-        }
-        self.service.next()
+        self.navigations.pop_front().or_else(|| self.service.next())
     }
 
     /// Returns the priority that `object` was requested with; that of a document if it has not been requested.

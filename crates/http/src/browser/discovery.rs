@@ -93,6 +93,14 @@ impl Discovery {
         &self.layout.resources[object]
     }
 
+    pub(super) const fn document(&self) -> usize {
+        self.layout.document
+    }
+
+    pub(super) const fn is_document(&self, object: usize) -> bool {
+        object == self.layout.document
+    }
+
     /// Whether `object` is requested by the browser itself and not by the document.
     pub(super) fn is_navigation(&self, object: usize) -> bool {
         object <= self.layout.document

@@ -46,12 +46,16 @@ impl Loading {
         let browser = Browser::new(&rules::CHROMIUM, &page, true);
         let mut loading = Self { page, browser };
         assert_eq!(loading.requests(), ["object-1"], "the document");
+        loading.browser.commit();
         loading
     }
 
     fn requests(&mut self) -> Vec<String> {
         while let Some(object) = self.browser.next_found() {
             self.browser.request(object);
+        }
+        while let Some(object) = self.browser.next_dispatched() {
+            self.browser.receive(object);
         }
         let mut names = Vec::new();
         while let Some(object) = self.browser.next_request() {
@@ -91,6 +95,23 @@ fn objects_are_found_at_their_offset_also_behind_a_blocking_script() {
     assert_eq!(loading.html(4_999), ["js2"]);
     assert_eq!(loading.html(5_000), ["css1"], "js1 has not arrived, but the preload scanner goes on");
     assert_eq!(loading.done("object-1"), [""; 0]);
+}
+
+#[test]
+fn a_document_is_read_when_it_has_been_committed() {
+    let page = page([named("css1", 100), named("img1", 9_000)]);
+    let mut loading = Loading { browser: Browser::new(&rules::CHROMIUM, &page, true), page };
+    assert_eq!(loading.requests(), ["object-1"]);
+    assert!(loading.browser.is_committed_later(0) && !loading.browser.is_committed_later(1));
+    assert_eq!(loading.html(5_000), [""; 0]);
+    loading.browser.commit();
+    assert_eq!(loading.requests(), ["css1"]);
+    assert!(!loading.browser.is_committed_later(0));
+    let mut loading = Loading { browser: Browser::new(&rules::CHROMIUM, &loading.page, true), ..loading };
+    loading.requests();
+    assert_eq!(loading.done("object-1"), [""; 0]);
+    loading.browser.commit();
+    assert_eq!(loading.requests(), ["css1", "img1"]);
 }
 
 #[test]
@@ -234,6 +255,7 @@ fn the_shipped_pages_are_found_whole() {
         let count = page.objects.len();
         let mut loading = Loading { browser: Browser::new(&rules::CHROMIUM, &page, true), page };
         let mut in_flight = loading.requests();
+        loading.browser.commit();
         let mut requested = in_flight.len();
         while let Some(name) = in_flight.pop() {
             let more = loading.done(&name);

@@ -4,6 +4,7 @@ use super::{Fetch, ObjectState};
 use crate::browser::{Browser, Client, Visit, rules};
 use crate::mapping::{Policy, Think, Version};
 use crate::page::Page;
+use anabranch_base::time::Duration;
 use anabranch_transport::Connector;
 use anabranch_world::World;
 
@@ -38,10 +39,19 @@ impl<W: World, C: Connector> Fetch<W, C> {
         while let Some(object) = self.browser.as_mut().and_then(Browser::next_found) {
             let think = self.page.objects[object].think;
             if self.policy.think == Think::Recorded && !think.is_zero() {
-                self.request_later(object, think);
+                self.after(think, move |browser| browser.request(object));
             } else if let Some(browser) = &mut self.browser {
                 browser.request(object);
             }
+        }
+        let mut dispatched = Vec::new();
+        while let Some(object) = self.browser.as_mut().and_then(Browser::next_dispatched) {
+            dispatched.push(object);
+        }
+        if let Some(browser) = self.browser.as_ref().filter(|_| !dispatched.is_empty()) {
+            self.after(browser.rules().dispatch, move |browser| {
+                dispatched.into_iter().for_each(|object| browser.receive(object));
+            });
         }
         while let Some(object) = self.browser.as_mut().and_then(Browser::next_request) {
             match (self.objects[object].state, &mut self.browser) {
@@ -63,14 +73,15 @@ impl<W: World, C: Connector> Fetch<W, C> {
         }
     }
 
-    fn request_later(&mut self, object: usize, think: std::time::Duration) {
-        let (world, me, at) = (self.world.clone(), self.me.clone(), self.world.now() + think);
-        self.tasks.push(self.world.spawn("http think", async move {
+    /// Changes the browser after the time `span`, and requests what it requests then.
+    fn after(&mut self, span: Duration, change: impl FnOnce(&mut Browser) + 'static) {
+        let (world, me, at) = (self.world.clone(), self.me.clone(), self.world.now() + span);
+        self.tasks.push(self.world.spawn("browser", async move {
             world.sleep_until(at).await;
             let Some(fetch) = me.upgrade() else { return };
             let mut this = fetch.borrow_mut();
             if let Some(browser) = &mut this.browser {
-                browser.request(object);
+                change(browser);
             }
             this.dispatch_all();
         }));
@@ -80,10 +91,13 @@ impl<W: World, C: Connector> Fetch<W, C> {
     /// (RFC 7838), and Chromium then knows that its host takes priorities.
     pub(super) fn answered(&mut self, object: usize) {
         let (version, host) = (self.policy.version, self.page.objects[object].host);
-        if let Some(browser) = &mut self.browser
-            && version == Version::Http3
-        {
+        let Some(browser) = &mut self.browser else { return };
+        if version == Version::Http3 {
             browser.takes_priorities(if self.policy.keep_origins { host } else { 0 });
+        }
+        if browser.is_committed_later(object) {
+            let span = browser.rules().commit;
+            self.after(span, Browser::commit);
         }
     }
 

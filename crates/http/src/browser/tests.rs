@@ -265,3 +265,77 @@ fn the_shipped_pages_are_found_whole() {
         assert_eq!(requested, count, "{name}");
     }
 }
+
+/// Loads `page` over a link that delivers 1,250 bytes each millisecond, in the order of the requests, and answers after 80
+/// ms. Returns a line for each millisecond in which requests are sent.
+fn timeline(page: &Page) -> Vec<String> {
+    let rules = &rules::CHROMIUM;
+    let mut browser = Browser::new(rules, page, true);
+    browser.takes_priorities(0);
+    let (commit, dispatch) = (rules.commit.as_millis() as u64, rules.dispatch.as_millis() as u64);
+    // The requests on their way to the network service, the responses, and when the document is committed.
+    let (mut passing, mut committed) = (VecDeque::<(u64, usize)>::new(), u64::MAX);
+    let mut answers = VecDeque::<(u64, usize, u64)>::new();
+    let mut lines = Vec::new();
+    for now in 0..2_000 {
+        let mut room = 1_250;
+        while let Some((ready, object, received)) = answers.front_mut().filter(|(ready, ..)| *ready <= now) {
+            if browser.is_committed_later(*object) && committed == u64::MAX {
+                committed = *ready + commit;
+            }
+            let bytes = u64::min(room, page.objects[*object].body - *received);
+            (room, *received) = (room - bytes, *received + bytes);
+            browser.delivered(*object, *received);
+            if *received < page.objects[*object].body {
+                break;
+            }
+            browser.finished(*object);
+            answers.pop_front();
+        }
+        if now == committed {
+            browser.commit();
+        }
+        while let Some(object) = browser.next_found() {
+            browser.request(object);
+        }
+        while let Some(object) = browser.next_dispatched() {
+            passing.push_back((now + dispatch, object));
+        }
+        while let Some((_, object)) = passing.front().copied().filter(|(at, _)| *at <= now) {
+            passing.pop_front();
+            browser.receive(object);
+        }
+        let mut names = Vec::new();
+        while let Some(object) = browser.next_request() {
+            answers.push_back((now + 80, object, 0));
+            names.push(page.objects[object].name[1..].to_owned());
+        }
+        if !names.is_empty() {
+            lines.push(format!("{now}: {}", names.join(" ")));
+        }
+    }
+    lines
+}
+
+#[test]
+fn the_phases_of_a_page_are_as_in_chromium() {
+    let mut objects = vec![named("css1", 200), named("js1", 300), named("js2", 400)];
+    objects.extend((1..=7).map(|n| named(&format!("img{n}"), 1_000 * n + 2_000)));
+    let mut font = named("font1", 0);
+    font.initiator = Some(1);
+    let mut fetch = named("part1", 0);
+    fetch.initiator = Some(3);
+    objects.extend([font, fetch]);
+    for (object, kb) in objects.iter_mut().zip([20, 30, 40]) {
+        object.body = kb * 1_000;
+    }
+    let lines = timeline(&page(objects));
+    let expected = [
+        "0: object-1",
+        // The first byte came at 80 ms, the document was committed at 94 ms, and the requests arrived at 117 ms.
+        "117: css1 js1 js2 img1 img2",
+        // The 90,000 bytes of the head arrived from 197 to 268 ms. Then the body begins, and the document is rendered.
+        "291: font1 part1 img3 img4 img5 img6 img7",
+    ];
+    assert_eq!(lines, expected);
+}

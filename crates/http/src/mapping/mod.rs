@@ -458,6 +458,26 @@ mod tests {
         assert_eq!((mapping.wanted(10), mapping.wanted(11), mapping.wanted(31)), (0, 1, 3));
     }
 
+    /// A browser opens a connection for each waiting exchange until it knows that one connection carries all of them.
+    #[test]
+    fn each_exchange_opens_a_connection_until_one_is_established() {
+        let mut mapping = Mapping::new(&policy(1, None, WhenFull::Wait), 100).probing(Some(6));
+        assert_eq!(mapping.wanted(1), 1);
+        mapping.opened(0, 100, false);
+        assert_eq!((mapping.wanted(1), mapping.wanted(4), mapping.wanted(9)), (0, 3, 5));
+        mapping.opened(1, 100, false);
+        mapping.established(0, 100);
+        assert_eq!((mapping.wanted(9), mapping.choose()), (0, ride(0, 0)));
+        mapping.closed(1);
+        mapping.probe(6);
+        assert_eq!(mapping.wanted(9), 0, "the protocol is known");
+        let mut slow = Mapping::new(&policy(1, None, WhenFull::Wait), 100);
+        slow.opened(0, 100, false);
+        assert_eq!(slow.wanted(3), 0);
+        slow.probe(6);
+        assert_eq!(slow.wanted(3), 2, "the first connection was not established in time");
+    }
+
     #[test]
     fn new_streams_are_numbered_consecutively_and_limited_in_number() {
         let mut mapping = Mapping::new(&policy(1, None, WhenFull::Wait), 2).fresh(true);

@@ -57,6 +57,7 @@ fn wrong_files(texts: &[&str], expected: Expect) {
 fn the_bare_race_is_the_default_network_without_loss_and_with() {
     let plan = flags("").expect("a plan");
     expect![[r#"
+        client = "chromium"
         loss = ["0", "1%"]
         mtu = "1500"
         page = "news"
@@ -66,6 +67,7 @@ fn the_bare_race_is_the_default_network_without_loss_and_with() {
         runs = "100"
         seed = "1"
         transport = ["http1=tcp:connections=6,tls=yes,priority=yes", "http2=tcp:http=2,tls=yes", "http3=quic", "sctp-dtls=sctp:dtls=yes,priority=yes"]
+        visit = "first"
     "#]]
     .assert_eq(&plan.to_toml());
     assert!(plan.contestants.iter().all(anabranch_lab::plan::Contestant::is_secured), "{plan:?}");

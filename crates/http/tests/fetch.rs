@@ -248,6 +248,22 @@ fn service_time_and_think_time_pass() {
 }
 
 #[test]
+fn a_browser_waits_before_it_requests_what_it_found() {
+    let issued = |think: Duration| {
+        let mut page = Page::clone(&page(1_000, &[1_000, 1_000]));
+        page.objects[2].think = think;
+        let policy = Policy { client: Client::Chromium, think: Think::Recorded, ..Policy::default() };
+        let (outcome, record) =
+            load(&Meeting::new(10, false), &Rc::new(page), policy, serve::Options::default());
+        assert_eq!(outcome.end, FetchStatus::Done);
+        [1, 2].map(|object: usize| record.objects[object].issued.expect("a request"))
+    };
+    let (at_once, later) = (issued(Duration::ZERO), issued(Duration::from_millis(30)));
+    assert_eq!(later[0], at_once[0]);
+    assert_eq!(later[1], at_once[1] + Duration::from_millis(30));
+}
+
+#[test]
 fn arrivals_are_open_loop_and_fill_streams_before_connections() {
     let page = Rc::new(Page::from_sizes("25x1kB").expect("a page"));
     let options = serve::Options { service_time: Duration::from_millis(100), ..serve::Options::default() };

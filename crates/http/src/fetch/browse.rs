@@ -56,7 +56,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
         while let Some(object) = self.browser.as_mut().and_then(Browser::next_request) {
             match (self.objects[object].state, &mut self.browser) {
                 // The object failed before it was requested, because its initiator failed.
-                (ObjectState::Over, Some(browser)) => browser.finished(object),
+                (ObjectState::Finished, Some(browser)) => browser.finished(object),
                 _ => {
                     self.issue(object);
                     any = true;
@@ -122,7 +122,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
         let others = self.connections.iter().enumerate().filter(|(other, _)| *other != name);
         self.browser.is_some()
             && matches!(self.policy.version, Version::Http2(_))
-            && others.into_iter().any(|(_, it)| it.server == server && it.established && !it.over)
+            && others.into_iter().any(|(_, it)| it.server == server && it.established && !it.is_ended)
     }
 
     /// Lets waiting requests open connections of their own to `server`, which is known to speak HTTP/2, if the connection
@@ -143,7 +143,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
     /// Returns how many connections may still be opened.
     pub(super) fn sockets_left(&self) -> usize {
         let Some(browser) = &self.browser else { return usize::MAX };
-        let open = self.connections.iter().filter(|connection| !connection.over).count();
+        let open = self.connections.iter().filter(|connection| !connection.is_ended).count();
         browser.rules().sockets.saturating_sub(open)
     }
 }

@@ -47,7 +47,14 @@ pub fn items(workload: &Workload, streams: usize, frame: Option<u64>) -> Vec<Ite
             }
             _ => None,
         };
-        Item { request, response, initiator, part, think_ns, server_ns: nanos(workload.server_time) }
+        Item {
+            request,
+            response,
+            initiator,
+            part,
+            think_ns,
+            server_ns: nanos(workload.server_time_of(object)),
+        }
     };
     workload.page.objects.iter().enumerate().map(item).collect()
 }

@@ -458,6 +458,7 @@ mod tests {
                 request: rng.below(900),
                 response: rng.below(60_000),
                 initiator: (i > 0 && rng.below(4) > 0).then(|| rng.below(i as u64) as usize),
+                part: None,
                 think_ns: rng.below(3) * rng.below(30 * MS),
                 server_ns: rng.below(5 * MS),
             })

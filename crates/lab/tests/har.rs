@@ -5,13 +5,14 @@ use anabranch_lab::plan::{Draft, Plan, PlanError};
 use anabranch_lab::run::batch::Options;
 use anabranch_results::calibration::Calibration;
 use anabranch_results::{Race, Run};
+use anabranch_transports::Transports;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 fn interpret(flags: &[(&str, &str)]) -> Result<Plan, PlanError> {
-    Plan::interpret(Draft::from_flags(flags.iter().copied()).expect("flags"))
+    Plan::interpret(Draft::from_flags(flags.iter().copied()).expect("flags"), &Transports::standard())
 }
 
 fn race(flags: &[(&str, &str)]) -> Race {

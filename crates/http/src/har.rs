@@ -28,6 +28,7 @@ mod times;
 pub mod write;
 
 use crate::fetch::request::least_head;
+use crate::page::reference::Reference;
 use crate::page::{MAX_HEAD, MAX_OBJECTS, Object, Page, PageError, bounded_head};
 use address::{Address, MAX_TARGET, Unusable, WEBSOCKET};
 use file::{Blank, Unpacked};
@@ -278,6 +279,8 @@ fn build(
             content_type: media_type(content_type),
             initiator: cause.map(|(_, object)| object),
             think: Duration::from_nanos((think * 1e6).round() as u64),
+            reference: Reference::default(),
+            recorded: None,
         });
     }
     if objects.is_empty() {
@@ -296,7 +299,10 @@ fn build(
         format!("HAR of {}{creator}", title.unwrap_or_else(|| excerpt(entries[0].url)))
     });
     let warnings = notes.lines();
-    let page = Page { name: name.to_owned(), source, hosts, objects, tls, warnings };
+    let coalesce = (0..hosts.len()).collect();
+    let (body_start, recording) = (None, None);
+    let name = name.to_owned();
+    let page = Page { name, source, hosts, coalesce, objects, tls, warnings, body_start, recording };
     page.validate()?;
     Ok(page)
 }

@@ -6,8 +6,12 @@
 
 pub mod directory;
 pub mod embed;
+pub mod recorded;
+pub mod reference;
 
 use anabranch_base::units::Bytes;
+use recorded::{Recorded, Recording};
+use reference::Reference;
 use std::time::Duration;
 
 /// The assumed size of a request head, in bytes.
@@ -36,12 +40,20 @@ pub struct Page {
     pub source: String,
     /// The hosts that the objects are fetched from; never empty. [`Object::host`] is an index into this list.
     pub hosts: Vec<String>,
+    /// A number for each host of [`hosts`](Self::hosts). A browser uses the same HTTP/2 or HTTP/3 connection for hosts
+    /// with equal numbers, because they have the same address and a certificate with both names. The number is the
+    /// index of the first of these hosts. HTTP/1.1 never shares connections between hosts.
+    pub coalesce: Vec<usize>,
     /// The objects to fetch. The initiator of an object precedes it in the list.
     pub objects: Vec<Object>,
     /// The number of objects that were recorded over TLS.
     pub tls: usize,
     /// One line for each kind of entry that was left out or had values assumed when the page was read.
     pub warnings: Vec<String>,
+    /// The offset of `<body>` in the transferred bytes of the document, if its text is known.
+    pub body_start: Option<u64>,
+    /// What the recording says about the load and the network; `None` if the page is no recording with times.
+    pub recording: Option<Recording>,
 }
 
 /// An object to fetch with GET.
@@ -65,6 +77,10 @@ pub struct Object {
     /// The recorded time between the end of the initiator and this request. With `--think recorded`, the client waits this
     /// long.
     pub think: Duration,
+    /// How the initiator refers to this object.
+    pub reference: Reference,
+    /// The recorded times; `None` if the page is no recording with times.
+    pub recorded: Option<Recorded>,
 }
 
 impl Object {
@@ -80,6 +96,8 @@ impl Object {
             content_type: "application/octet-stream".to_owned(),
             initiator: None,
             think: Duration::ZERO,
+            reference: Reference::default(),
+            recorded: None,
         }
     }
 
@@ -140,9 +158,12 @@ impl Page {
             name: spec.to_owned(),
             source: "sizes given on the command line or in the plan".to_owned(),
             hosts: vec!["server".to_owned()],
+            coalesce: vec![0],
             objects,
             tls: 0,
             warnings: Vec::new(),
+            body_start: None,
+            recording: None,
         };
         page.validate()?;
         Ok(page)
@@ -179,6 +200,10 @@ impl Page {
                 "page '{}' has {n} objects, more than {MAX_OBJECTS}",
                 self.name
             )));
+        }
+        if self.coalesce.len() != self.hosts.len() || self.coalesce.iter().enumerate().any(|(i, &of)| of > i)
+        {
+            return Err(PageError::new(format!("page '{}': hosts share connections in no order", self.name)));
         }
         let mut names = std::collections::BTreeSet::new();
         for (i, object) in self.objects.iter().enumerate() {

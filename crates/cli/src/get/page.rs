@@ -365,9 +365,12 @@ fn as_har(url: &Url, come: &Visit, start: anabranch_base::time::Instant, began: 
         name: url.text.clone(),
         source: format!("loaded over {}", url.scheme.url()),
         hosts: vec![url.authority()],
+        coalesce: vec![0],
         objects: Vec::new(),
         tls: 0,
         warnings: Vec::new(),
+        body_start: None,
+        recording: None,
     };
     let mut fetches = Vec::new();
     let since = |at: anabranch_base::time::Instant| anabranch_base::time::Instant::ZERO + (at - start);

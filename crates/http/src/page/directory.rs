@@ -80,9 +80,12 @@ pub fn load(directory: &Path) -> Result<Page, PageError> {
         name,
         source: format!("directory {shown}"),
         hosts: vec!["server".to_owned()],
+        coalesce: vec![0],
         objects,
         tls: 0,
         warnings,
+        body_start: None,
+        recording: None,
     };
     page.validate()?;
     Ok(page)

@@ -1,0 +1,72 @@
+//! What a page says about the reference to an object: where its initiator names it, and as what kind of resource.
+//!
+//! These are facts of a recording or of a site's text. A browser model decides what they mean for the order of requests.
+
+/// How the initiator of an object refers to it. `None` means that the source of the page does not say.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Reference {
+    /// The kind of resource (`_resourceType`). Without it, the media type decides.
+    pub kind: Option<Kind>,
+    /// The number of bytes of the initiator's transferred body up to the end of the reference (the end of the tag or
+    /// of `url(..)`). Offsets in a decoded text are scaled to the transferred size.
+    pub offset: Option<u64>,
+    /// When a script is executed (the attributes `async`, `defer` and `type=module`).
+    pub script: Option<ScriptMode>,
+    /// Whether the reference precedes the `<body>` of the document.
+    pub in_head: Option<bool>,
+    /// Whether the initiator is a script that requests the object when it is executed (`_initiator.type` is `script`).
+    pub by_script: bool,
+    /// Whether an image has `loading=lazy`, or a style sheet has a `media` that does not match.
+    pub lazy: bool,
+    /// The last priority that the browser gave to the request (`_priority`).
+    pub priority: Option<LoadPriority>,
+}
+
+/// A kind of resource, as browsers distinguish them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A document of the page or of a frame.
+    Document,
+    /// A style sheet.
+    Stylesheet,
+    /// A script.
+    Script,
+    /// A font.
+    Font,
+    /// An image.
+    Image,
+    /// Audio, video, or its captions.
+    Media,
+    /// A request of a script: XMLHttpRequest, fetch, EventSource, or a CORS preflight.
+    Fetch,
+    /// A manifest of a web application.
+    Manifest,
+    /// Any other resource, for example a beacon.
+    Other,
+}
+
+/// When a script is executed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ScriptMode {
+    /// At its place in the document, which is not parsed further until then.
+    Blocking,
+    /// As soon as it has arrived.
+    Async,
+    /// When the document has been parsed.
+    Defer,
+}
+
+/// A priority in Chromium's loader, from the lowest to the highest (`ResourceLoadPriority`).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum LoadPriority {
+    /// `VeryLow`.
+    VeryLow,
+    /// `Low`.
+    Low,
+    /// `Medium`.
+    Medium,
+    /// `High`.
+    High,
+    /// `VeryHigh`.
+    VeryHigh,
+}

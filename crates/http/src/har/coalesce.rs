@@ -1,0 +1,91 @@
+//! Determines which hosts of a page share a connection over HTTP/2 and HTTP/3.
+//!
+//! A browser uses a connection for another host if that host has the same address, and the certificate of the connection
+//! names it (RFC 9113 §9.1.1). Some recordings hold certificates. In others, the entries of two hosts have the same
+//! connection, so the browser has done so.
+
+use super::initiator::Entry;
+use super::timings;
+use crate::page::recorded::HttpVersion;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// What the entries of a host say about its connections.
+#[derive(Clone, Default)]
+struct Host<'a> {
+    addresses: BTreeSet<&'a str>,
+    certified: BTreeSet<&'a str>,
+    connections: BTreeSet<(&'a str, &'a str)>,
+}
+
+/// Returns for each of `hosts` the index of the first host that shares its connections. `of` tells the index of the host
+/// of an entry.
+pub(super) fn groups(
+    hosts: &[String],
+    entries: &[Entry<'_>],
+    of: impl Fn(&Entry<'_>) -> Option<usize>,
+) -> Vec<usize> {
+    let mut groups: Vec<usize> = (0..hosts.len()).collect();
+    // Pages of more hosts are not raced with a server for each.
+    if hosts.len() < 2 || hosts.len() > MAX_HOSTS {
+        return groups;
+    }
+    let mut known = vec![Host::default(); hosts.len()];
+    for entry in entries {
+        let text = |name: &str| entry.value.get(name).and_then(Value::as_str).unwrap_or_default();
+        let (Some(host), address) = (of(entry), text("serverIPAddress")) else { continue };
+        if address.is_empty() || !entry.address.tls {
+            continue;
+        }
+        let host = &mut known[host];
+        host.addresses.insert(address);
+        let multiplexes =
+            matches!(timings::version(entry.value), Some(HttpVersion::Http2 | HttpVersion::Http3));
+        // Firefox writes the port of the server as the connection.
+        let connection = text("connection");
+        if multiplexes && !["", "0", "80", "443"].contains(&connection) {
+            host.connections.insert((address, connection));
+        }
+        if let Some(details) = entry.value.get("_securityDetails") {
+            let names = details.get("sanList").and_then(Value::as_array).into_iter().flatten();
+            let names = names.chain(details.get("subjectName")).filter_map(Value::as_str);
+            host.certified.extend(names.take(MAX_NAMES));
+        }
+    }
+    for host in 1..hosts.len() {
+        let (name, port) = split(&hosts[host]);
+        let shares = |leader: &usize| {
+            let (this, other) = (&known[host], &known[*leader]);
+            let is_certified = || other.certified.iter().any(|certified| covers(certified, name));
+            !this.connections.is_disjoint(&other.connections)
+                || (split(&hosts[*leader]).1 == port
+                    && !this.addresses.is_disjoint(&other.addresses)
+                    && is_certified())
+        };
+        if let Some(leader) = (0..host).filter(|leader| groups[*leader] == *leader).find(shares) {
+            groups[host] = leader;
+        }
+    }
+    groups
+}
+
+/// Splits a host into its name and its port.
+fn split(host: &str) -> (&str, &str) {
+    match host.rsplit_once(':') {
+        Some((name, port)) if !port.contains(']') => (name, port),
+        _ => (host, ""),
+    }
+}
+
+/// Returns whether the name in a certificate covers the host `name` (RFC 9525 §6.3).
+fn covers(certified: &str, name: &str) -> bool {
+    match certified.strip_prefix("*.") {
+        Some(parent) => name.split_once('.').is_some_and(|(_, rest)| rest.eq_ignore_ascii_case(parent)),
+        None => certified.eq_ignore_ascii_case(name),
+    }
+}
+
+/// The maximum number of hosts that are compared.
+const MAX_HOSTS: usize = 500;
+/// The maximum number of names of a certificate that are read.
+const MAX_NAMES: usize = 500;

@@ -1,0 +1,243 @@
+//! Determines how the initiator of an entry refers to it: the kind of resource, and the place of the reference.
+//!
+//! The place is found in the recorded text of the initiator, which browsers write into a HAR "with content". Without the
+//! text, the lines that `_initiator` names are spread evenly over the initiator.
+
+use super::initiator::{Entry, bare};
+use super::size;
+use crate::page::reference::{Kind, LoadPriority, Reference, ScriptMode};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The recorded text of a document or style sheet, with the places of the words that may be addresses.
+struct Text<'a> {
+    text: &'a str,
+    is_html: bool,
+    /// The offsets of words, by the last segment of the path that they would be.
+    words: BTreeMap<&'a str, Vec<usize>>,
+    /// The offset at which each line begins.
+    lines: Vec<usize>,
+    /// The offset behind the tag `<body>`.
+    body: Option<usize>,
+}
+
+impl<'a> Text<'a> {
+    /// Returns the recorded text of `entry`, if it has one. Only words whose last segments are `wanted` are found in it.
+    fn of(entry: &Entry<'a>, wanted: &BTreeSet<String>) -> Option<Self> {
+        let content = entry.value.pointer("/response/content")?;
+        let text = content.get("text").and_then(Value::as_str).filter(|text| !text.is_empty())?;
+        let mime = content.get("mimeType").and_then(Value::as_str).unwrap_or_default();
+        let is_html = mime.to_ascii_lowercase().contains("html");
+        let mut words: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        let mut offset = 0;
+        for word in text.split(is_between) {
+            let address = without_attribute(word);
+            let name = last_segment(address);
+            if wanted.contains(name) {
+                let places = words.entry(name).or_default();
+                if places.len() < MAX_PLACES {
+                    places.push(offset + word.len() - address.len());
+                }
+            }
+            offset += word.len();
+            offset += text[offset..].chars().next().map_or(0, char::len_utf8);
+        }
+        let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1));
+        let lines = lines.take(MAX_LINES).collect();
+        let body = if is_html { body(text) } else { None };
+        Some(Self { text, is_html, words, lines, body })
+    }
+
+    /// Converts an offset in the text to one in the transferred body of `size` bytes.
+    fn scaled(&self, offset: usize, size: u64) -> u64 {
+        (offset as f64 / self.text.len() as f64 * size as f64) as u64
+    }
+
+    /// Returns the reference to `url`: the offset of its tag or word, and the offset of its end. Of several, the first at or after the
+    /// line `line`, counted from 0, is returned.
+    fn find(&self, url: &str, line: Option<usize>) -> Option<(usize, usize)> {
+        let name = last_segment(url);
+        let from = line.and_then(|line| self.lines.get(line)).copied().unwrap_or(0);
+        let places = self.words.get(name).or_else(|| {
+            let escaped = name.replace('&', "&amp;");
+            self.words.get(escaped.as_str())
+        });
+        let places = places.map_or(&[][..], Vec::as_slice);
+        let refers = |place: &&usize| {
+            let word = self.text[**place..].split(is_between).next().unwrap_or_default();
+            let path = word.trim_start_matches(['.', '/']).replace("&amp;", "&");
+            url.ends_with(&path)
+        };
+        let (before, after) = places.split_at(places.partition_point(|place| *place < from));
+        let place = *after.iter().find(refers).or_else(|| before.iter().find(refers))?;
+        Some((place, self.end(place)))
+    }
+
+    /// Returns the offset behind the tag or `url(..)` that contains `place`.
+    fn end(&self, place: usize) -> usize {
+        let close = if self.is_html { b'>' } else { b')' };
+        let end = self.text.as_bytes()[place..].iter().take(MAX_TAG).position(|byte| *byte == close);
+        end.map_or(place, |at| place + at + 1)
+    }
+
+    /// Returns the tag that contains `place`, in lower case.
+    fn tag(&self, place: usize, end: usize) -> String {
+        let begin = self.text.as_bytes()[..place].iter().rev().take(MAX_TAG).position(|byte| *byte == b'<');
+        self.text[begin.map_or(place, |at| place - at - 1)..end].to_ascii_lowercase()
+    }
+}
+
+/// The texts of a page's entries, and the lines that `_initiator` names in them.
+pub(super) struct References<'a> {
+    texts: Vec<Option<Text<'a>>>,
+    /// For each entry, the number of lines up to the last one that an entry names in it.
+    lines: Vec<usize>,
+}
+
+impl<'a> References<'a> {
+    /// Reads the texts of `entries`. `causes` holds the position of the entry that caused each of them.
+    pub(super) fn new(entries: &[Entry<'a>], causes: &[Option<usize>]) -> Self {
+        let wanted = wanted(entries);
+        let texts = entries.iter().map(|entry| Text::of(entry, &wanted)).collect();
+        let mut lines = vec![0; entries.len()];
+        for (entry, cause) in entries.iter().zip(causes) {
+            if let (Some(line), Some(cause)) = (line(entry.value), *cause) {
+                lines[cause] = lines[cause].max(line + 1);
+            }
+        }
+        Self { texts, lines }
+    }
+
+    /// Returns how the entry at position `cause`, whose transferred body has `size` bytes, refers to `entry`.
+    pub(super) fn reference(&self, entry: &Entry<'_>, cause: Option<(usize, u64)>) -> Reference {
+        let (text, size, lines) = match cause {
+            Some((cause, size)) => (self.texts[cause].as_ref(), size, self.lines[cause]),
+            None => (None, 0, 0),
+        };
+        reference(entry, text, size, lines)
+    }
+
+    /// Returns the offset of `<body>` in the entry at `position`, whose transferred body has `size` bytes.
+    pub(super) fn body_start(&self, position: usize, size: u64) -> Option<u64> {
+        let text = self.texts.get(position)?.as_ref()?;
+        text.body.map(|offset| text.scaled(offset, size))
+    }
+}
+
+fn reference(entry: &Entry<'_>, text: Option<&Text<'_>>, size: u64, lines: usize) -> Reference {
+    let mut reference = Reference {
+        kind: kind(entry.value),
+        by_script: is_by_script(entry.value),
+        priority: priority(entry.value),
+        ..Reference::default()
+    };
+    if reference.by_script {
+        return reference;
+    }
+    let line = line(entry.value);
+    let Some(text) = text else {
+        // Without its text, the initiator counts as having lines of equal length.
+        reference.offset =
+            line.map(|line| (size as f64 * (line + 1) as f64 / (lines + 1) as f64).min(size as f64) as u64);
+        return reference;
+    };
+    let found = text.find(bare(entry.url), line);
+    let by_line = || line.and_then(|line| text.lines.get(line)).map(|at| (*at, text.end(*at)));
+    let Some((place, end)) = found.or_else(by_line) else { return reference };
+    reference.offset = Some(text.scaled(end, size));
+    if text.is_html {
+        let tag = text.tag(place, end);
+        reference.in_head = text.body.map(|body| end <= body);
+        reference.lazy = tag.contains("lazy") && tag.contains("loading") || tag.contains("media=\"print\"");
+        if tag.starts_with("<script") {
+            let has = |name: &str| tag.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == name);
+            reference.script = Some(match () {
+                () if has("async") => ScriptMode::Async,
+                () if has("defer") || has("module") => ScriptMode::Defer,
+                () => ScriptMode::Blocking,
+            });
+        }
+    }
+    reference
+}
+
+/// Returns the line, counted from 0, on which the initiator refers to `entry`.
+fn line(entry: &Value) -> Option<usize> {
+    let line = entry.pointer("/_initiator/lineNumber").and_then(size::number)?;
+    (0.0..1e7).contains(&line).then_some(line as usize)
+}
+
+/// Returns whether a script requested `entry`.
+fn is_by_script(entry: &Value) -> bool {
+    entry.pointer("/_initiator/type").and_then(Value::as_str) == Some("script")
+}
+
+fn kind(entry: &Value) -> Option<Kind> {
+    Some(match entry.get("_resourceType")?.as_str()?.to_ascii_lowercase().as_str() {
+        "document" => Kind::Document,
+        "stylesheet" => Kind::Stylesheet,
+        "script" => Kind::Script,
+        "font" => Kind::Font,
+        "image" => Kind::Image,
+        "media" | "texttrack" => Kind::Media,
+        "xhr" | "fetch" | "eventsource" | "preflight" => Kind::Fetch,
+        "manifest" => Kind::Manifest,
+        "" => return None,
+        _ => Kind::Other,
+    })
+}
+
+fn priority(entry: &Value) -> Option<LoadPriority> {
+    Some(match entry.get("_priority")?.as_str()? {
+        "VeryLow" => LoadPriority::VeryLow,
+        "Low" => LoadPriority::Low,
+        "Medium" => LoadPriority::Medium,
+        "High" => LoadPriority::High,
+        "VeryHigh" => LoadPriority::VeryHigh,
+        _ => return None,
+    })
+}
+
+/// Returns whether `c` ends an address in HTML or CSS.
+fn is_between(c: char) -> bool {
+    c.is_ascii_whitespace() || matches!(c, '"' | '\'' | '(' | ')' | '<' | '>' | ',' | '\\')
+}
+
+/// Returns `word` without the name of an attribute before it, whose value is not quoted: `src=a.png`.
+fn without_attribute(word: &str) -> &str {
+    match word.split_once('=') {
+        Some((name, value)) if name.bytes().all(|byte| byte.is_ascii_alphabetic()) => value,
+        _ => word,
+    }
+}
+
+/// Returns the last segment of the path in `address`, with its query.
+fn last_segment(address: &str) -> &str {
+    let path = address.find('?').unwrap_or(address.len());
+    address[..path].rfind('/').map_or(address, |slash| &address[slash + 1..])
+}
+
+/// Returns the offset behind the tag `<body>` of an HTML text.
+fn body(text: &str) -> Option<usize> {
+    let is_body = |at: &usize| {
+        let tag = text.as_bytes().get(*at..*at + 6).unwrap_or_default();
+        tag[..tag.len().min(5)].eq_ignore_ascii_case(b"<body")
+            && !tag[5..].iter().all(u8::is_ascii_alphanumeric)
+    };
+    let begin = text.match_indices('<').map(|(at, _)| at).find(is_body)?;
+    text[begin..].find('>').map(|end| begin + end + 1)
+}
+
+/// Returns the words by which texts may refer to `entries`: the last segments of their addresses.
+fn wanted(entries: &[Entry<'_>]) -> BTreeSet<String> {
+    let names = entries.iter().map(|entry| last_segment(bare(entry.url))).filter(|name| !name.is_empty());
+    // In HTML, `&` may be written as `&amp;`.
+    names.flat_map(|name| [name.to_owned(), name.replace('&', "&amp;")]).collect()
+}
+
+/// The maximum number of places of a word that are compared with an address.
+const MAX_PLACES: usize = 50;
+/// The maximum number of lines of a text that are told apart.
+const MAX_LINES: usize = 1_000_000;
+/// The maximum number of bytes of a tag on each side of an address.
+const MAX_TAG: usize = 4000;

@@ -149,18 +149,20 @@ impl Drop for ServingGuard {
 }
 
 /// Begins to serve a request: waits for its turn, if requests are served one at a time, and for the service time.
-pub(super) async fn begin<W: World, S>(
+pub(super) async fn begin<W: World, S: Site>(
     service: &Service<W, S>,
     activity: &Rc<Activity>,
     exchange: ExchangeId,
+    uri: &http::Uri,
 ) -> (Option<FifoGuard>, ServingGuard) {
     let turn = if service.options.serial { Some(activity.turns.lock().await) } else { None };
     service.recorder.serving(exchange, service.world.now());
     let serving = ServingGuard::begin(activity);
     service.world.charge(Work::Request);
-    if !service.options.service_time.is_zero() {
+    let service_time = service.options.service_time + service.site.service_time(&target_of(uri));
+    if !service_time.is_zero() {
         let _owed = activity.slot_handle.as_ref().map(SlotHandle::server_turn);
-        service.world.sleep_until(service.world.now() + service.options.service_time).await;
+        service.world.sleep_until(service.world.now() + service_time).await;
     }
     (turn, serving)
 }
@@ -246,7 +248,8 @@ pub(super) async fn reply<W: World, S: Site, B>(
     early: bool,
 ) -> Reply {
     let busy = Busy::begin(activity);
-    let (turn, serving) = begin(service, activity, ExchangeId { connection, stream, index: 0 }).await;
+    let (turn, serving) =
+        begin(service, activity, ExchangeId { connection, stream, index: 0 }, request.uri()).await;
     // RFC 8470 §5.2: early data can be replayed. An unsafe request is refused until the handshake is complete; after that
     // it cannot be a replay.
     let too_early = (early && !request.method().is_safe())

@@ -179,7 +179,7 @@ async fn answer<W: World, S: Site>(
     log.plain.set(request.body().is_end_stream());
     let index = log.next.replace(log.next.get() + 1);
     let exchange = ExchangeId { connection: log.connection, stream: log.stream, index };
-    let (turn, serving) = begin(&service, &activity, exchange).await;
+    let (turn, serving) = begin(&service, &activity, exchange, request.uri()).await;
     let asked = activity.asked.replace(activity.asked.get() + 1);
     if let Some(field) = request.headers().get("priority").and_then(|value| value.to_str().ok()) {
         // A transport that ranks its streams sends responses in the same order as HTTP/2 and HTTP/3.

@@ -111,6 +111,8 @@ struct Fetch<W: World, C: Connector> {
     recorder: Recorder,
     objects: Vec<Object>,
     servers: Vec<Server>,
+    /// Whether hosts that a browser coalesces share their connections.
+    shares_connections: bool,
     connections: Vec<Connection<C::Session>>,
     tasks: Vec<W::Task<()>>,
     /// The objects to request at the start; `None` once they have been scheduled.
@@ -199,6 +201,7 @@ where
     let servers = if policy.keep_origins { page.hosts.len().max(1) } else { 1 };
     let places = places(policy.version, connector.streams());
     let fresh = connector.fresh_streams();
+    let shares_connections = policy.version != Version::Http1 || fresh || connector.streams() > 1;
     let server = || Server {
         mapping: Mapping::new(&policy, places).fresh(fresh),
         queue: VecDeque::new(),
@@ -216,6 +219,7 @@ where
             recorder,
             objects,
             servers,
+            shares_connections,
             connections: Vec::new(),
             tasks: Vec::new(),
             roots: None,
@@ -349,8 +353,15 @@ impl<W: World, C: Connector> Fetch<W, C> {
         }
     }
 
+    /// Returns the server from which `object` is requested. Hosts share a connection only if it carries several requests
+    /// at a time.
     fn server_of(&self, object: usize) -> usize {
-        if self.policy.keep_origins { self.page.objects[object].host } else { 0 }
+        let host = self.page.objects[object].host;
+        match (self.policy.keep_origins, self.shares_connections) {
+            (false, _) => 0,
+            (true, false) => host,
+            (true, true) => self.page.coalesce.get(host).copied().unwrap_or(host),
+        }
     }
 
     fn schedule(&mut self, start: Instant, mut arrivals: Vec<(Duration, usize)>) {

@@ -245,8 +245,21 @@ fn rate(mut responses: Vec<Received>) -> Option<Interval> {
         // The load did not fill the link for long, so even the short stretch may be slower than the link.
         return Some(Interval { value: whole(short), low: whole(value), high: u64::MAX });
     }
-    let high = (1.2 * fastest(0.2)).max(value);
-    Some(Interval { value: whole(value), low: whole(fastest(0.6).min(value)), high: whole(high) })
+    let high = (1.2 * fastest(0.2)).max(spread(&responses, &starts, 0.2 * load)).max(value);
+    Some(Interval { value: whole(value), low: whole(0.95 * fastest(0.6).min(value)), high: whole(high) })
+}
+
+/// Returns the rate in bit/s of the fastest stretch of `span` milliseconds that begins at one of `starts`, if the bytes of
+/// each response are spread evenly over its time.
+fn spread(responses: &[Received], starts: &[f64], span: f64) -> f64 {
+    let within = |response: &Received, start: f64| {
+        let ended = response.ended.max(response.began + SHORTEST_MS);
+        let common = ended.min(start + span) - response.began.max(start);
+        response.bytes * common.max(0.0) / (ended - response.began)
+    };
+    let bytes = |start: &f64| responses.iter().map(|response| within(response, *start)).sum::<f64>();
+    let most = starts.iter().map(bytes).fold(0.0, f64::max);
+    most * 8e3 / span.max(SHORTEST_MS) * HEADERS
 }
 
 fn total(responses: &[Received]) -> f64 {

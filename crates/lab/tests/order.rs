@@ -16,6 +16,8 @@ fn run(transport: &str) -> Run {
         ("rtt", "100ms"),
         ("loss", "0"),
         ("page", "news"),
+        ("origins", "merge"),
+        ("variation", "none"),
         ("transport", transport),
     ]);
     let run = one::run(&batch::scenario(&plan.expect("a plan"), 0, Some(0), 1)).expect("a run").remove(0);

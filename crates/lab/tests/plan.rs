@@ -59,13 +59,16 @@ fn the_bare_race_is_the_default_network_without_loss_and_with() {
     expect![[r#"
         loss = ["0", "1%"]
         mtu = "1500"
+        origins = "keep"
         page = "news"
         queue = "1bdp"
         rate = "10mbit"
         rtt = "80ms"
         runs = "100"
         seed = "1"
+        server-time = "recorded"
         transport = ["http1=tcp:connections=6,tls=yes,priority=yes", "http2=tcp:http=2,tls=yes", "http3=quic", "sctp-dtls=sctp:dtls=yes,priority=yes"]
+        variation = "browser"
     "#]]
     .assert_eq(&plan.to_toml());
     assert!(plan.contestants.iter().all(anabranch_lab::plan::Contestant::is_secured), "{plan:?}");
@@ -129,11 +132,13 @@ fn naming_a_default_changes_nothing() {
         "--packet-time 0ms",
         "--page news",
         "--first-object none",
-        "--origins merge",
+        "--origins keep",
         "--think none",
         "--server parallel",
-        "--server-time 0ms",
+        "--server-time recorded",
         "--start-jitter 0ms",
+        "--request-jitter 0ms",
+        "--variation browser",
         "--deadline 600s",
         "--runs 100",
         "--seed 1",
@@ -272,6 +277,7 @@ fn flags_take_the_place_of_what_the_file_says() {
         bulk = "1MB"
         loss = "1%"
         mtu = "1500"
+        origins = "merge"
         queue = "1bdp"
         rate = "10mbit"
         rtt = "50ms"

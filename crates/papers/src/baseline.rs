@@ -170,7 +170,8 @@ impl Link {
             rtt,
             byte: packet.max(cost) / payload,
             own_byte,
-            request: seconds(nanos(contestant.cost.per_request)) + seconds(nanos(point.workload.server_time)),
+            request: seconds(nanos(contestant.cost.per_request))
+                + seconds(nanos(point.workload.server_time.unwrap_or_default())),
             payload,
             ack_every,
             loss,

@@ -122,7 +122,9 @@ impl<'a> Bench<'a> {
             let runs = one::run(scenario)?;
             let run = runs.first().ok_or("a run without a result")?;
             let bytes: u64 = run.objects.iter().map(|object| object.bytes).sum();
-            if bytes != scenario.point.workload.page.body_bytes() {
+            let seeded = scenario.point.of_seed(scenario.seed);
+            let workload = &seeded.as_ref().unwrap_or(scenario.point).workload;
+            if bytes != workload.page.body_bytes() {
                 return Err("an experiment transferred something else than the race".to_owned());
             }
             Ok(time_of(run, scenario.point).ln())

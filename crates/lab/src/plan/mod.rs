@@ -26,6 +26,7 @@ pub mod outline;
 pub mod population;
 pub mod security;
 pub mod sources;
+pub mod variation;
 pub mod workload;
 
 pub use bare::CLEARTEXT_RACE;
@@ -99,7 +100,7 @@ impl PointPlan {
     pub fn has_chance(&self) -> bool {
         let network = &self.network;
         network.paths.iter().any(LinkSpec::has_chance)
-            || !self.workload.start_jitter.is_zero()
+            || self.workload.has_chance()
             || network.handover.as_ref().is_some_and(|handover| handover.leaves == handover::Leaves::Random)
     }
 
@@ -119,7 +120,7 @@ impl PointPlan {
     /// Returns the point with the changes that this seed makes to the workload, or `None` if the seed changes nothing.
     #[must_use]
     pub fn of_seed(&self, seed: u64) -> Option<Self> {
-        self.workload.jittered(seed).map(|workload| Self { workload, ..self.clone() })
+        self.workload.of_seed(seed).map(|workload| Self { workload, ..self.clone() })
     }
 }
 
@@ -183,9 +184,6 @@ fn warnings<P: Borrow<PointPlan>>(
         let workload = &point.borrow().workload;
         let page = &workload.page;
         page.warnings.iter().for_each(|line| add(format!("{}: {line}", page.name)));
-        if workload.keep_origins && page.hosts.len() == 1 {
-            add(format!("{}: all of it comes from one host, so --origins keep changes nothing", page.name));
-        }
         if workload.think && page.objects.iter().all(|object| object.think.is_zero()) {
             add(format!("{}: no think times are recorded, so --think recorded changes nothing", page.name));
         }
@@ -321,11 +319,12 @@ fn completed(mut draft: Draft, transports: &Transports) -> Draft {
     let drawn = draft.value("population").is_some();
     let recorded = recorded(&draft);
     if !spoken(&draft, &["preset"]) {
-        let rate = ["rate", "up-rate", "down-rate", "trace", "up-trace", "down-trace"];
+        let rate = ["rate", "up-rate", "down-rate", "trace", "up-trace", "down-trace", "network"];
         if !drawn && !spoken(&draft, &rate) {
             add(&mut draft, "rate", &["10mbit"]);
         }
-        if !drawn && !recorded.rtt && !spoken(&draft, &["delay", "rtt", "up-delay", "down-delay"]) {
+        if !drawn && !recorded.rtt && !spoken(&draft, &["delay", "rtt", "up-delay", "down-delay", "network"])
+        {
             add(&mut draft, "rtt", &["80ms"]);
         }
         for (name, value) in [("queue", "1bdp"), ("mtu", "1500")] {
@@ -347,6 +346,20 @@ fn completed(mut draft: Draft, transports: &Transports) -> Draft {
         }
     } else if !drawn && !spoken(&draft, &["page", "objects", "bulk"]) {
         add(&mut draft, "page", &[anabranch_http::har::shipped::NAMES[0]]);
+    }
+    let has_page = spoken(&draft, &["page"]);
+    let emulated = draft.value("world").is_some_and(|given| given.levels == ["emulated"]);
+    // The emulated network has one server, and real loads differ by themselves.
+    let simulated_page = has_page && !emulated;
+    let arrivals = spoken(&draft, &["arrivals"]);
+    if !spoken(&draft, &["origins"]) {
+        add(&mut draft, "origins", &[if simulated_page { "keep" } else { "merge" }]);
+    }
+    if has_page && !spoken(&draft, &["server-time"]) {
+        add(&mut draft, "server-time", &["recorded"]);
+    }
+    if has_page && !spoken(&draft, &["variation"]) {
+        add(&mut draft, "variation", &[if simulated_page && !arrivals { "browser" } else { "none" }]);
     }
     for (name, value) in [("runs", "100"), ("seed", "1")] {
         if draft.value(name).is_none() {

@@ -36,7 +36,7 @@ pub fn items(workload: &Workload, streams: usize, frame: Option<u64>) -> Vec<Ite
             None => (object.request_head, object.response()),
             Some(frame) => (frame, object.body + frame),
         };
-        Item { request, response, initiator, think_ns, server_ns: nanos(workload.server_time) }
+        Item { request, response, initiator, think_ns, server_ns: nanos(workload.server_time_of(object)) }
     };
     workload.page.objects.iter().enumerate().map(item).collect()
 }

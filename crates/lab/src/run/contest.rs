@@ -5,6 +5,7 @@ use super::topology::ContestantHosts;
 use crate::plan::contestant::SecurityConfigs;
 use crate::plan::workload::MAX_CONNECTIONS;
 use crate::plan::{Contestant, Cross, Workload};
+use anabranch_base::time::Duration;
 use anabranch_http::fetch::{self, Outcome};
 use anabranch_http::head::Judged;
 use anabranch_http::mapping::{Policy, Think};
@@ -44,6 +45,10 @@ pub struct Contest {
 #[derive(Clone)]
 pub struct Job {
     page: Rc<anabranch_http::page::Page>,
+    /// The content of the servers.
+    site: Rc<PageSite>,
+    /// The delay before the client begins.
+    start_delay: Duration,
     policy: Policy,
     bulk: Option<Bulk>,
     messages: Option<Messages>,
@@ -198,13 +203,16 @@ pub fn policy_of(contestant: &Contestant, workload: &Workload) -> Result<Policy,
 /// One line when the contestant's keys contradict the workload.
 pub fn job(contestant: &Contestant, workload: &Workload) -> Result<Job, String> {
     let policy = policy_of(contestant, workload)?;
+    let page = Rc::new((*workload.page).clone());
+    let site = PageSite::new(&page).with_service_times(&page, |object| workload.server_time_of(object));
     Ok(Job {
-        page: Rc::new((*workload.page).clone()),
+        page,
+        site: Rc::new(site),
+        start_delay: workload.start_delay,
         bulk: bulk_of(contestant, &policy, workload),
         messages: messages_of(contestant, &policy, workload),
         policy,
         options: serve::Options {
-            service_time: workload.server_time,
             serial: workload.serial_server,
             judged: Judged::AsRecorded,
             versions: match (&contestant.http2, contestant.http3) {
@@ -230,8 +238,7 @@ pub fn serve<W: World, L: Listener>(world: W, listener: L, job: &Job, recorder: 
         world.spawn("server", serving).detach();
         return;
     }
-    let site = Rc::new(PageSite::new(&job.page));
-    let options = job.options.clone();
+    let (site, options) = (job.site.clone(), job.options.clone());
     world
         .spawn("server", async move { drop(serve::run(here, listener, site, options, recorder).await) })
         .detach();
@@ -246,6 +253,9 @@ pub fn load<W: World, C: Connector>(
 ) -> W::Task<Outcome> {
     let (here, job) = (world.clone(), job.clone());
     world.spawn("client", async move {
+        if !job.start_delay.is_zero() {
+            here.sleep_until(here.now() + job.start_delay).await;
+        }
         match (job.messages, job.bulk) {
             (Some(messages), _) => messages::run(here, connector, messages, recorder).await,
             (None, Some(bulk)) => bulk::run(here, connector, bulk, recorder).await,

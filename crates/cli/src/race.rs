@@ -5,13 +5,13 @@ use crate::progress::Progress;
 use crate::sweep::{self, Request};
 use crate::{Done, Failure, args, complain, list, out, say};
 use anabranch_http::har;
-use anabranch_lab::causes;
 use anabranch_lab::plan::{self, Outline, Plan, PlanError};
 use anabranch_lab::run::batch::{self, Options, RaceError};
 #[cfg(target_os = "linux")]
 use anabranch_lab::run::live;
 use anabranch_lab::run::one::HostPackets;
 use anabranch_lab::sweep::Shard;
+use anabranch_lab::{calibrate, causes};
 use anabranch_report::compare;
 use anabranch_report::table::{self, Style};
 use anabranch_results::{Host, Outcome, Point, Race, World, csv, json};
@@ -102,6 +102,9 @@ pub fn run(matches: &ArgMatches, planned: Option<Planned>) -> Result<Done, Failu
             let Some(request) = request(matches, &outline)? else {
                 return Err(Failure::Internal("a sweep without a directory".to_owned()));
             };
+            if outputs.to_stdout().is_none() {
+                calibrate(&outline, request.threads)?;
+            }
             return sweep::run(outline, &request, outputs);
         }
     };
@@ -115,6 +118,17 @@ pub fn run(matches: &ArgMatches, planned: Option<Planned>) -> Result<Done, Failu
     let race = perform(plan, threads, quiet)?;
     outputs.write(plan, &race, None)?;
     Ok(verdict(&race))
+}
+
+/// Prints the recorded loads of the pages of a sweep beside their simulations.
+fn calibrate(outline: &Outline, threads: usize) -> Result<(), Failure> {
+    let options = Options { threads, progress: &|_| {}, stop: &STOP };
+    let seeds = &outline.plan().seeds;
+    for calibration in calibrate::of(outline.points(), seeds, &options).map_err(failure)? {
+        say(&format!("{}\n", calibration.lines().join("\n")))?;
+        calibration.warning().iter().for_each(|warning| complain(warning));
+    }
+    Ok(())
 }
 
 /// Phrases of the warnings that are also written to standard error before the race.

@@ -34,6 +34,7 @@
 //! run is repeated for its capture.
 
 mod attribution;
+pub mod calibrate;
 pub mod causes;
 mod limit;
 pub mod plan;

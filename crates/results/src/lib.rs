@@ -7,10 +7,12 @@
 //! in the order of the fields, maps in alphabetical order, so equal results have equal bytes. Facts of the host are only in
 //! [`Host`].
 //!
+//! [`calibration`] compares recorded loads with simulated ones.
 //! [`stats`] computes the figures of a race, and [`verdict`] and [`cell`] say who wins. [`label`] names contestants. [`json`]
 //! and [`csv`] write results. [`course`] holds what neither results nor packets contain.
 
 pub mod axes;
+pub mod calibration;
 mod cause;
 pub mod cell;
 pub mod course;
@@ -48,6 +50,9 @@ pub struct Race {
     pub host: Host,
     /// Warnings that the reader must know before trusting the numbers, for example about page entries that cannot be used.
     pub warnings: Vec<String>,
+    /// The recorded loads of the pages that are HARs, each beside its simulation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calibrations: Vec<calibration::Calibration>,
     /// The points, one for each combination of the factors. A race without factors has one point.
     pub points: Vec<Point>,
     /// The outcome of each `[[expect]]` of the plan.

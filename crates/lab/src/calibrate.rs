@@ -1,0 +1,198 @@
+//! Simulates the recorded load of a HAR, so that the user sees how near the simulation is to the recording.
+//!
+//! The load uses what the recording used: its HTTP version, its hosts, the server's times, and its network. The network of
+//! the race is used where the recording agrees with it or does not show its own. Objects that the recording took from a
+//! cache, and those requested after the load event, are left out on both sides.
+
+use crate::plan::{Contestant, Network, PointPlan, Workload};
+use crate::run::batch::{self, Options, RaceError};
+use crate::run::one::{self, Scenario};
+use anabranch_base::BitRate;
+use anabranch_base::time::{Duration, nanos};
+use anabranch_http::page::Page;
+use anabranch_http::page::recorded::{Interval, Recording};
+use anabranch_link::LinkSpec;
+use anabranch_link::spec::RateSpec;
+use anabranch_results::Run;
+use anabranch_results::calibration::{Calibration, Difference, Range};
+use anabranch_transports::Transports;
+use std::borrow::Borrow;
+use std::sync::Arc;
+
+/// Simulates the recorded loads of the pages of `points`, with the first of `seeds`.
+///
+/// # Errors
+/// [`RaceError`] when the race is stopped, or when a run violates an internal invariant.
+pub fn of<P: Borrow<PointPlan>>(
+    points: impl Iterator<Item = P>,
+    seeds: &[u64],
+    options: &Options<'_>,
+) -> Result<Vec<Calibration>, RaceError> {
+    let mut pages: Vec<Arc<Page>> = Vec::new();
+    let mut calibrations = Vec::new();
+    let seeds = &seeds[..seeds.len().min(LOADS)];
+    for point in points {
+        let point = point.borrow();
+        let page = &point.workload.page;
+        let is_known = pages.iter().any(|known| Arc::ptr_eq(known, page));
+        if is_known || pages.len() == MOST_PAGES || point.workload.arrivals.is_some() {
+            continue;
+        }
+        if let Some(recording) = &page.recording
+            && let Some(subject) = Subject::of(point, recording)
+        {
+            pages.push(Arc::clone(page));
+            calibrations.push(subject.calibrate(seeds, options)?);
+        }
+    }
+    Ok(calibrations)
+}
+
+/// A recorded load and what simulates it.
+struct Subject<'a> {
+    recording: &'a Recording,
+    /// The recorded HTTP version, and the number of objects that used it.
+    protocol: (&'static str, usize),
+    contestant: Contestant,
+    point: PointPlan,
+}
+
+impl<'a> Subject<'a> {
+    fn of(point: &PointPlan, recording: &'a Recording) -> Option<Self> {
+        let page = loaded(&point.workload.page, recording)?;
+        let tls = page.tls * 2 > page.objects.len();
+        let (version, count) = recording.versions.into_iter().enumerate().max_by_key(|(i, n)| (*n, 2 - i))?;
+        let (protocol, text) = match (version, tls) {
+            _ if count == 0 => return None,
+            (0, true) => ("HTTP/1.1", "tcp:connections=6,tls=yes,priority=yes"),
+            (0, false) => ("HTTP/1.1", "tcp:connections=6,priority=yes"),
+            (1, true) => ("HTTP/2", "tcp:http=2,tls=yes"),
+            (1, false) => ("HTTP/2", "tcp:http=2"),
+            _ => ("HTTP/3", "quic"),
+        };
+        let contestant = Contestant::parse(text, "calibration", &Transports::standard()).ok()?;
+        let mut point = point.clone();
+        point.network = network(&point.network, recording);
+        point.workload = Workload {
+            page: Arc::new(page),
+            think: false,
+            server_time: None,
+            keep_origins: true,
+            request_jitter: Duration::ZERO,
+            start_jitter: Duration::ZERO,
+            ..point.workload
+        };
+        Some(Self { recording, protocol: (protocol, count), contestant, point })
+    }
+
+    fn calibrate(&self, seeds: &[u64], options: &Options<'_>) -> Result<Calibration, RaceError> {
+        let scenario = |&seed: &u64| {
+            let contestants = vec![&self.contestant];
+            (0, Scenario { point: &self.point, contestants, cross: None, seed })
+        };
+        let jobs: Vec<_> = seeds.iter().map(scenario).collect();
+        // These runs are not among those that the user sees progressing.
+        let options = Options { progress: &|_| {}, ..*options };
+        let runs = batch::carry_out(&jobs, &options, &|scenario, _| one::run(scenario))?;
+        let runs: Vec<&Run> = runs.iter().flatten().collect();
+        let page = &self.point.workload.page;
+        let deadline = nanos(self.point.workload.deadline);
+        let range = |interval: Interval| Range {
+            value: interval.value,
+            low: interval.low,
+            high: Some(interval.high).filter(|high| *high < u64::MAX),
+        };
+        Ok(Calibration {
+            page: page.name.clone(),
+            protocol: self.protocol.0.to_owned(),
+            objects: self.protocol.1 as u64,
+            all: page.objects.len() as u64,
+            recorded_ns: nanos(self.recording.load),
+            simulated_ns: median(runs.iter().map(|run| run.page_ns.unwrap_or(deadline)).collect()),
+            network: self.point.network.describe(),
+            rtt_ns: self.recording.rtt_ns.map(range),
+            rate_bps: self.recording.rate_bps.map(range),
+            largest: largest(page, &runs),
+        })
+    }
+}
+
+/// Returns the objects of `page` that crossed the network before the load event, or `None` if there are none.
+fn loaded(page: &Page, recording: &Recording) -> Option<Page> {
+    let mut loaded = Page { objects: Vec::new(), ..page.clone() };
+    // The position of each object, or of the object that causes it if it is left out.
+    let mut placed: Vec<Option<usize>> = Vec::with_capacity(page.objects.len());
+    for object in &page.objects {
+        let cause = object.initiator.and_then(|cause| placed[cause]);
+        let is_loaded = object.recorded.is_some_and(|recorded| {
+            let in_time = recording.on_load.is_none_or(|on_load| recorded.queued <= on_load);
+            in_time && !recorded.from_cache && !recorded.by_service_worker
+        });
+        if !is_loaded {
+            placed.push(cause);
+            continue;
+        }
+        placed.push(Some(loaded.objects.len()));
+        let mut object = object.clone();
+        object.initiator = cause;
+        loaded.objects.push(object);
+    }
+    loaded.validate().is_ok().then_some(loaded)
+}
+
+/// Returns the network of the recording. What the recording does not show, or what agrees with it, is that of `given`.
+fn network(given: &Network, recording: &Recording) -> Network {
+    let agrees = |interval: Option<Interval>, value: u64| {
+        interval.is_none_or(|interval| (interval.low..=interval.high).contains(&value))
+    };
+    let path = given.paths.first().cloned().unwrap_or_default();
+    // Losses, failures and other events belong to the question, and not to the recording.
+    let mut spec = LinkSpec::default();
+    (spec.up.queue, spec.down.queue) = (path.up.queue.clone(), path.down.queue.clone());
+    (spec.up.rate, spec.down.rate) = (path.up.rate.clone(), path.down.rate.clone());
+    (spec.up.delay, spec.down.delay) = (path.up.delay, path.down.delay);
+    if let Some(rtt) = recording.rtt_ns.filter(|rtt| !agrees(Some(*rtt), nanos(path.rtt()))) {
+        let one_way = Duration::from_nanos(rtt.value / 2);
+        (spec.up.delay, spec.down.delay) = (one_way, one_way);
+    }
+    let rate = path.down.rate.first().map_or(u64::MAX, BitRate::bits_per_second);
+    if let Some(found) =
+        recording.rate_bps.filter(|found| path.down.trace.is_some() || !agrees(Some(*found), rate))
+        && let Some(rate) = BitRate::from_bits_per_second(found.value / 1000 * 1000)
+    {
+        (spec.up.rate, spec.down.rate) = (RateSpec::constant(rate), RateSpec::constant(rate));
+    }
+    Network { paths: vec![spec], fails: Vec::new(), handover: None }
+}
+
+/// Returns the object whose time from the end of its cause differs most between the recording and the runs.
+fn largest(page: &Page, runs: &[&Run]) -> Option<Difference> {
+    let simulated: Vec<u64> = (0..page.objects.len())
+        .map(|index| {
+            let ended = |run: &&Run| run.objects.get(index).and_then(|object| object.delivered_ns);
+            median(runs.iter().filter_map(ended).collect())
+        })
+        .collect();
+    let recorded = |index: usize| page.objects[index].recorded.map_or(0, |recorded| nanos(recorded.ended));
+    let differences = page.objects.iter().enumerate().map(|(index, object)| {
+        let before = |time: &dyn Fn(usize) -> u64| object.initiator.map_or(0, time);
+        Difference {
+            object: object.name.chars().take(MAX_NAME).collect(),
+            recorded_ns: recorded(index).saturating_sub(before(&recorded)),
+            simulated_ns: simulated[index].saturating_sub(before(&|cause| simulated[cause])),
+        }
+    });
+    differences.max_by_key(|difference| difference.recorded_ns.abs_diff(difference.simulated_ns))
+}
+
+fn median(mut values: Vec<u64>) -> u64 {
+    values.sort_unstable();
+    values.get(values.len() / 2).copied().unwrap_or(0)
+}
+
+/// The maximum number of simulated loads of a page.
+const LOADS: usize = 11;
+/// The maximum number of pages of a plan whose loads are simulated.
+const MOST_PAGES: usize = 4;
+/// The maximum number of characters of a request target in a message.
+const MAX_NAME: usize = 80;

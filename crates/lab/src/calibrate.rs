@@ -152,7 +152,8 @@ fn network(given: &Network, recording: &Recording) -> Network {
     (spec.up.rate, spec.down.rate) = (path.up.rate.clone(), path.down.rate.clone());
     (spec.up.delay, spec.down.delay) = (path.up.delay, path.down.delay);
     if let Some(rtt) = recording.rtt_ns.filter(|rtt| !agrees(Some(*rtt), nanos(path.rtt()))) {
-        let one_way = Duration::from_nanos(rtt.value / 2);
+        // In steps of 0.1 ms, as in `--network recorded`.
+        let one_way = Duration::from_nanos((rtt.value / 100_000).max(1) * 50_000);
         (spec.up.delay, spec.down.delay) = (one_way, one_way);
     }
     let rate = path.down.rate.first().map_or(u64::MAX, BitRate::bits_per_second);

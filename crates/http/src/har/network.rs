@@ -278,7 +278,7 @@ fn quantile(values: &[f64], share: f64) -> Option<f64> {
 /// The shortest time in milliseconds over which the bytes of a response are spread.
 const SHORTEST_MS: f64 = 0.5;
 /// The share of a round trip that the ends may have taken for processing.
-const PROCESSING: f64 = 0.05;
+const PROCESSING: f64 = 0.07;
 /// The minimum number of bytes from which a rate is inferred.
 const LEAST_BYTES: f64 = 50_000.0;
 /// The maximum number of times at which a stretch may start.

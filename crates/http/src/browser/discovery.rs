@@ -7,7 +7,7 @@
 //! waits for the style sheets of the head (`Document::HaveRenderBlockingResourcesLoaded`).
 
 use super::layout::{Found, Layout, Resource};
-use crate::page::reference::{Kind, ScriptMode};
+use crate::page::reference::{ResourceType, ScriptMode};
 use std::collections::VecDeque;
 
 /// The state of finding the objects of a page.
@@ -135,7 +135,7 @@ impl Discovery {
         let resource = &self.layout.resources[object];
         let is_parsers = matches!(resource.found, Found::InText { by_document: true, .. });
         // A script that another script inserted, or an asynchronous one, is executed at once.
-        if resource.kind == Kind::Script && (resource.mode == ScriptMode::Async || !is_parsers) {
+        if resource.kind == ResourceType::Script && (resource.mode == ScriptMode::Async || !is_parsers) {
             self.execute(object);
         }
         self.parse();
@@ -164,7 +164,7 @@ impl Discovery {
             if offset > received {
                 break;
             }
-            if self.layout.resources[index].kind == Kind::Stylesheet {
+            if self.layout.resources[index].kind == ResourceType::Stylesheet {
                 if !self.finished[index] {
                     self.parser.awaited_sheets.push(index);
                 }
@@ -226,14 +226,14 @@ impl Parser {
     /// Adds a resource that the document names at `offset`.
     fn add(&mut self, index: usize, resource: &Resource, offset: u64, body_start: u64) {
         match (resource.kind, resource.mode) {
-            (Kind::Stylesheet, _) if !resource.lazy => {
+            (ResourceType::Stylesheet, _) if !resource.lazy => {
                 self.stops.push((offset, index));
                 if offset <= body_start {
                     self.head_sheets.push(index);
                 }
             }
-            (Kind::Script, ScriptMode::Blocking) => self.stops.push((offset, index)),
-            (Kind::Script, ScriptMode::Defer) => self.deferred.push_back(index),
+            (ResourceType::Script, ScriptMode::Blocking) => self.stops.push((offset, index)),
+            (ResourceType::Script, ScriptMode::Defer) => self.deferred.push_back(index),
             _ => {}
         }
     }

@@ -5,7 +5,7 @@
 //! spread evenly over the rest of the document. A script that was recorded with priority Low is asynchronous, and one
 //! with priority Medium stands in the body. Objects of another initiator are known when it is complete.
 
-use crate::page::reference::{Kind, LoadPriority, ScriptMode};
+use crate::page::reference::{LoadPriority, ResourceType, ScriptMode};
 use crate::page::{Object, Page};
 
 /// How an object is found.
@@ -32,7 +32,7 @@ pub enum Found {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Resource {
     /// The kind of the resource.
-    pub kind: Kind,
+    pub kind: ResourceType,
     /// How the resource is found.
     pub found: Found,
     /// How the resource is executed, if it is a script.
@@ -68,7 +68,7 @@ impl Layout {
             };
             let kind = match (kind(object), found) {
                 // HTML that a script requests is data for the script, and not the document of a frame.
-                (Kind::Document, Found::ByScript(_)) => Kind::Fetch,
+                (ResourceType::Document, Found::ByScript(_)) => ResourceType::Fetch,
                 (kind, _) => kind,
             };
             Resource { kind, found, mode: mode(object), lazy: object.reference.lazy }
@@ -84,23 +84,23 @@ fn document(page: &Page) -> usize {
     for by in page.objects.iter().filter_map(|object| object.initiator) {
         caused[by] += 1;
     }
-    let documents = (0..page.objects.len()).filter(|&i| kind(&page.objects[i]) == Kind::Document);
+    let documents = (0..page.objects.len()).filter(|&i| kind(&page.objects[i]) == ResourceType::Document);
     documents.rev().max_by_key(|&i| caused[i]).unwrap_or(0)
 }
 
 fn found(page: &Page, by: usize, object: &Object, offset: u64, by_document: bool) -> Found {
     let initiator = kind(&page.objects[by]);
-    if object.reference.by_script || initiator == Kind::Script {
+    if object.reference.by_script || initiator == ResourceType::Script {
         // A script in the text of a document has no object of its own, so its objects are found where it stands.
         return match initiator {
-            Kind::Script => Found::ByScript(by),
+            ResourceType::Script => Found::ByScript(by),
             _ => Found::InText { by, offset, by_document: false },
         };
     }
     match (initiator, kind(object)) {
-        (Kind::Stylesheet, Kind::Font | Kind::Image) => Found::ByStyle(by),
+        (ResourceType::Stylesheet, ResourceType::Font | ResourceType::Image) => Found::ByStyle(by),
         // blink `html_preload_scanner.cc`: the scanner leaves lazy images out, and the layout finds them.
-        (Kind::Document, Kind::Image) if object.reference.lazy => Found::ByStyle(by),
+        (ResourceType::Document, ResourceType::Image) if object.reference.lazy => Found::ByStyle(by),
         _ => Found::InText { by, offset, by_document },
     }
 }
@@ -119,7 +119,7 @@ fn mode(object: &Object) -> ScriptMode {
 fn stands_in_head(object: &Object, image: Option<u64>) -> bool {
     let reference = &object.reference;
     let usual = match kind(object) {
-        Kind::Stylesheet | Kind::Script => {
+        ResourceType::Stylesheet | ResourceType::Script => {
             let is_late = image.zip(reference.offset).is_some_and(|(image, own)| own > image);
             !is_late && reference.priority != Some(LoadPriority::Medium)
         }
@@ -132,7 +132,7 @@ fn stands_in_head(object: &Object, image: Option<u64>) -> bool {
 fn offsets(page: &Page, document: usize) -> (Vec<u64>, u64) {
     let length = page.objects[document].body;
     let of_document = |object: &&Object| object.initiator == Some(document);
-    let images = page.objects.iter().filter(of_document).filter(|object| kind(object) == Kind::Image);
+    let images = page.objects.iter().filter(of_document).filter(|object| kind(object) == ResourceType::Image);
     let image = images.filter_map(|object| object.reference.offset).min();
     let stands_in_head = |object: &Object| stands_in_head(object, image);
     let unknown = |object: &&Object| of_document(object) && object.reference.offset.is_none();
@@ -164,21 +164,21 @@ fn offsets(page: &Page, document: usize) -> (Vec<u64>, u64) {
 }
 
 /// Returns the kind of an object: the recorded one, or else the one that its media type implies.
-pub(super) fn kind(object: &Object) -> Kind {
+pub(super) fn kind(object: &Object) -> ResourceType {
     if let Some(kind) = object.reference.kind {
         return kind;
     }
     let content_type = object.content_type.as_str();
     let (family, of) = content_type.split_once('/').unwrap_or((content_type, ""));
     match (family, of) {
-        ("text", "html") | ("application", "xhtml+xml") => Kind::Document,
-        ("text", "css") => Kind::Stylesheet,
-        ("font", _) | ("application", "font-woff" | "font-woff2" | "x-font-ttf") => Kind::Font,
-        ("text" | "application", "javascript" | "x-javascript" | "ecmascript") => Kind::Script,
-        ("text", "plain" | "xml") | ("application", "json" | "xml") => Kind::Fetch,
-        ("application", "manifest+json") => Kind::Manifest,
-        ("image", _) => Kind::Image,
-        ("audio" | "video", _) | ("text", "vtt") => Kind::Media,
-        _ => Kind::Other,
+        ("text", "html") | ("application", "xhtml+xml") => ResourceType::Document,
+        ("text", "css") => ResourceType::Stylesheet,
+        ("font", _) | ("application", "font-woff" | "font-woff2" | "x-font-ttf") => ResourceType::Font,
+        ("text" | "application", "javascript" | "x-javascript" | "ecmascript") => ResourceType::Script,
+        ("text", "plain" | "xml") | ("application", "json" | "xml") => ResourceType::Fetch,
+        ("application", "manifest+json") => ResourceType::Manifest,
+        ("image", _) => ResourceType::Image,
+        ("audio" | "video", _) | ("text", "vtt") => ResourceType::Media,
+        _ => ResourceType::Other,
     }
 }

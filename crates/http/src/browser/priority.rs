@@ -6,7 +6,7 @@
 use super::Rules;
 use super::layout::{Found, Resource};
 use crate::http2::priority::Priority;
-use crate::page::reference::{Kind, LoadPriority, ScriptMode};
+use crate::page::reference::{LoadPriority, ResourceType, ScriptMode};
 
 /// What the priorities of later requests depend on.
 #[derive(Clone, Copy, Debug)]
@@ -26,24 +26,26 @@ impl Priorities {
     /// Returns the priority of the request for `resource`, which was just found.
     pub(super) fn compute(&mut self, resource: &Resource) -> LoadPriority {
         let in_document = matches!(resource.found, Found::InText { by_document: true, .. });
-        self.image_found |= resource.kind == Kind::Image;
+        self.image_found |= resource.kind == ResourceType::Image;
         let late = in_document && self.image_found;
         match resource.kind {
-            Kind::Document => LoadPriority::VeryHigh,
-            Kind::Stylesheet | Kind::Image if resource.lazy => LoadPriority::VeryLow,
-            Kind::Stylesheet if late => LoadPriority::Medium,
-            Kind::Stylesheet | Kind::Font => LoadPriority::VeryHigh,
+            ResourceType::Document => LoadPriority::VeryHigh,
+            ResourceType::Stylesheet | ResourceType::Image if resource.lazy => LoadPriority::VeryLow,
+            ResourceType::Stylesheet if late => LoadPriority::Medium,
+            ResourceType::Stylesheet | ResourceType::Font => LoadPriority::VeryHigh,
             // blink `script_loader.cc`, `ScriptLoader::PrepareScript`: what a script inserts is asynchronous.
-            Kind::Script if resource.mode != ScriptMode::Blocking || !in_document => LoadPriority::Low,
-            Kind::Script if late => LoadPriority::Medium,
-            Kind::Script | Kind::Fetch => LoadPriority::High,
-            Kind::Manifest => LoadPriority::Medium,
+            ResourceType::Script if resource.mode != ScriptMode::Blocking || !in_document => {
+                LoadPriority::Low
+            }
+            ResourceType::Script if late => LoadPriority::Medium,
+            ResourceType::Script | ResourceType::Fetch => LoadPriority::High,
+            ResourceType::Manifest => LoadPriority::Medium,
             // The size of an image is not known, and an image without a size counts as one that is not small.
-            Kind::Image if in_document && self.images < self.boosted_images => {
+            ResourceType::Image if in_document && self.images < self.boosted_images => {
                 self.images += 1;
                 LoadPriority::Medium
             }
-            Kind::Image | Kind::Media | Kind::Other => LoadPriority::Low,
+            ResourceType::Image | ResourceType::Media | ResourceType::Other => LoadPriority::Low,
         }
     }
 }
@@ -53,7 +55,7 @@ impl Priorities {
 /// blink `resource_fetcher.cc`, `ShouldLoadIncremental`; `loader/fetch/loader_freeze_mode` and
 /// `ConvertWebKitPriorityToNetPriority` map Blink's priorities to HIGHEST, MEDIUM, LOW, LOWEST and IDLE, and net
 /// `quic_http_utils.cc`, `ConvertRequestPriorityToQuicPriority`, to the urgencies 0 to 4.
-pub(super) fn stated(priority: LoadPriority, kind: Kind) -> Priority {
+pub(super) fn stated(priority: LoadPriority, kind: ResourceType) -> Priority {
     let urgency = match priority {
         LoadPriority::VeryHigh => 0,
         LoadPriority::High => 1,
@@ -61,6 +63,13 @@ pub(super) fn stated(priority: LoadPriority, kind: Kind) -> Priority {
         LoadPriority::Low => 3,
         LoadPriority::VeryLow => 4,
     };
-    let incremental = matches!(kind, Kind::Document | Kind::Image | Kind::Media | Kind::Fetch | Kind::Other);
+    let incremental = matches!(
+        kind,
+        ResourceType::Document
+            | ResourceType::Image
+            | ResourceType::Media
+            | ResourceType::Fetch
+            | ResourceType::Other
+    );
     Priority { urgency, incremental }
 }

@@ -7,7 +7,7 @@
 //! `ShouldStartRequest` and `LoadAnyStartablePendingRequests`; net `http_server_properties.cc`, `SupportsRequestPriority`.
 
 use super::Rules;
-use crate::page::reference::{Kind, LoadPriority};
+use crate::page::reference::{LoadPriority, ResourceType};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -41,9 +41,9 @@ impl Renderer {
         }
     }
 
-    pub(super) fn request(&mut self, object: usize, priority: LoadPriority, kind: Kind) {
+    pub(super) fn request(&mut self, object: usize, priority: LoadPriority, kind: ResourceType) {
         // blink `resource_loader.cc`, `IsThrottlableRequestContext`: requests of scripts and media are never throttled.
-        if matches!(kind, Kind::Fetch | Kind::Media) {
+        if matches!(kind, ResourceType::Fetch | ResourceType::Media) {
             self.at_once.push_back((object, priority));
         } else {
             self.pending.insert((Reverse(priority), self.next, object));

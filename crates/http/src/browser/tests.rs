@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::page::Object;
-use crate::page::reference::{Kind, ScriptMode};
+use crate::page::reference::{ResourceType, ScriptMode};
 
 /// A page that is loaded by hand. Each step returns the names of the objects that are requested then.
 struct Loading {
@@ -16,11 +16,11 @@ fn named(name: &str, offset: u64) -> Object {
     object.initiator = Some(0);
     object.reference.offset = Some(offset);
     object.reference.kind = Some(match name.trim_end_matches(|c: char| c.is_ascii_digit()) {
-        "css" => Kind::Stylesheet,
-        "js" => Kind::Script,
-        "img" => Kind::Image,
-        "font" => Kind::Font,
-        _ => Kind::Fetch,
+        "css" => ResourceType::Stylesheet,
+        "js" => ResourceType::Script,
+        "img" => ResourceType::Image,
+        "font" => ResourceType::Font,
+        _ => ResourceType::Fetch,
     });
     object
 }
@@ -28,7 +28,7 @@ fn named(name: &str, offset: u64) -> Object {
 /// Returns a document of 10,000 bytes, whose body begins after 1,000, with these objects.
 fn page(objects: impl IntoIterator<Item = Object>) -> Page {
     let mut page = Page::from_sizes("1x10kB").expect("a page");
-    page.objects[0].reference.kind = Some(Kind::Document);
+    page.objects[0].reference.kind = Some(ResourceType::Document);
     page.objects.extend(objects);
     page.body_start = Some(1_000);
     page
@@ -144,7 +144,7 @@ fn a_blocking_script_waits_for_the_style_sheets_before_it() {
     let mut inserted = Object::new("/part", 10);
     inserted.initiator = Some(2);
     inserted.reference.by_script = true;
-    inserted.reference.kind = Some(Kind::Fetch);
+    inserted.reference.kind = Some(ResourceType::Fetch);
     let mut loading = Loading::prioritised(page([named("css1", 100), named("js1", 200), inserted]));
     assert_eq!(loading.html(10_000), ["css1", "js1"]);
     assert_eq!(loading.done("js1"), [""; 0]);
@@ -160,7 +160,7 @@ fn deferred_scripts_are_executed_in_order_when_the_document_is_parsed() {
     };
     let inserted = |name: &str, by: usize| {
         let mut object = Object::new(name, 10);
-        (object.initiator, object.reference.kind) = (Some(by), Some(Kind::Fetch));
+        (object.initiator, object.reference.kind) = (Some(by), Some(ResourceType::Fetch));
         object
     };
     let objects = [deferred("js1", 100), deferred("js2", 200), inserted("/a", 1), inserted("/b", 2)];
@@ -222,12 +222,12 @@ fn a_host_that_takes_no_priorities_gets_six_requests_and_a_page_ten_delayable_on
 #[test]
 fn urgency_and_incremental_follow_from_priority_and_kind() {
     let stated = |priority, kind| priority::stated(priority, kind).to_string();
-    assert_eq!(stated(LoadPriority::VeryHigh, Kind::Document), "u=0, i");
-    assert_eq!(stated(LoadPriority::VeryHigh, Kind::Stylesheet), "u=0");
-    assert_eq!(stated(LoadPriority::High, Kind::Script), "u=1");
-    assert_eq!(stated(LoadPriority::Medium, Kind::Image), "u=2, i");
-    assert_eq!(stated(LoadPriority::Low, Kind::Image), "u=3, i");
-    assert_eq!(stated(LoadPriority::VeryLow, Kind::Image), "u=4, i");
+    assert_eq!(stated(LoadPriority::VeryHigh, ResourceType::Document), "u=0, i");
+    assert_eq!(stated(LoadPriority::VeryHigh, ResourceType::Stylesheet), "u=0");
+    assert_eq!(stated(LoadPriority::High, ResourceType::Script), "u=1");
+    assert_eq!(stated(LoadPriority::Medium, ResourceType::Image), "u=2, i");
+    assert_eq!(stated(LoadPriority::Low, ResourceType::Image), "u=3, i");
+    assert_eq!(stated(LoadPriority::VeryLow, ResourceType::Image), "u=4, i");
 }
 
 #[test]

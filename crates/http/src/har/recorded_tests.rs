@@ -3,7 +3,7 @@
 use super::tests::{document, entry, har, page, with};
 use super::*;
 use crate::page::recorded::{HttpVersion, Interval};
-use crate::page::reference::{Kind, LoadPriority, ScriptMode};
+use crate::page::reference::{LoadPriority, ResourceType, ScriptMode};
 use serde_json::json;
 use std::time::Duration;
 
@@ -158,7 +158,10 @@ fn kinds_priorities_and_versions_are_read() {
     let image = with(image, "/_fetchedViaServiceWorker", json!(true));
     let page = page(vec![html(timed(0, "https://h/", [0.0, 160.0, 80.0, 80.0, 50.0])), image]);
     let (reference, recorded) = (&page.objects[1].reference, page.objects[1].recorded.expect("times"));
-    assert_eq!((reference.kind, reference.priority), (Some(Kind::Fetch), Some(LoadPriority::VeryHigh)));
+    assert_eq!(
+        (reference.kind, reference.priority),
+        (Some(ResourceType::Fetch), Some(LoadPriority::VeryHigh))
+    );
     assert!(reference.by_script && recorded.by_service_worker);
     assert_eq!(recorded.version, Some(HttpVersion::Http2));
 }

@@ -5,7 +5,7 @@
 
 use super::initiator::{FetchEntry, bare};
 use super::size;
-use crate::page::reference::{Kind, LoadPriority, Reference, ScriptMode};
+use crate::page::reference::{LoadPriority, Reference, ResourceType, ScriptMode};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -172,18 +172,18 @@ fn is_by_script(entry: &Value) -> bool {
     entry.pointer("/_initiator/type").and_then(Value::as_str) == Some("script")
 }
 
-fn kind(entry: &Value) -> Option<Kind> {
+fn kind(entry: &Value) -> Option<ResourceType> {
     Some(match entry.get("_resourceType")?.as_str()?.to_ascii_lowercase().as_str() {
-        "document" => Kind::Document,
-        "stylesheet" => Kind::Stylesheet,
-        "script" => Kind::Script,
-        "font" => Kind::Font,
-        "image" => Kind::Image,
-        "media" | "texttrack" => Kind::Media,
-        "xhr" | "fetch" | "eventsource" | "preflight" => Kind::Fetch,
-        "manifest" => Kind::Manifest,
+        "document" => ResourceType::Document,
+        "stylesheet" => ResourceType::Stylesheet,
+        "script" => ResourceType::Script,
+        "font" => ResourceType::Font,
+        "image" => ResourceType::Image,
+        "media" | "texttrack" => ResourceType::Media,
+        "xhr" | "fetch" | "eventsource" | "preflight" => ResourceType::Fetch,
+        "manifest" => ResourceType::Manifest,
         "" => return None,
-        _ => Kind::Other,
+        _ => ResourceType::Other,
     })
 }
 

@@ -9,7 +9,7 @@ mod length;
 mod media;
 mod srcset;
 
-use super::reference::{Kind, Reference, ScriptMode};
+use super::reference::{Reference, ResourceType, ScriptMode};
 use flow::{Flow, LAZY_FRAME_MARGIN, LAZY_IMAGE_MARGIN};
 use html5gum::{DefaultEmitter, Token, Tokenizer};
 
@@ -134,14 +134,14 @@ impl Document {
             })
         };
         let kind = match name {
-            b"script" => Some(Kind::Script),
-            b"link" if is(b"rel", "stylesheet") => Some(Kind::Stylesheet),
-            b"img" | b"input" | b"image" | b"body" | b"table" | b"td" | b"th" => Some(Kind::Image),
-            b"iframe" | b"frame" => Some(Kind::Document),
+            b"script" => Some(ResourceType::Script),
+            b"link" if is(b"rel", "stylesheet") => Some(ResourceType::Stylesheet),
+            b"img" | b"input" | b"image" | b"body" | b"table" | b"td" | b"th" => Some(ResourceType::Image),
+            b"iframe" | b"frame" => Some(ResourceType::Document),
             _ => None,
         };
         let script = match () {
-            () if kind != Some(Kind::Script) => None,
+            () if kind != Some(ResourceType::Script) => None,
             () if has(b"async") => Some(ScriptMode::Async),
             () if has(b"defer") || is(b"type", "module") => Some(ScriptMode::Defer),
             () => Some(ScriptMode::Blocking),
@@ -151,7 +151,7 @@ impl Document {
             offset: Some(end as u64),
             script,
             in_head: Some(self.found.body_start.is_none()),
-            lazy: is(b"loading", "lazy") || (kind == Some(Kind::Stylesheet) && is(b"media", "print")),
+            lazy: is(b"loading", "lazy") || (kind == Some(ResourceType::Stylesheet) && is(b"media", "print")),
             ..Reference::default()
         };
         self.found.references.resize(self.found.addresses.len(), reference);

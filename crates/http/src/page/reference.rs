@@ -6,7 +6,7 @@
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Reference {
     /// The kind of resource (`_resourceType`). Without it, the media type decides.
-    pub kind: Option<Kind>,
+    pub kind: Option<ResourceType>,
     /// The number of bytes of the initiator's transferred body up to the end of the reference (the end of the tag or
     /// of `url(..)`). Offsets in a decoded text are scaled to the transferred size.
     pub offset: Option<u64>,
@@ -24,7 +24,7 @@ pub struct Reference {
 
 /// A kind of resource, as browsers distinguish them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum ResourceType {
     /// A document of the page or of a frame.
     Document,
     /// A style sheet.

@@ -99,7 +99,7 @@ impl Account {
     /// let budget = Budget::new(1 << 20, 16);
     /// let (mut one, other) = (Account::new(&budget, 4), Account::new(&budget, 4));
     /// assert_eq!(one.limit(), (8 << 10) + (64 << 10));
-    /// one.holds(70 << 10);
+    /// one.set_usage(70 << 10);
     /// assert!(other.limit() < one.limit() + (8 << 10), "less is left");
     /// drop(one);
     /// assert_eq!(other.limit(), (8 << 10) + (64 << 10));

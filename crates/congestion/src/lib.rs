@@ -5,11 +5,11 @@
 //! transports. [`Algorithm`] is an enum of the controllers:
 //!
 //! ```
-//! use anabranch_congestion::{Algorithm, Controller, InitialWindow, Kind, Params, cubic};
+//! use anabranch_congestion::{Algorithm, Controller, InitialWindow, AlgorithmConfig, InitialParams, cubic};
 //!
 //! let mss = 1_460;
-//! let params = Params::new(mss, InitialWindow::Rfc6928);
-//! let window = Algorithm::new(Kind::Cubic(cubic::Config::default()), params);
+//! let params = InitialParams::new(mss, InitialWindow::Rfc6928);
+//! let window = Algorithm::new(AlgorithmConfig::Cubic(cubic::Config::default()), params);
 //! assert_eq!((window.name(), window.window()), ("cubic", 10 * mss));
 //! ```
 //!

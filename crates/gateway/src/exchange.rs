@@ -35,7 +35,7 @@ pub(super) enum ExchangeError {
     Memory,
     /// The exchange made no progress for too long.
     Timeout,
-    /// The exchange waits for a stream that blocks the shared window, and can use another association ([`Ended::Trapped`]).
+    /// The exchange waits for a stream that blocks the shared window, and can use another association.
     Trapped,
 }
 

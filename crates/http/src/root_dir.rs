@@ -257,7 +257,12 @@ mod handle {
     }
 
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    fn whole(_root: &OwnedFd, _below: &Path, _flags: OFlags, _links: bool) -> Result<OwnedFd, Errno> {
+    fn resolve_in_kernel(
+        _root: &OwnedFd,
+        _below: &Path,
+        _flags: OFlags,
+        _links: bool,
+    ) -> Result<OwnedFd, Errno> {
         Err(Errno::NOSYS)
     }
 
@@ -304,7 +309,7 @@ impl RootDirectory {
     ///
     /// # Errors
     /// The name does not exist, or leads out of the directory.
-    pub fn look(&self, below: &Path) -> io::Result<FileLookup> {
+    pub fn look_up(&self, below: &Path) -> io::Result<FileLookup> {
         let full = self.real.join(below);
         let real = self.real(below)?;
         Ok(FileLookup { metadata: real.metadata()?, linked: real != full })

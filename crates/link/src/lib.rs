@@ -14,11 +14,11 @@
 //!
 //! ```
 //! use anabranch_base::{Instant, Rng};
-//! use anabranch_link::{Blank, LinkSpec};
+//! use anabranch_link::{TestPacket, LinkSpec};
 //!
 //! let link = LinkSpec::parse("rate=10mbit,rtt=80ms,queue=50p")?;
-//! let (_up, mut down) = link.build::<Blank>(1, &Rng::new(1))?;
-//! down.push(Instant::ZERO, Blank::new(1500));
+//! let (_up, mut down) = link.build::<TestPacket>(1, &Rng::new(1))?;
+//! down.push(Instant::ZERO, TestPacket::new(1500));
 //! // 1.2 ms of serialization, 40 ms of propagation.
 //! assert_eq!(down.next(), Some(Instant::from_nanos(41_200_000)));
 //! assert!(down.pop(Instant::from_nanos(41_200_000)).is_some());

@@ -105,7 +105,7 @@ macro_rules! key {
 
 /// Declares the table of impairments. A row for a setting of one direction has the form `field: type = default,
 /// element, value, help;` (`field as "key"` if the key is not a valid field name). A row ends with `passing NAME` if
-/// its element implements [`Passing`](crate::element::Passing). If the element changes packets, `counts FIELD at N
+/// its element implements [`ImmediateElement`](crate::element::ImmediateElement). If the element changes packets, `counts FIELD at N
 /// "phrase"` follows, where N orders the counters in reports.
 macro_rules! impairments {
     ($(

@@ -8,7 +8,7 @@
 //! use anabranch_base::{Instant, RecvBatch, SendBatch};
 //! use anabranch_link::LinkSpec;
 //! use anabranch_sim::Network;
-//! use anabranch_world::{Datagrams, Local, World};
+//! use anabranch_world::{DatagramSocket, Local, World};
 //! use std::future::poll_fn;
 //! use std::net::IpAddr;
 //!

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 ///
 /// let identity = Identity::self_signed(&["localhost".to_owned()])?;
 /// let fingerprint = Fingerprint(identity.fingerprint());
-/// let (server, client) = (Dtls::server(identity), Dtls::client_of(fingerprint));
+/// let (server, client) = (Dtls::server(identity), Dtls::client_with_fingerprint(fingerprint));
 /// # drop((server, client));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -13,7 +13,7 @@ use std::task::{Context, Poll, ready};
 ///
 /// At most 256 events wait in the queue, or 16 before [`Association::events`](crate::Association::events) is called.
 /// The undelivered messages in these events take at most the size of the send buffer. If more events occur, the oldest
-/// events are lost, and [`Event::Missed`] reports how many.
+/// events are lost, and [`Event::Lagged`] reports how many.
 #[derive(Debug)]
 pub struct Events {
     pub(crate) handle: Arc<Handle>,

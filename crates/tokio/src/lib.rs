@@ -91,7 +91,7 @@ let identity = Identity::self_signed(&["localhost".to_owned()])?;
 // The client learns the fingerprint by other means, for example from WebRTC's signalling.
 let fingerprint = Fingerprint(identity.fingerprint());
 let server = Endpoint::new(Options::default().address(here).listen(7).dtls(Dtls::server(identity))).await?;
-let client = Endpoint::new(Options::default().address(here).dtls(Dtls::client_of(fingerprint))).await?;
+let client = Endpoint::new(Options::default().address(here).dtls(Dtls::client_with_fingerprint(fingerprint))).await?;
 let theirs = async { server.accept().await.expect("somebody").accept() };
 let (ours, theirs) = tokio::join!(client.connect(server.local_addresses(), 7), theirs);
 let (ours, theirs) = (ours?, theirs?);

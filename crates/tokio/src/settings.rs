@@ -29,11 +29,11 @@
 //! value. [`anabranch_sctp::config`] describes the settings by purpose: several paths, large and small messages, data
 //! that expires, and addresses that change.
 //!
-//! # Carrier
+//! # Lower protocol
 //!
-//! [`Carrier::Udp`](crate::Carrier) needs no privileges and passes NATs. Use the port
+//! [`LowerProtocol::Udp`](crate::LowerProtocol) needs no privileges and passes NATs. Use the port
 //! [`ENCAPSULATION_PORT`](crate::ENCAPSULATION_PORT) for a server. Use port 0 for a client, so that the system chooses
-//! a port. `Carrier::Ip` sends packets as IP protocol 132, which needs the privilege to open raw sockets. If the kernel
+//! a port. `LowerProtocol::Ip` sends packets as IP protocol 132, which needs the privilege to open raw sockets. If the kernel
 //! of the host implements SCTP, the kernel also answers the received packets.
 //!
 //! # Packet size

@@ -272,7 +272,7 @@ impl Config {
     /// ```
     /// # use anabranch_sctp::{Config, KnobError};
     /// let mut config = Config::default();
-    /// config.prefer("pmtud", "blackhole", "real networks lose ICMP messages")?;
+    /// config.set_unless_user_set("pmtud", "blackhole", "real networks lose ICMP messages")?;
     /// let config = config.over_layer(37);
     /// let pmtud = config.knobs().into_iter().find(|knob| knob.key == "pmtud").expect("a knob");
     /// assert_eq!(pmtud.value, "plpmtud");
@@ -299,7 +299,7 @@ impl Config {
     /// # use anabranch_sctp::{Config, KnobError};
     /// let mut config = Config::default();
     /// config.set("pmtud", "plpmtud")?;
-    /// config.prefer("pmtud", "blackhole", "real networks lose ICMP messages")?;
+    /// config.set_unless_user_set("pmtud", "blackhole", "real networks lose ICMP messages")?;
     /// let pmtud = config.knobs().into_iter().find(|knob| knob.key == "pmtud").expect("a knob");
     /// assert_eq!(pmtud.value, "plpmtud");
     /// # Ok::<(), KnobError>(())

@@ -433,7 +433,7 @@ impl Endpoint {
     /// ```
     /// # use anabranch_sctp::{testing::*, Config, Event};
     /// # let (mut pair, id, there) = Pair::associated(&Config::default());
-    /// pair.a.abort_because(pair.now, id, b"enough");
+    /// pair.a.abort_with_reason(pair.now, id, b"enough");
     /// pair.settle();
     /// let told = Event::AbortReason { id: there, reason: b"enough".to_vec() };
     /// assert!(pair.events(Side::B).contains(&told));

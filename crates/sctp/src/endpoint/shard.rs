@@ -105,12 +105,12 @@ impl Endpoint {
     /// ```
     /// # use anabranch_base::{Engine, Rng, SendBatch};
     /// # use anabranch_sctp::testing::{address, Pair, Side};
-    /// # use anabranch_sctp::{Associate, Config, Neighbours, Shard};
+    /// # use anabranch_sctp::{Associate, Config, OtherShards, Shard};
     /// # use std::{net::IpAddr, sync::Arc};
     /// #[derive(Debug)]
     /// struct Nobody;
-    /// impl Neighbours for Nobody {
-    ///     fn have(&self, _: Shard, _: IpAddr, _: u16, _: u16) -> bool {
+    /// impl OtherShards for Nobody {
+    ///     fn has_association(&self, _: Shard, _: IpAddr, _: u16, _: u16) -> bool {
     ///         false
     ///     }
     /// }

@@ -281,7 +281,7 @@ impl Sockets {
     /// ```
     /// # use anabranch_sctp::{socket::*, testing::*, Config};
     /// # let (mut pair, client, server) = SocketPair::connected(&Config::default());
-    /// pair.a.shutdown(pair.now, client, How::Write)?;
+    /// pair.a.shutdown(pair.now, client, ShutdownHow::Write)?;
     /// assert_eq!(pair.a.send(pair.now, client, b"more", SndInfo::default()), Err(Errno::Pipe));
     /// pair.settle();
     /// assert_eq!(pair.b.recv(pair.now, server, &mut [0; 100])?, Incoming::EndOfFile);

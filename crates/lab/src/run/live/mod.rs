@@ -202,7 +202,8 @@ mod tests {
     #[test]
     fn what_the_kernel_does_not_take_is_refused() {
         let checked = |transport: &str| {
-            let draft = Draft::from_flags([("transport", transport), ("runs", "1")]).expect("flags");
+            let draft = Draft::from_flags([("transport", transport), ("runs", "1"), ("world", "emulated")])
+                .expect("flags");
             check(&Plan::interpret(draft, &Transports::standard()).expect("a plan"))
         };
         for (transport, reason) in [

@@ -142,6 +142,9 @@ impl Document {
             }
             return;
         }
+        if !self.flow.is_inside(b"picture") {
+            return;
+        }
         let Some(picture) = self.picture.as_mut().filter(|picture| picture.chosen.is_none()) else { return };
         let Some(srcset) = text(tag, b"srcset") else { return };
         let sizes = text(tag, b"sizes");
@@ -152,7 +155,9 @@ impl Document {
     }
 
     fn image(&mut self, tag: &StartTag<()>, style: Option<&str>) {
-        let source = self.picture.as_mut().and_then(|picture| picture.chosen.take());
+        // A picture consists of its children. Elements deeper inside are ordinary images.
+        let picture = self.picture.as_mut().filter(|_| self.flow.is_inside(b"picture"));
+        let source = picture.and_then(|picture| picture.chosen.take());
         let (width, _) = flow::size(text(tag, b"width").as_deref(), None, style);
         // A layout would give the width of a lazy image. Without a layout, the width attribute or the width of the
         // viewport is used.
@@ -363,6 +368,9 @@ mod tests {
             "ab"
         );
         assert_eq!(html("<img src=lo srcset='one 1x, two 2x'>").concat(), "one");
+        // Sources and the image have to be children of the picture.
+        assert_eq!(picture("<div><source srcset=no></div>"), "img");
+        assert_eq!(picture("<source srcset=a><p><img src=b></p>"), "ba");
     }
 
     #[test]

@@ -94,7 +94,12 @@ impl Flow {
 
     /// Returns whether an element that begins here would not be displayed.
     pub(super) fn is_hidden(&self) -> bool {
-        self.open.last().is_some_and(|open| open.is_hidden)
+        self.open.last().is_some_and(|open| open.is_hidden || open.is_closed)
+    }
+
+    /// Returns whether the innermost open element is called `name`.
+    pub(super) fn is_inside(&self, name: &[u8]) -> bool {
+        self.open.last().is_some_and(|open| open.name == name)
     }
 
     fn end_line(&mut self) {

@@ -249,7 +249,8 @@ fn text(tag: &StartTag<()>, key: &[u8]) -> Option<String> {
     (!value.is_empty()).then_some(value)
 }
 
-/// Returns the addresses in `url(…)` and `@import "…"` of the style sheet `css`.
+/// Returns the addresses in `url(…)` and `@import "…"` of the style sheet `css`. Of the options of an `image-set(…)`, only
+/// the one that Chromium loads is returned.
 #[must_use]
 pub fn in_css(css: &[u8]) -> Vec<String> {
     let css = without_comments(&String::from_utf8_lossy(css));
@@ -257,7 +258,16 @@ pub fn in_css(css: &[u8]) -> Vec<String> {
     let mut found = Vec::new();
     let mut at = 0;
     let (mut url, mut import) = (WordSearch::of("url("), WordSearch::of("@import"));
+    let mut set = WordSearch::of("image-set(");
     loop {
+        if let Some(start) = set.after(&lower, at)
+            && [url.after(&lower, at), import.after(&lower, at)].iter().flatten().all(|other| start < *other)
+        {
+            let Some((options, end)) = arguments(&css[start..]) else { break };
+            found.extend(image_set(&options));
+            at = start + end;
+            continue;
+        }
         // The position after the first of `url(` and `@import`, and whether that is `url(`.
         let (start, function) = match (url.after(&lower, at), import.after(&lower, at)) {
             (Some(url), Some(import)) if import < url => (import, false),
@@ -285,6 +295,58 @@ pub fn in_css(css: &[u8]) -> Vec<String> {
         at = css.len() - rest.len() + used;
     }
     found
+}
+
+/// Splits the arguments of a function, which begin with `text`, at commas. Also returns the position of the parenthesis
+/// that ends the function.
+fn arguments(text: &str) -> Option<(Vec<&str>, usize)> {
+    let (mut depth, mut quote, mut start) = (0_usize, None, 0);
+    let mut found = Vec::new();
+    for (at, letter) in text.char_indices() {
+        match (quote, letter) {
+            (Some(open), letter) if letter == open => quote = None,
+            (Some(_), _) => {}
+            (None, '"' | '\'') => quote = Some(letter),
+            (None, '(') => depth += 1,
+            (None, ',' | ')') if depth == 0 => {
+                found.push(&text[start..at]);
+                if letter == ')' {
+                    return Some((found, at));
+                }
+                start = at + 1;
+            }
+            (None, ')') => depth -= 1,
+            (None, _) => {}
+        }
+    }
+    None
+}
+
+/// Returns the address that Chromium loads of the options of an `image-set()` (CSS Images 4 §2.3). An option is an image
+/// and, in any order, its resolution and its type. The image may be a gradient, which has no address.
+fn image_set(options: &[&str]) -> Option<String> {
+    let candidate = |option: &&str| {
+        let option = option.trim();
+        let (address, rest) = match option.chars().next()? {
+            quote @ ('"' | '\'') => {
+                option[1..].split_once(quote).map(|(address, rest)| (address.to_owned(), rest))?
+            }
+            _ => {
+                let start = option.find('(')? + 1;
+                let (_, end) = arguments(&option[start..])?;
+                (in_css(option.as_bytes()).into_iter().next().unwrap_or_default(), &option[start + end + 1..])
+            }
+        };
+        let (mut kind, mut density) = (None, 1.0);
+        for word in rest.to_ascii_lowercase().split_ascii_whitespace() {
+            match word.strip_prefix("type(") {
+                Some(text) => kind = Some(text.trim_matches(['"', '\'', ')']).to_owned()),
+                None => density = media::resolution(word)?,
+            }
+        }
+        srcset::is_usable(kind.as_deref(), None).then_some((density, address))
+    };
+    srcset::select(options.iter().filter_map(candidate).collect()).filter(|address| !address.is_empty())
 }
 
 /// A search for one word, which finds its occurrences from the first to the last. No part of the text is searched twice.
@@ -423,6 +485,27 @@ mod tests {
             ["a.css", "b.css", "c d"]
         );
         assert!(in_css(b"url('").is_empty() && in_css(b"@import").is_empty() && in_css(b"/*").is_empty());
+    }
+
+    #[test]
+    fn of_an_image_set_one_image_is_loaded() {
+        for (set, loaded) in [
+            ("url(a) 1x, url(b) 2x", "a"),
+            ("url(b) 2x, URL( 'a' ) 1X", "a"),
+            ("'b' 2dppx, \"a\"", "a"),
+            ("url('a,)') 96dpi, url(b) 192dpi", "a,)"),
+            ("url(a) 2x, url(b) 3x", "a"),
+            ("url(b) .5x, url(a) 0.8x", "a"),
+            ("url(b) type('image/heic') 1x, url(a) 1x type(\"image/avif\")", "a"),
+            ("url(b) wrong, url(a) 2x", "a"),
+            ("linear-gradient(red, blue) 1x, url(b) 2x", ""),
+            ("", ""),
+        ] {
+            let css = format!("x{{y:url(1)}} z{{background:-webkit-image-set({set}) fixed, url(2)}}");
+            assert_eq!(in_css(css.as_bytes()).join(" "), format!("1 {loaded} 2").replace("  ", " "), "{set}");
+        }
+        assert!(in_css(b"x{y:image-set(url(a) 1x").is_empty());
+        assert!(in_css("image-set(".repeat(100_000).as_bytes()).is_empty());
     }
 
     /// The style sheet is scanned in linear time. In quadratic time, a style sheet of 1 MB would take half a minute.

@@ -86,7 +86,9 @@ impl Document {
             return;
         }
         let style = text(tag, b"style");
-        self.flow.begin(name, style.as_deref(), tag.attributes.contains_key(&b"hidden"[..]));
+        let attribute =
+            |key: &[u8]| tag.attributes.get(key).map(|value| String::from_utf8_lossy(value).into_owned());
+        self.flow.begin(name, style.as_deref(), attribute);
         match name {
             b"style" => self.in_style = true,
             b"script" | b"title" | b"iframe" if !tag.self_closing => self.in_unseen = true,
@@ -461,6 +463,17 @@ mod tests {
         assert_eq!(html(&many).len(), 100);
         let many = "<img loading=lazy src=a width=1200 height=197>".repeat(100);
         assert_eq!(html(&many).len(), 11);
+        // A closed `<details>` displays only its summary.
+        let details = "<summary><img loading=lazy src=a></summary><img loading=lazy src=b><p><img loading=lazy src=c></p>";
+        let all = html(&format!("<details>{details}</details><img loading=lazy src=d>"));
+        assert_eq!(all.concat(), "ad");
+        assert_eq!(html(&format!("<details open>{details}</details>")).concat(), "abc");
+        let table = |height| {
+            html(&format!("<table height={height}><tr height=90><td></table><img loading=lazy src=a>")).len()
+        };
+        assert_eq!([table("1880"), table("1980"), table("5000"), table("100%")], [1, 0, 0, 1]);
+        let rows = "<tr height=90><td></tr>".repeat(30);
+        assert!(html(&format!("<table height=9>{rows}</table><img loading=lazy src=a>")).is_empty());
         // `sizes=auto` applies only to lazy images.
         let auto = "src=lo srcset='s 300w, l 1280w' sizes=auto width=300";
         assert_eq!(html(&format!("<img loading=lazy {auto}><img {auto}>")).concat(), "sl");

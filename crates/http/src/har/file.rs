@@ -105,6 +105,19 @@ const ARCHIVES: [(&[u8], &str, &str); 6] = [
     (&GZIP, "packed by gzip twice", "unpack it once with gunzip"),
 ];
 
+/// Refuses the content `bytes` of a file that its name `name` and its content suggest is packed by brotli, which has no
+/// magic number.
+///
+/// # Errors
+/// One line that says how to unpack it.
+pub fn refuse_brotli(name: &str, bytes: &[u8]) -> Result<(), String> {
+    let is_binary = std::str::from_utf8(bytes).is_err_and(|why| why.error_len().is_some());
+    match is_binary && name.to_ascii_lowercase().ends_with(".br") {
+        true => Err("packed by brotli: unpack it with brotli -d".to_owned()),
+        false => Ok(()),
+    }
+}
+
 /// Decodes decompressed `bytes` to text without a byte-order mark. Invalid UTF-8 is replaced by U+FFFD or question marks.
 ///
 /// # Errors

@@ -66,6 +66,10 @@ impl Copies {
         let mut hasher = DefaultHasher::new();
         (arrival.identification, arrival.source, arrival.target, arrival.digest).hash(&mut hasher);
         let digest = hasher.finish();
+        // Whether the first packet of a side has an Identification that distinguishes packets is not known yet. A host
+        // repeats this packet only after a timeout.
+        let repeats_first = arrival.identification != 0 && self.recent[side].len() == 1;
+        let same_place = if repeats_first && arrival.is_unique { OTHER_PLACE } else { SAME_PLACE };
         for seen in self.recent[side].iter_mut().filter(|seen| seen.digest == digest) {
             let age = arrival.at.saturating_sub(seen.at);
             if !seen.vantages.contains(&Some(arrival.vantage)) {
@@ -78,7 +82,7 @@ impl Copies {
             }
             // A host may send identical acknowledgements in quick succession. Such a repetition counts as a copy only
             // while it is not more frequent than the copies of other packets.
-            if tells || age <= SAME_PLACE && (arrival.is_unique || seen.copies < self.max_copies) {
+            if tells || age <= same_place && (arrival.is_unique || seen.copies < self.max_copies) {
                 seen.copies = seen.copies.saturating_add(1);
                 if arrival.is_unique {
                     self.max_copies = self.max_copies.max(seen.copies);

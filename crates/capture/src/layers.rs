@@ -4,7 +4,10 @@
 //! The work is bounded, because every header consumes bytes and the number of tunnels is limited.
 //!
 //! Implements RFC 3032 §2.1 (MPLS), RFC 2516 §4 and §6 (PPPoE), RFC 1661 §2 and RFC 1662 §3.1 (PPP), RFC 1042 (SNAP),
-//! RFC 4385 §3 (control word).
+//! RFC 4448 §4.6 (Ethernet over MPLS).
+
+use anabranch_wire::checksum::internet_checksum;
+use anabranch_wire::ip::v6;
 
 /// The maximum number of nested tunnels. Packets in more tunnels are ignored.
 pub(super) const MAX_TUNNELS: usize = 8;
@@ -51,6 +54,25 @@ impl<'a> CapturedBytes<'a> {
     /// Returns whether the version field has the value 4 or 6, as in IPv4 and IPv6.
     fn is_ip(self) -> bool {
         matches!(self.captured.first().map(|byte| byte >> 4), Some(4 | 6))
+    }
+
+    /// Returns whether the bytes look like an Ethernet frame and not like an IP packet. An address of a frame may begin
+    /// like an IP packet. Returns `None` if too few bytes were captured.
+    pub fn is_ethernet(self) -> Option<bool> {
+        let is_ip = self.is_plausible_ip();
+        Some(!is_ip && matches!(self.u16(12)?, 0x0800 | 0x86dd | 0x8100 | 0x88a8 | 0x8847 | 0x8864))
+    }
+
+    /// Returns whether the bytes begin with an IPv4 header with a right checksum, or with an IPv6 header with a
+    /// plausible length.
+    fn is_plausible_ip(self) -> bool {
+        match self.captured.first().map(|byte| (byte >> 4, usize::from(byte & 15) * 4)) {
+            Some((4, length)) => self.captured.get(..length).is_some_and(|h| internet_checksum(h) == 0),
+            Some((6, _)) => {
+                self.u16(4).is_some_and(|length| v6::HEADER_LEN + usize::from(length) <= self.len())
+            }
+            _ => false,
+        }
     }
 }
 
@@ -126,10 +148,14 @@ fn labels(mut bytes: CapturedBytes<'_>) -> Option<(HeaderKind, CapturedBytes<'_>
             break;
         }
     }
+    // RFC 4448 §4.6: an Ethernet pseudowire may begin with a control word (RFC 4385 §3), whose first four bits are zero.
+    // The first address of a frame may begin like that, too, so the Ethernet type decides.
+    if bytes.is_ethernet()? {
+        return Some((HeaderKind::Ethernet, bytes));
+    }
     if bytes.is_ip() {
         return Some((HeaderKind::Ip, bytes));
     }
-    // RFC 4385 §3: an Ethernet pseudowire. It may begin with a control word, whose first four bits are zero.
     let control = bytes.captured.first()? >> 4 == 0;
     Some((HeaderKind::Ethernet, if control { bytes.after(4)? } else { bytes }))
 }

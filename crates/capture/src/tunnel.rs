@@ -10,8 +10,6 @@
 
 use super::frame::{IpPayload, carried};
 use super::layers::{CapturedBytes, HeaderKind, MAX_TUNNELS, ip};
-use anabranch_wire::checksum::internet_checksum;
-use anabranch_wire::ip::v6;
 use anabranch_wire::udp;
 
 /// The result of looking for a tunnel in a packet.
@@ -101,21 +99,9 @@ fn gtp(bytes: CapturedBytes<'_>) -> Option<Header<'_>> {
             rest = rest.after(length)?;
         }
     }
-    // If the PDU session has the type Ethernet, the payload is a frame. Its first address may look like the beginning
-    // of an IP packet.
-    let is_frame = !is_plausible_ip(rest) && matches!(rest.u16(12)?, 0x0800 | 0x86dd | 0x8100 | 0x88a8);
-    Some(("GTP-U", if is_frame { HeaderKind::Ethernet } else { HeaderKind::Ip }, rest))
-}
-
-/// Returns whether the bytes begin with an IPv4 header with a right checksum, or with an IPv6 header with a plausible
-/// length.
-fn is_plausible_ip(bytes: CapturedBytes<'_>) -> bool {
-    let Some(&first) = bytes.captured.first() else { return false };
-    match first >> 4 {
-        4 => bytes.captured.get(..usize::from(first & 15) * 4).is_some_and(|h| internet_checksum(h) == 0),
-        6 => bytes.u16(4).is_some_and(|length| v6::HEADER_LEN + usize::from(length) <= bytes.len()),
-        _ => false,
-    }
+    // The payload is a frame if the PDU session has the type Ethernet.
+    let kind = if rest.is_ethernet()? { HeaderKind::Ethernet } else { HeaderKind::Ip };
+    Some(("GTP-U", kind, rest))
 }
 
 /// draft-ietf-nvo3-vxlan-gpe §3: if the flag P is set, the fourth byte is the type of the payload.
@@ -159,8 +145,8 @@ fn gre(bytes: CapturedBytes<'_>) -> Option<Header<'_>> {
                 }
             }
             match protocol {
-                // RFC 7637 §3.2: the GRE header of NVGRE has a key, but neither a checksum nor a sequence number.
-                0x6558 if flags & 0xf000 == 0x2000 => Some(("NVGRE", HeaderKind::Ethernet, rest)),
+                // NVGRE (RFC 7637 §3.2) has the same header as other Ethernet frames in GRE with a key, so it has no
+                // name of its own.
                 // ERSPAN carries mirrored frames. If the GRE header has a sequence number, an ERSPAN header of 8 bytes
                 // comes first.
                 0x88be => {
@@ -185,7 +171,7 @@ fn gre(bytes: CapturedBytes<'_>) -> Option<Header<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use anabranch_wire::ip::v4;
+    use anabranch_wire::ip::{v4, v6};
     use std::net::{IpAddr, SocketAddr};
 
     fn v4_packet(protocol: u8, payload: &[u8]) -> Vec<u8> {
@@ -271,7 +257,7 @@ mod tests {
             // This header has a source route of four bytes, and the empty route that ends the list.
             ("GRE", gre(&[0x40, 0, 8, 0, 0, 0, 0, 0, 8, 0, 0, 4, 10, 0, 0, 3, 0, 0, 0, 0], &inner)),
             ("GRE", gre(&[0, 0, 0x65, 0x58], &frame)),
-            ("NVGRE", gre(&[0x20, 0, 0x65, 0x58, 0, 0, 9, 1], &frame)),
+            ("GRE", gre(&[0x20, 0, 0x65, 0x58, 0, 0, 9, 1], &frame)),
             ("ERSPAN", gre(&[0x10, 0, 0x88, 0xbe, 0, 0, 0, 1, 0x10, 0, 0, 0, 0, 0, 0, 0], &frame)),
             (
                 "GRE",
@@ -282,6 +268,9 @@ mod tests {
             ("MPLS", datagram(6_635, &labels)),
             ("MPLS", v4_packet(137, &labels)),
             ("MPLS", datagram(6_635, &before(&[0, 0x10, 1, 64, 0, 0, 0, 1], &frame))),
+            // A pseudowire without a control word. The address looks like an IPv4 packet or like a control word.
+            ("MPLS", datagram(6_635, &before(&[0, 0x10, 1, 64], &frame))),
+            ("MPLS", datagram(6_635, &before(&[0, 0x10, 1, 64, 0, 0x1b, 0x21], &frame[3..]))),
             ("IP in IP (4in4)", v4_packet(4, &inner)),
             ("IP in IP (6in4)", v4_packet(41, &inner6)),
             ("IP in IP (4in6)", v6_packet(4, &inner)),

@@ -234,7 +234,8 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "race --page words.har",
-        "--page: words.har: not a HAR, not even JSON: expected ident at line 1 column 2",
+        "--page: words.har: not a HAR, not even JSON: expected ident at line 1 column 2; correct it there, or save the HAR \
+         again",
     ),
     (
         "race --page list.har",

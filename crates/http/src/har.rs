@@ -103,6 +103,7 @@ fn from_input(
     if let Some(fault) = fault {
         return Err(wrong(fault));
     }
+    file::refuse_brotli(name, &bytes).map_err(wrong)?;
     from_text(name, file::text(bytes).map_err(wrong)?, number)
 }
 
@@ -147,7 +148,7 @@ fn broken(why: &serde_json::Error, text: &str, is_script: bool) -> String {
     if is_script {
         return format!("JavaScript around what is no JSON: {why}; a HAR has every key in double quotes");
     }
-    format!("not a HAR, not even JSON: {why}")
+    format!("not a HAR, not even JSON: {why}; correct it there, or save the HAR again")
 }
 
 /// Returns page `number` of the file, with every entry that can be fetched.
@@ -176,9 +177,11 @@ fn from_pages(name: &str, pages: &Pages<'_>, number: Option<usize>) -> Result<Pa
         }
         let wrong =
             |field: &str, why: &str| PageError::new(format!("{name}: {}.{field}: {why}", pages.label(found)));
-        let url = url.ok_or_else(|| wrong("request.url", "missing or not a text"))?;
+        let invalid =
+            |field: &str, why: &str| wrong(field, &format!("{why}; correct it, or remove the entry"));
+        let url = url.ok_or_else(|| invalid("request.url", "missing or not a text"))?;
         // Sizes are checked before any entry is left out, so that every invalid size is reported as an error.
-        let size = size::of(value, answered).map_err(|(field, why)| wrong(field, &why))?;
+        let size = size::of(value, answered).map_err(|(field, why)| invalid(field, &why))?;
         let status = value.pointer("/response/status").and_then(size::number);
         let address = match Address::of(url) {
             Ok(address) if status != Some(101.0) => address,
@@ -199,10 +202,10 @@ fn from_pages(name: &str, pages: &Pages<'_>, number: Option<usize>) -> Result<Pa
                 }
             },
         };
-        let started = times::started(value).map_err(|why| wrong("startedDateTime", &why))?;
+        let started = times::started(value).map_err(|why| invalid("startedDateTime", &why))?;
         let took = match value.get("time") {
             None | Some(Value::Null) => 0.0,
-            Some(time) => size::number(time).ok_or_else(|| wrong("time", "not a number"))?.max(0.0),
+            Some(time) => size::number(time).ok_or_else(|| invalid("time", "not a number"))?.max(0.0),
         };
         kept.push((started, took, FetchEntry { index, value, url, address, started: 0.0, ended: 0.0, size }));
     }

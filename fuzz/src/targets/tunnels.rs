@@ -37,7 +37,7 @@ const IN_UDP: &[(u16, &[u8])] = &[
     (9_899, &[]),
 ];
 
-/// GRE headers: plain, with source routes, NVGRE, ERSPAN and PPTP.
+/// GRE headers: plain, with source routes, with a key, ERSPAN and PPTP.
 const GRE: &[&[u8]] = &[
     &[0, 0, 8, 0],
     &[0x40, 0, 8, 0, 0, 0, 0, 0, 8, 0, 0, 4, 10, 0, 0, 3, 0, 0, 0, 0],

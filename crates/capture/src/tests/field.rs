@@ -417,6 +417,25 @@ fn packets_that_were_captured_twice_count_once() {
 }
 
 #[test]
+fn copies_of_the_first_packet_are_recognized_by_its_identification() {
+    let mut tape = CaptureBuilder::ethernet();
+    let mut put = |at: u32, from, packet| {
+        tape.identification = 6;
+        segment(&mut tape, at * 1_000, from, packet, TestChecksum::Right);
+    };
+    // The first packet of each side is captured again 2 ms later. After a second, the client sends its SYN again with
+    // the same Identification.
+    for at in [0, 2, 1_000] {
+        put(at, A, (header(100, 0, Flags::SYN), b""));
+    }
+    for at in [1_010, 1_012] {
+        put(at, B, (header(900, 101, Flags::SYN.with(Flags::ACK)), b""));
+    }
+    let found = tape.decoded().conversations.remove(0).directions.map(|way| (way.packets, way.copies));
+    assert_eq!(found, [(2, 1), (1, 1)]);
+}
+
+#[test]
 fn a_gap_that_is_filled_after_one_report_is_reordering() {
     let fill = |reports: u16, at: u32, round_trip: u32| {
         let mut tape = CaptureBuilder::ethernet();

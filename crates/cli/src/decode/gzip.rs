@@ -3,7 +3,7 @@
 //! A gzip file does not tell its expanded size in advance, and a small file may expand to a very large one. Beyond
 //! [`FREE`] bytes, the output may therefore be at most [`MOST`] times the number of bytes read from the file.
 
-use flate2::read::MultiGzDecoder;
+use anabranch_http::har::file::GzipReader;
 use std::cell::Cell;
 use std::io::{self, BufReader, Read};
 use std::rc::Rc;
@@ -40,7 +40,7 @@ fn unpacked_within(mut input: impl Read + 'static, free_bytes: u64, max_ratio: u
     }
     let compressed = Rc::new(Cell::new(0));
     let counted = Counted { input: whole, compressed: compressed.clone() };
-    let decoder = MultiGzDecoder::new(BufReader::with_capacity(1 << 16, counted));
+    let decoder = GzipReader::new(BufReader::with_capacity(1 << 16, counted));
     let bytes = Box::new(Unpacked {
         decoder,
         compressed,
@@ -67,7 +67,7 @@ impl<R: Read> Read for Counted<R> {
 }
 
 struct Unpacked<R> {
-    decoder: MultiGzDecoder<BufReader<Counted<R>>>,
+    decoder: GzipReader<BufReader<Counted<R>>>,
     compressed: Rc<Cell<u64>>,
     uncompressed: u64,
     free_bytes: u64,
@@ -128,7 +128,7 @@ mod tests {
         let text = b"some bytes of a capture".repeat(100);
         assert_eq!(read(text.clone(), 0, 0).expect("plain"), (text.clone(), false));
         assert_eq!(read(vec![0x1f], 0, 0).expect("one byte"), (vec![0x1f], false));
-        let twice = [packed(&text), packed(b"more")].concat();
+        let twice = [packed(&text), packed(b"more"), vec![0; 512]].concat();
         assert_eq!(read(twice, 1 << 20, 0).expect("two members"), ([&text[..], b"more"].concat(), false));
     }
 

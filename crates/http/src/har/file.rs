@@ -5,8 +5,8 @@
 //! surrogates, which JSON parsers refuse; each becomes U+FFFD. Other archives are refused with a line that says how to
 //! unpack them.
 
-use flate2::read::MultiGzDecoder;
-use std::io::{self, BufReader, Cursor, ErrorKind, Read};
+use flate2::bufread::GzDecoder;
+use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read};
 
 /// The bytes of a file, after gzip decompression if the file was compressed.
 #[derive(Debug)]
@@ -33,8 +33,7 @@ pub fn unpack(mut input: impl Read, length: u64, most: u64) -> io::Result<Unpack
         let fault = (bytes.len() as u64 > most).then(|| format!("more than {most} bytes"));
         return Ok(Unpacked { bytes, fault });
     }
-    let mut decoder =
-        MultiGzDecoder::new(BufReader::with_capacity(1 << 16, whole)).take(most.saturating_add(1));
+    let mut decoder = GzipReader::new(BufReader::with_capacity(1 << 16, whole)).take(most.saturating_add(1));
     let fault = match decoder.read_to_end(&mut bytes) {
         Ok(_) if bytes.len() as u64 > most => Some(format!("gzip: it unpacks to more than {most} bytes")),
         Ok(_) => None,
@@ -49,6 +48,50 @@ pub fn unpack(mut input: impl Read, length: u64, most: u64) -> io::Result<Unpack
     Ok(Unpacked { bytes, fault })
 }
 
+/// Decompresses a gzip file, which consists of one or more members. As in gunzip, zero bytes behind a member are ignored.
+#[derive(Debug)]
+pub struct GzipReader<R> {
+    /// The decoder of the current member; `None` after the last member.
+    member: Option<GzDecoder<R>>,
+}
+
+impl<R: BufRead> GzipReader<R> {
+    /// Returns a reader of the content of the gzip file `input`.
+    pub fn new(input: R) -> Self {
+        Self { member: Some(GzDecoder::new(input)) }
+    }
+}
+
+impl<R: BufRead> Read for GzipReader<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while let Some(member) = &mut self.member {
+            let read = member.read(into)?;
+            if read > 0 || into.is_empty() {
+                return Ok(read);
+            }
+            let mut rest = self.member.take().map(GzDecoder::into_inner);
+            if let Some(input) = &mut rest
+                && !skip_zeros(input)?
+            {
+                self.member = rest.map(GzDecoder::new);
+            }
+        }
+        Ok(0)
+    }
+}
+
+/// Skips zero bytes. Returns whether the input has ended.
+fn skip_zeros(input: &mut impl BufRead) -> io::Result<bool> {
+    loop {
+        let bytes = input.fill_buf()?;
+        let (length, zeros) = (bytes.len(), bytes.iter().take_while(|byte| **byte == 0).count());
+        input.consume(zeros);
+        if zeros < length || length == 0 {
+            return Ok(length == 0);
+        }
+    }
+}
+
 /// The first bytes of a gzip file (RFC 1952 §2.3.1).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
@@ -61,6 +104,19 @@ const ARCHIVES: [(&[u8], &str, &str); 6] = [
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive", "unpack it, and name the HAR file that is in it"),
     (&GZIP, "packed by gzip twice", "unpack it once with gunzip"),
 ];
+
+/// Refuses the content `bytes` of a file that its name `name` and its content suggest is packed by brotli, which has no
+/// magic number.
+///
+/// # Errors
+/// One line that says how to unpack it.
+pub fn refuse_brotli(name: &str, bytes: &[u8]) -> Result<(), String> {
+    let is_binary = std::str::from_utf8(bytes).is_err_and(|why| why.error_len().is_some());
+    match is_binary && name.to_ascii_lowercase().ends_with(".br") {
+        true => Err("packed by brotli: unpack it with brotli -d".to_owned()),
+        false => Ok(()),
+    }
+}
 
 /// Decodes decompressed `bytes` to text without a byte-order mark. Invalid UTF-8 is replaced by U+FFFD or question
 /// marks.
@@ -320,6 +376,13 @@ mod tests {
         assert_eq!(unpacked(&zeros, 1000).0.len(), 1001);
         let two = [packed(b"one"), packed(b"two")].concat();
         assert_eq!(unpacked(&two, 100), (b"onetwo".to_vec(), String::new()));
+        for zeros in [1, 512, 200_000] {
+            let padded = [packed(b"one"), vec![0; zeros], packed(b"two"), vec![0; zeros]].concat();
+            assert_eq!(unpacked(&padded, 100), (b"onetwo".to_vec(), String::new()));
+        }
+        assert!(
+            unpacked(&[packed(b"one"), b"\0no member of gzip".to_vec()].concat(), 100).1.contains("damaged")
+        );
         assert!(unpacked(&zeros[..zeros.len() - 4], 1 << 30).1.contains("the file is cut"));
         let mut damaged = packed(b"some text");
         damaged[12] ^= 0xff;

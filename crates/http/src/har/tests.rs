@@ -203,7 +203,16 @@ fn many_odd_entries_share_one_warning() {
 
 #[test]
 fn errors_name_the_entry_and_the_field() {
-    assert!(read("x.har", "rate = 1").expect_err("no JSON").to_string().contains("not even JSON"));
+    for (text, why) in [
+        ("rate = 1", "expected value at line 1 column 1"),
+        ("{\"log\": NaN}", "expected value at line 1 column 9"),
+        ("{\"log\": {},}", "trailing comma at line 1 column 12"),
+    ] {
+        assert_eq!(
+            read("x.har", text).expect_err("no JSON").to_string(),
+            format!("x.har: not a HAR, not even JSON: {why}; correct it there, or save the HAR again")
+        );
+    }
     assert_eq!(
         read("x.har", " <!doctype html><title>Log in</title>").expect_err("HTML").to_string(),
         "x.har: HTML, not a HAR: save the network log of the page as HAR with the browser's developer tools"
@@ -250,7 +259,17 @@ fn errors_name_the_entry_and_the_field() {
         assert!(error.contains("log.entries[1].") && error.contains(told), "{error}");
     }
     // The entry is not an object.
-    assert!(error(vec![json!(5)]).contains("log.entries[0].request.url"));
+    for odd in [json!(5), json!(null), with(document(), "/request", json!(null))] {
+        assert_eq!(
+            error(vec![odd, document()]),
+            "page.har: log.entries[0].request.url: missing or not a text; correct it, or remove the entry"
+        );
+    }
+    assert_eq!(
+        error(vec![with(document(), "/startedDateTime", json!("garbage"))]),
+        "page.har: log.entries[0].startedDateTime: 'garbage' is not an ISO 8601 date and time such as \
+         2026-01-31T12:00:00Z; correct it, or remove the entry"
+    );
 }
 
 #[test]
@@ -376,7 +395,10 @@ fn a_list_of_hars_of_logs_or_of_entries_is_read() {
             json!([{"log": {}}]),
             "x.har: [0].log.entries: missing; a HAR is {\"log\": {\"entries\": [..]}}, which a browser saves in the network tab of its developer tools",
         ),
-        (json!([document(), {"request": {}}]), "x.har: [1].request.url: missing or not a text"),
+        (
+            json!([document(), {"request": {}}]),
+            "x.har: [1].request.url: missing or not a text; correct it, or remove the entry",
+        ),
     ] {
         assert_eq!(read(&value, None).expect_err("refused").to_string(), told);
     }
@@ -417,6 +439,10 @@ fn a_file_is_read_however_it_is_packed_encoded_and_wrapped() {
         refused(b"PK\x03\x04"),
         "x.har: a zip archive: unpack it, and name the HAR file that is in it"
     );
+    let brotli = b"\x8b\x02\x80{\"a\": 1}\x03";
+    let packed = read_bytes("x.har.br", brotli, None).expect_err("refused").to_string();
+    assert_eq!(packed, "x.har.br: packed by brotli: unpack it with brotli -d");
+    assert!(read_bytes("x.br", text.as_bytes(), None).is_ok(), "the content decides");
     let cut = refused(&text.as_bytes()[..500]);
     assert_eq!(
         cut,

@@ -25,7 +25,7 @@ pub(super) fn started(entry: &Value) -> Result<Option<f64>, String> {
         _ => match value.as_str() {
             Some(text) => {
                 let shown: String = text.chars().take(40).collect();
-                Err(format!("'{shown}' is not an ISO 8601 date and time"))
+                Err(format!("'{shown}' is not an ISO 8601 date and time such as 2026-01-31T12:00:00Z"))
             }
             None => Err("not a text with an ISO 8601 date and time".to_owned()),
         },

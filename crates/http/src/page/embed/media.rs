@@ -232,18 +232,21 @@ fn quantity(name: &str, value: &str) -> Option<f64> {
             Some((width, height)) => Some(plain(width)? / plain(height)?),
             None => plain(value),
         },
-        "resolution" => {
-            let (number, unit) = value.split_at(number_prefix(value));
-            let per_dot = match unit {
-                "dppx" | "x" => 1.0,
-                "dpi" => 1.0 / 96.0,
-                "dpcm" => 2.54 / 96.0,
-                _ => return None,
-            };
-            Some(plain(number)? * per_dot)
-        }
+        "resolution" => resolution(value),
         _ => plain(value),
     }
+}
+
+/// Parses a resolution. Returns it in pixels per pixel of CSS.
+pub(super) fn resolution(value: &str) -> Option<f64> {
+    let (number, unit) = value.split_at(number_prefix(value));
+    let per_dot = match unit {
+        "dppx" | "x" => 1.0,
+        "dpi" => 1.0 / 96.0,
+        "dpcm" => 2.54 / 96.0,
+        _ => return None,
+    };
+    Some(number.trim().parse::<f64>().ok()? * per_dot)
 }
 
 /// Features whose values are keywords, and their values on the assumed device.

@@ -26,13 +26,16 @@ pub(super) fn choose(
         parsed.iter().map(|candidate| (density(&candidate.descriptor), candidate.address)).collect();
     // `src` is another candidate, with density 1, unless the candidates have widths.
     all.extend(src.filter(|_| !has_widths).map(|src| (1.0, src)));
-    // The sort is stable, so the first of two candidates with the same density is taken.
-    all.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let chosen = all.iter().find(|(density, _)| *density >= 1.0).or_else(|| {
-        let densest = all.last()?.0;
-        all.iter().find(|(density, _)| *density == densest)
-    });
-    chosen.map(|(_, address)| (*address).to_owned())
+    select(all).map(str::to_owned)
+}
+
+/// Returns the candidate whose density is the lowest that is sufficient, or else the densest. If densities are equal, the
+/// first candidate counts.
+pub(super) fn select<T>(mut candidates: Vec<(f64, T)>) -> Option<T> {
+    // The sort is stable.
+    candidates.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let least = candidates.last()?.0.min(1.0);
+    candidates.into_iter().find(|(density, _)| *density >= least).map(|(_, candidate)| candidate)
 }
 
 /// Returns whether a browser can use a `<source>` element with these attributes in a picture.

@@ -62,7 +62,7 @@ fn judge(situation: &'static Situation, race: &Race) -> Row {
     let right = experiment.winner == situation.fast
         && is_true(situation.truth, &comparison.causes)
         && against.iter().all(|key| expected.contains(key.as_str()))
-        // If results are random, a small adverse cause need not be found.
+        // If the results are random, the search may miss a small adverse cause.
         && (against.len() == expected.len() || !comparison.exact);
     let named = words(&comparison.causes, &experiment.held_back_by);
     Row { situation, gap, named, right, experiment: Some(experiment) }

@@ -80,7 +80,7 @@ pub fn table() -> String {
 #[derive(Default)]
 struct Link {
     free_at: Instant,
-    flying: VecDeque<(Instant, Vec<u8>)>,
+    in_flight: VecDeque<(Instant, Vec<u8>)>,
 }
 
 impl Link {
@@ -91,7 +91,7 @@ impl Link {
         }
         let size = bytes.len() as u64 + IP_HEADER;
         self.free_at = self.free_at.max(now) + Duration::from_nanos(size * 8 * 1_000_000_000 / RATE);
-        self.flying.push_back((self.free_at + ONE_WAY, bytes.to_vec()));
+        self.in_flight.push_back((self.free_at + ONE_WAY, bytes.to_vec()));
     }
 }
 
@@ -150,15 +150,15 @@ impl World {
 
     /// Returns the time of the next arrival or timer.
     fn next(&self) -> Option<Instant> {
-        let arrivals = self.links.iter().filter_map(|link| Some(link.flying.front()?.0));
+        let arrivals = self.links.iter().filter_map(|link| Some(link.in_flight.front()?.0));
         arrivals.chain(self.ends.iter().filter_map(Engine::poll_timeout)).min()
     }
 
     /// Processes all arrivals and timers that are due now.
     fn happen(&mut self) {
         for side in 0..2 {
-            while self.links[side].flying.front().is_some_and(|(at, _)| *at <= self.now) {
-                let Some((_, bytes)) = self.links[side].flying.pop_front() else { break };
+            while self.links[side].in_flight.front().is_some_and(|(at, _)| *at <= self.now) {
+                let Some((_, bytes)) = self.links[side].in_flight.pop_front() else { break };
                 let (source, target) = (self.addresses[side], self.addresses[1 - side]);
                 let packet = Packet { source, target, ecn: Ecn::NotEct, tag: 0, payload: &bytes };
                 self.ends[1 - side].handle_packet(self.now, packet);
@@ -174,7 +174,7 @@ impl World {
 
 fn run(scheduler: &str, interleaving: &str, with_bulk: bool) -> Outcome {
     let mut world = World::new(scheduler, interleaving);
-    let mut luck = Rng::new(7);
+    let mut rng = Rng::new(7);
     let bulk = vec![0x55; BULK];
     let mut buffer = vec![0; 1 << 16];
     let id =
@@ -195,7 +195,7 @@ fn run(scheduler: &str, interleaving: &str, with_bulk: bool) -> Outcome {
             waiting.push_back(number);
             sent_at.insert(number, world.now);
             number += 1;
-            due = due + EVERY / 2 + luck.duration_up_to(EVERY);
+            due = due + EVERY / 2 + rng.duration_up_to(EVERY);
         }
         while let Some(&ping) = waiting.front() {
             let message = Message { stream: 1, ..Message::default() };

@@ -65,10 +65,10 @@ impl Peer {
             .output()
             .map_err(|error| format!("g++: {error}"))?;
         if !compiled.status.success() {
-            let said = String::from_utf8_lossy(&compiled.stderr);
+            let stderr = String::from_utf8_lossy(&compiled.stderr);
             return Err(format!(
                 "ns-3 does not compile: {}",
-                said.lines().next().unwrap_or("no reason given")
+                stderr.lines().next().unwrap_or("no reason given")
             ));
         }
         Self::new(move |seed, seconds, count| {
@@ -115,8 +115,8 @@ impl Peer {
         let output = command.output().map_err(|error| format!("{:?}: {error}", command.get_program()))?;
         let cpu = children_cpu() - before;
         if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            return Err(said.lines().next().unwrap_or("it failed without a word").to_owned());
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            return Err(stderr.lines().next().unwrap_or("it failed without a word").to_owned());
         }
         Ok((cpu, String::from_utf8_lossy(&output.stdout).into_owned()))
     }

@@ -24,13 +24,13 @@ pub const PACKET: usize = 1472;
 pub const BUFFER: usize = 1 << 20;
 
 /// Both ends of an association with an ordered stream.
-pub trait Duo {
+pub trait StackPair {
     /// Queues one message at the sending end. Returns false if the end has no room.
     fn send(&mut self, message: &[u8]) -> bool;
 
-    /// Moves all packets once in each direction. Passes each message that has arrived to `heard`, in parts or as a
+    /// Moves all packets once in each direction. Passes each message that has arrived to `on_message`, in parts or as a
     /// whole. The flag is `true` with the last part of a message.
-    fn turn(&mut self, heard: &mut dyn FnMut(&[u8], bool));
+    fn turn(&mut self, on_message: &mut dyn FnMut(&[u8], bool));
 
     /// Returns the number of packets with data that were sent so far.
     fn packets(&self) -> u64;
@@ -52,48 +52,48 @@ pub struct Transfer {
 ///
 /// # Errors
 /// One line: a message differs from the message that was sent, or there is no progress.
-pub fn transfer(duo: &mut impl Duo, size: usize, total: u64) -> Result<Transfer, String> {
+pub fn transfer(pair: &mut impl StackPair, size: usize, total: u64) -> Result<Transfer, String> {
     let mut message: Vec<u8> = (0..size).map(|i| i as u8).collect();
     let mut received = vec![0; size];
-    let (mut sent, mut heard, mut have, mut bytes) = (0_u64, 0_u64, 0_usize, 0_u64);
-    let mut wrong = None;
+    let (mut sent, mut delivered, mut have, mut bytes) = (0_u64, 0_u64, 0_usize, 0_u64);
+    let mut mismatch = None;
     let mut idle = 0;
-    let before = duo.packets();
+    let before = pair.packets();
     let begin = thread_cpu();
     let count = total.div_ceil(size as u64);
-    while heard < count {
+    while delivered < count {
         while sent < count {
             message[..8].copy_from_slice(&sent.to_be_bytes());
-            if !duo.send(&message) {
+            if !pair.send(&message) {
                 break;
             }
             sent += 1;
         }
-        let had = bytes;
-        duo.turn(&mut |part, last| {
-            let Some(place) = received.get_mut(have..have + part.len()) else {
-                wrong.get_or_insert(heard);
+        let bytes_before = bytes;
+        pair.turn(&mut |part, last| {
+            let Some(target) = received.get_mut(have..have + part.len()) else {
+                mismatch.get_or_insert(delivered);
                 return;
             };
-            place.copy_from_slice(part);
+            target.copy_from_slice(part);
             have += part.len();
             bytes += part.len() as u64;
             if last {
-                if have != size || received[..8] != heard.to_be_bytes() {
-                    wrong.get_or_insert(heard);
+                if have != size || received[..8] != delivered.to_be_bytes() {
+                    mismatch.get_or_insert(delivered);
                 }
-                heard += 1;
+                delivered += 1;
                 have = 0;
             }
         });
-        idle = if bytes == had { idle + 1 } else { 0 };
+        idle = if bytes == bytes_before { idle + 1 } else { 0 };
         if idle > 10_000 {
             return Err(format!("nothing moves after {bytes} bytes"));
         }
     }
     let cpu = thread_cpu() - begin;
-    match wrong {
+    match mismatch {
         Some(number) => Err(format!("message {number} is not what was sent")),
-        None => Ok(Transfer { cpu, bytes, packets: duo.packets() - before }),
+        None => Ok(Transfer { cpu, bytes, packets: pair.packets() - before }),
     }
 }

@@ -88,7 +88,7 @@ pub struct Outcome {
     pub transmissions: u64,
     /// The CPU seconds of this thread for the run.
     pub cpu: f64,
-    /// The link's counters: for data, and for acknowledgements.
+    /// The link's counters for the direction of data, and for the direction of acknowledgements.
     pub meters: [Meter; 2],
 }
 

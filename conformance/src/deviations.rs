@@ -15,7 +15,7 @@ pub struct Deviation {
     pub name: String,
     /// The line at which the script fails. A failure at another line is not excused.
     pub line: Option<usize>,
-    /// Why the script fails, and why the engine is right.
+    /// The reason why the script fails although the engine is right.
     pub reason: String,
     /// The rule of RFC 4960 that the script follows.
     pub rfc4960: String,
@@ -78,7 +78,7 @@ impl Deviations {
     #[must_use]
     pub fn explaining(&self, script: &str, outcome: &Outcome) -> Option<&Deviation> {
         let failed = match outcome {
-            Outcome::Fail { place, .. } => place.rsplit(':').next().and_then(|line| line.parse().ok()),
+            Outcome::Fail { location, .. } => location.rsplit(':').next().and_then(|line| line.parse().ok()),
             _ => None,
         };
         self.of(script)

@@ -1,6 +1,6 @@
 //! ICMP messages by packetdrill's names, and the events that a host reports to SCTP for them.
 //!
-//! Home of RFC 9260 §10 ICMP1 to ICMP3 (which messages reach SCTP at all).
+//! Implements the rules ICMP1 to ICMP3 of RFC 9260 §10: which ICMP messages reach SCTP at all.
 
 use crate::script::Icmp;
 use anabranch_base::IcmpKind;

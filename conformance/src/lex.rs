@@ -32,7 +32,7 @@ pub(crate) enum Token {
 
 /// A token, and the number of the line on which it begins.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Spot {
+pub(crate) struct PlacedToken {
     pub(crate) token: Token,
     pub(crate) line: usize,
 }
@@ -41,17 +41,17 @@ pub(crate) struct Spot {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct SyntaxError {
     pub(crate) line: usize,
-    pub(crate) what: String,
+    pub(crate) message: String,
 }
 
 impl SyntaxError {
     pub(crate) fn at(line: usize, what: impl Into<String>) -> Self {
-        Self { line, what: what.into() }
+        Self { line, message: what.into() }
     }
 }
 
 /// Splits `text` into tokens. The branch of an `#ifdef` is taken if its name is in `defines`.
-pub(crate) fn tokens(text: &str, defines: &BTreeSet<String>) -> Result<Vec<Spot>, SyntaxError> {
+pub(crate) fn tokens(text: &str, defines: &BTreeSet<String>) -> Result<Vec<PlacedToken>, SyntaxError> {
     let mut lexer = Lexer { rest: text, line: 1, out: Vec::new() };
     let mut branch: Option<(usize, bool)> = None;
     while !lexer.rest.is_empty() {
@@ -94,7 +94,7 @@ fn is_word(c: char) -> bool {
 struct Lexer<'a> {
     rest: &'a str,
     line: usize,
-    out: Vec<Spot>,
+    out: Vec<PlacedToken>,
 }
 
 impl<'a> Lexer<'a> {
@@ -128,7 +128,7 @@ impl<'a> Lexer<'a> {
     }
 
     fn push(&mut self, line: usize, token: Token) {
-        self.out.push(Spot { token, line });
+        self.out.push(PlacedToken { token, line });
     }
 
     fn token(&mut self) -> Result<(), SyntaxError> {

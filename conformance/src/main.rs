@@ -71,10 +71,10 @@ fn print_rules(missing: bool) -> ExitCode {
 fn read<T>(path: &Path, table: impl Fn(&str) -> Result<T, String>) -> Result<T, String> {
     /// The maximum size of a table, in bytes.
     const MOST: u64 = 1 << 20;
-    let said = |error: std::io::Error| format!("{}: {error}", path.display());
+    let line = |error: std::io::Error| format!("{}: {error}", path.display());
     let mut text = String::new();
-    let size = std::fs::File::open(path).map_err(said)?.take(MOST + 1).read_to_string(&mut text);
-    if size.map_err(said)? as u64 > MOST {
+    let size = std::fs::File::open(path).map_err(line)?.take(MOST + 1).read_to_string(&mut text);
+    if size.map_err(line)? as u64 > MOST {
         return Err(format!("{}: a table has up to {MOST} bytes", path.display()));
     }
     table(&text).map_err(|why| format!("{}:{why}", path.display()))
@@ -99,7 +99,7 @@ fn run(cli: &Cli) -> Result<Summary, String> {
     }
     let mut summary = Summary::default();
     let mut tell = |script: &Path, name: &str, outcome: &Outcome| {
-        let said = summary.count(&script.to_string_lossy(), outcome, &deviations);
+        let line = summary.count(&script.to_string_lossy(), outcome, &deviations);
         if let Some(stage) = stages.listed(name) {
             println!("{name}: its peer is given {} addresses: {}", stage.peer_addresses, stage.reason);
         }
@@ -107,20 +107,20 @@ fn run(cli: &Cli) -> Result<Summary, String> {
             println!("{name}");
             outcome.log().iter().for_each(|line| println!("{line}"));
         }
-        if let Some(said) = said {
-            println!("{said}");
+        if let Some(line) = line {
+            println!("{line}");
         }
     };
     for path in &scripts {
         // Deviations name a folder and a file, so the path must be complete.
-        let place = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+        let full_path = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
         if path.extension().is_some_and(|extension| extension == "suite") {
             for (name, outcome) in check_suite(path, &stages)? {
-                tell(&place.join(&name), &name, &outcome);
+                tell(&full_path.join(&name), &name, &outcome);
             }
         } else {
             let name = path.file_stem().unwrap_or_default().to_string_lossy();
-            tell(&place.with_extension(""), &name, &check_file(path, &stages));
+            tell(&full_path.with_extension(""), &name, &check_file(path, &stages));
         }
     }
     println!("{summary}");

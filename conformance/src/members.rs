@@ -1,7 +1,7 @@
 //! The structures of the socket API as scripts write them: `{member=value, …}`.
 //!
-//! This module lists the members of each structure, so that an unknown member in a script is reported. Home of RFC 6458
-//! §5.3, §8 and §9 as far as they name structures and members.
+//! This module lists the members of each structure, so that an unknown member in a script is reported. Implements RFC
+//! 6458 §5.3, §8 and §9, as far as they name structures and members.
 
 use crate::calls::{CallError, wrong};
 use crate::constants::number;

@@ -1,13 +1,13 @@
 //! Converts notifications to the socket API's structures.
 //!
-//! Home of RFC 6458 §6.1 (the members of each structure).
+//! Implements RFC 6458 §6.1 (the members of each structure).
 
 use crate::calls::address_value;
 use crate::script::Value;
 use anabranch_sctp::socket::{AddressChange, AssociationChange, KeyChange, Notification};
 
-/// Returns the structure and its size in bytes. With `old`, a failed message has the older form (RFC 6458 §6.1.4).
-/// `port` is the peer's port. `own_tsn` converts a TSN of the engine to the TSN in the script.
+/// Returns the structure and its size in bytes. With `old`, the notification of a failed message has the older form
+/// (RFC 6458 §6.1.4). `port` is the peer's port. `own_tsn` converts a TSN of the engine to the TSN in the script.
 pub(crate) fn describe(
     notification: &Notification,
     association: i64,
@@ -205,7 +205,7 @@ pub(crate) fn describe(
     (Value::Struct(fields), length)
 }
 
-/// Adds members that match anything to a structure.
+/// Adds the members named in `open` to a structure. These members match any value.
 fn with_open(structure: Value, open: &[&str]) -> Value {
     let Value::Struct(mut fields) = structure else { return structure };
     fields.extend(open.iter().map(|&key| (key.to_owned(), Value::Any)));

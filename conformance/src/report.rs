@@ -19,22 +19,22 @@ pub enum Outcome {
     /// The engine did something else.
     Fail {
         /// File and line, as `file:line`.
-        place: String,
+        location: String,
         /// What is wrong, in short.
-        why: String,
+        reason: String,
         /// What the script expects.
         expected: String,
         /// What was seen.
-        seen: String,
+        observed: String,
         /// The packets and calls up to the failure.
         log: Vec<String>,
     },
     /// The text is not a script that can be run.
     Error {
         /// File and line, as `file:line`.
-        place: String,
+        location: String,
         /// A description of the mistake in the text.
-        what: String,
+        message: String,
     },
 }
 
@@ -59,10 +59,10 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pass { .. } => f.write_str("passed"),
-            Self::Fail { place, why, expected, seen, .. } => {
-                write!(f, "{place}: {why}\n    expected  {expected}\n    seen      {seen}")
+            Self::Fail { location, reason, expected, observed: seen, .. } => {
+                write!(f, "{location}: {reason}\n    expected  {expected}\n    seen      {seen}")
             }
-            Self::Error { place, what } => write!(f, "{place}: {what}"),
+            Self::Error { location, message } => write!(f, "{location}: {message}"),
         }
     }
 }
@@ -73,13 +73,14 @@ pub fn check(name: &str, text: &str) -> Outcome {
     run_text(name, text, &Stage::default(), false)
 }
 
-/// Runs the script `text` on a stage.
+/// Runs the script `text` with the peer addresses and the data destinations of `stage`.
 #[must_use]
 pub fn check_on(stage: &Stage, name: &str, text: &str) -> Outcome {
     run_text(name, text, stage, false)
 }
 
-/// Runs the script `text` as a case of a suite. The script fails if the engine sent packets that it does not expect.
+/// Runs the script `text` as a case of a suite. The outcome is a failure if the engine sent packets that the script
+/// does not expect.
 #[must_use]
 pub fn check_to_the_end(name: &str, text: &str) -> Outcome {
     run_text(name, text, &Stage::default(), true)
@@ -87,38 +88,38 @@ pub fn check_to_the_end(name: &str, text: &str) -> Outcome {
 
 fn run_text(name: &str, text: &str, stage: &Stage, to_the_end: bool) -> Outcome {
     let defines = BTreeSet::from(["FreeBSD".to_owned()]);
-    let place = |line: usize| format!("{name}:{line}");
+    let location = |line: usize| format!("{name}:{line}");
     let script = match parse::script(text, &defines) {
         Ok(script) => script,
-        Err(fault) => return Outcome::Error { place: place(fault.line), what: fault.what },
+        Err(fault) => return Outcome::Error { location: location(fault.line), message: fault.message },
     };
     if script.events.is_empty() {
-        return Outcome::Error { place: place(1), what: "there is nothing in it".to_owned() };
+        return Outcome::Error { location: location(1), message: "there is nothing in it".to_owned() };
     }
     if stage.peer_addresses > 1
         && let Some(line) = script.names_targets()
     {
         let what = "it names addresses of its peer: no stage can give it more".to_owned();
-        return Outcome::Error { place: place(line), what };
+        return Outcome::Error { location: location(line), message: what };
     }
-    let (course, result) = run::run(&script, stage, 1, to_the_end);
-    let log = course.log;
+    let (script_log, result) = run::run(&script, stage, 1, to_the_end);
+    let log = script_log.log;
     match result {
         Ok(()) => Outcome::Pass { log },
-        Err(failure) if failure.what == run::FailureKind::Misunderstood => {
-            Outcome::Error { place: place(failure.line), what: failure.why }
+        Err(failure) if failure.kind == run::FailureKind::Misunderstood => {
+            Outcome::Error { location: location(failure.line), message: failure.reason }
         }
         Err(failure) => Outcome::Fail {
-            place: place(failure.line),
-            why: failure.why,
+            location: location(failure.line),
+            reason: failure.reason,
             expected: failure.expected,
-            seen: failure.seen,
+            observed: failure.observed,
             log,
         },
     }
 }
 
-/// Runs the script in a file, on the stage that is listed for the file.
+/// Runs the script in a file, with the set-up that `stages` lists for the file.
 #[must_use]
 pub fn check_file(path: &Path, stages: &Stages) -> Outcome {
     /// The maximum size of a script, in bytes.
@@ -126,30 +127,32 @@ pub fn check_file(path: &Path, stages: &Stages) -> Outcome {
     let name = path.display().to_string();
     let size = std::fs::metadata(path).map(|data| data.len());
     match (size, std::fs::read_to_string(path)) {
-        (Ok(size), _) if size > MOST => Outcome::Error { place: name, what: "it is too large".to_owned() },
+        (Ok(size), _) if size > MOST => {
+            Outcome::Error { location: name, message: "it is too large".to_owned() }
+        }
         (_, Ok(text)) => {
             let script = path.file_stem().unwrap_or_default().to_string_lossy();
             check_on(stages.of(&script), &name, &text)
         }
-        (_, Err(error)) => Outcome::Error { place: name, what: error.to_string() },
+        (_, Err(error)) => Outcome::Error { location: name, message: error.to_string() },
     }
 }
 
-/// Runs the scripts of a suite (`*.suite`) on the stages that are listed for them, and returns the outcomes by name.
-/// The scripts may use the preludes in the `preludes.suite` of the same folder.
+/// Runs the scripts of a suite (`*.suite`) with the set-up that `stages` lists for each, and returns the outcomes by
+/// name. The scripts may use the preludes in the `preludes.suite` of the same folder.
 ///
 /// # Errors
 /// The file that cannot be read, in one line.
 pub fn check_suite(path: &Path, stages: &Stages) -> Result<Vec<(String, Outcome)>, String> {
     let name = path.display().to_string();
-    let said = |error: std::io::Error| format!("{name}: {error}");
-    let text = std::fs::read_to_string(path).map_err(said)?;
+    let line = |error: std::io::Error| format!("{name}: {error}");
+    let text = std::fs::read_to_string(path).map_err(line)?;
     let mut preludes = Preludes::default();
     if let Ok(shared) = std::fs::read_to_string(path.with_file_name("preludes.suite")) {
         preludes.add(&shared);
     }
     preludes.add(&text);
-    let cases = suite::cases(&text, &preludes).map_err(|why| format!("{name}:{why}"))?;
+    let cases = suite::cases(&text, &preludes).map_err(|reason| format!("{name}:{reason}"))?;
     let scripts = cases.into_iter().filter_map(|case| match case.content {
         Content::Script(script) => {
             let outcome = run_text(&name, &script, stages.of(&case.id), true);
@@ -165,13 +168,13 @@ pub fn check_suite(path: &Path, stages: &Stages) -> Result<Vec<(String, Outcome)
 /// # Errors
 /// The path that cannot be read, in one line.
 pub fn scripts_in(path: &Path) -> Result<Vec<PathBuf>, String> {
-    let said = |error: std::io::Error| format!("{}: {error}", path.display());
-    if !std::fs::metadata(path).map_err(said)?.is_dir() {
+    let line = |error: std::io::Error| format!("{}: {error}", path.display());
+    if !std::fs::metadata(path).map_err(line)?.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(path).map_err(said)? {
-        let inside = entry.map_err(said)?.path();
+    for entry in std::fs::read_dir(path).map_err(line)? {
+        let inside = entry.map_err(line)?.path();
         if inside.is_dir() && !inside.is_symlink() {
             found.extend(scripts_in(&inside)?);
         } else if inside.extension().is_some_and(|extension| extension == "pkt" || extension == "suite") {
@@ -192,7 +195,7 @@ pub struct Summary {
     /// Scripts that failed and are not listed, or failed in another way.
     pub failed: usize,
     /// Scripts that passed although they are listed as failing.
-    pub surprising: usize,
+    pub passed_unexpectedly: usize,
 }
 
 impl Summary {
@@ -201,7 +204,7 @@ impl Summary {
         if outcome.is_pass() {
             self.passed += 1;
             let deviation = deviations.of(script)?;
-            self.surprising += 1;
+            self.passed_unexpectedly += 1;
             return Some(format!("{} passes, and is listed as a known deviation", deviation.name));
         }
         match deviations.explaining(script, outcome) {

@@ -1,4 +1,5 @@
-//! The rules of the RFCs, one by one. Each rule has the file that obeys it, and the test that fails when it is broken.
+//! The rules of the RFCs, one by one. Each rule has the file that implements it, and the test that fails when the rule
+//! is broken.
 //!
 //! `conformance/rules/` has a file for each top-level section of an RFC. A rule is a sentence with MUST, MUST NOT,
 //! SHOULD, SHOULD NOT, REQUIRED or RECOMMENDED, in our own words. The name of a rule is the section and the number of
@@ -41,7 +42,7 @@ pub enum Level {
     /// SHOULD NOT.
     #[serde(rename = "SHOULD NOT")]
     ShouldNot,
-    /// The requirement is stated without any of these words.
+    /// The requirement is stated without a keyword such as MUST or SHOULD.
     #[serde(rename = "plain")]
     Plain,
 }
@@ -58,7 +59,7 @@ impl fmt::Display for Level {
     }
 }
 
-/// The prefixes of the reason that a rule without a test gives.
+/// A rule without a test gives a reason, which begins with one of these prefixes.
 pub const REASONS: &[&str] = &[
     // The engine does not have the feature or the role to which the rule applies.
     "does not apply: ",
@@ -70,7 +71,7 @@ pub const REASONS: &[&str] = &[
     "pending: ",
 ];
 
-/// A requirement of an RFC, with the files that obey it and the tests that check it.
+/// A requirement of an RFC, with the files that implement it and the tests that check it.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
@@ -80,7 +81,7 @@ pub struct Rule {
     pub level: Level,
     /// The requirement, in our own words.
     pub says: String,
-    /// The source files that obey the rule.
+    /// The source files that implement the rule.
     #[serde(default, deserialize_with = "one_or_more")]
     pub home: Vec<String>,
     /// The tests that fail when the rule is broken, as `file::name`.
@@ -240,12 +241,12 @@ pub fn table(all: &[(&str, Rules)], missing: bool) -> String {
             if missing && !rule.test.is_empty() {
                 continue;
             }
-            let mut held = rule.test.iter().map(|test| format!("`{test}`")).collect::<Vec<_>>();
-            held.extend(rule.none.as_ref().map(|why| format!("none: {why}")));
-            held.extend(rule.deviates.as_ref().map(|why| format!("we deviate: {why}")));
+            let mut checks = rule.test.iter().map(|test| format!("`{test}`")).collect::<Vec<_>>();
+            checks.extend(rule.none.as_ref().map(|why| format!("none: {why}")));
+            checks.extend(rule.deviates.as_ref().map(|why| format!("we deviate: {why}")));
             let home = rule.home.iter().map(|home| format!("`{home}`")).collect::<Vec<_>>();
-            let (home, held) = (home.join(", "), held.join(", "));
-            text.push_str(&format!("| {} | {} | {} | {home} | {held} |\n", rule.id, rule.level, rule.says));
+            let (home, checks) = (home.join(", "), checks.join(", "));
+            text.push_str(&format!("| {} | {} | {} | {home} | {checks} |\n", rule.id, rule.level, rule.says));
         }
         text.push_str(&format!("\n{count}\n\n"));
     }

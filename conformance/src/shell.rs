@@ -2,7 +2,8 @@
 
 use anabranch_sctp::Config;
 
-/// FreeBSD's settings under `net.inet.sctp.`, the engine's knob, and the unit of the value.
+/// Each row has a setting of FreeBSD under `net.inet.sctp.`, the equivalent setting of the engine, and the unit of the
+/// value.
 const SETTINGS: &[(&str, &str, Unit)] = &[
     ("ecn_enable", "ecn", Unit::YesNo),
     ("pr_enable", "partial_reliability", Unit::YesNo),

@@ -13,7 +13,13 @@ rfc9260 = \"new\"
 
 fn failing_at(line: usize) -> Outcome {
     let text = || "x".to_owned();
-    Outcome::Fail { place: format!("f.pkt:{line}"), why: text(), expected: text(), seen: text(), log: vec![] }
+    Outcome::Fail {
+        location: format!("f.pkt:{line}"),
+        reason: text(),
+        expected: text(),
+        observed: text(),
+        log: vec![],
+    }
 }
 
 /// Two suites have scripts with the same name. Checks that the folder is part of the name of a deviation.
@@ -21,12 +27,12 @@ fn failing_at(line: usize) -> Outcome {
 fn a_script_is_known_by_its_folder_and_its_name() {
     let list = Deviations::read(LIST).expect("a list");
     let mut summary = Summary::default();
-    let said = summary.count("/suites/one/same", &failing_at(7), &list).expect("a line");
-    assert!(said.starts_with("one/same: known deviation: a test (old; new)"), "{said}");
+    let line = summary.count("/suites/one/same", &failing_at(7), &list).expect("a line");
+    assert!(line.starts_with("one/same: known deviation: a test (old; new)"), "{line}");
     for other in ["/suites/two/same", "/suites/one/same/same", "same", "/suites/one/sam", "/suites/none/same"]
     {
-        let said = summary.count(other, &failing_at(7), &list).expect("a line");
-        assert!(!said.contains("known deviation"), "{other}: {said}");
+        let line = summary.count(other, &failing_at(7), &list).expect("a line");
+        assert!(!line.contains("known deviation"), "{other}: {line}");
     }
     assert_eq!((summary.known, summary.failed), (1, 5));
     assert!(!summary.is_good());
@@ -39,7 +45,7 @@ fn only_the_failure_that_is_listed_is_known() {
     let list = Deviations::read(LIST).expect("a list");
     let mut summary = Summary::default();
     assert!(summary.count("one/same", &failing_at(8), &list).is_some());
-    let broken = Outcome::Error { place: "f.pkt:7".to_owned(), what: "no script".to_owned() };
+    let broken = Outcome::Error { location: "f.pkt:7".to_owned(), message: "no script".to_owned() };
     assert!(summary.count("one/same", &broken, &list).is_some());
     assert_eq!((summary.known, summary.failed), (0, 2));
     let anywhere = Deviations::read(&LIST.replace("line = 7\n", "")).expect("a list");
@@ -51,10 +57,10 @@ fn only_the_failure_that_is_listed_is_known() {
 fn a_listed_script_that_passes_is_reported() {
     let list = Deviations::read(LIST).expect("a list");
     let mut summary = Summary::default();
-    let said = summary.count("/suites/one/same", &Outcome::Pass { log: vec![] }, &list);
-    assert_eq!(said.as_deref(), Some("one/same passes, and is listed as a known deviation"));
+    let line = summary.count("/suites/one/same", &Outcome::Pass { log: vec![] }, &list);
+    assert_eq!(line.as_deref(), Some("one/same passes, and is listed as a known deviation"));
     assert_eq!(summary.count("/suites/two/same", &Outcome::Pass { log: vec![] }, &list), None);
-    assert_eq!((summary.passed, summary.surprising, summary.failed), (2, 1, 0));
+    assert_eq!((summary.passed, summary.passed_unexpectedly, summary.failed), (2, 1, 0));
 }
 
 #[test]

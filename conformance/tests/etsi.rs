@@ -179,12 +179,12 @@ fn every_expectation_matters() {
                 let other = if word == "0x7b" { "0x7c" } else { "123" };
                 let text = format!("{}{other}{}", &script[..place], &script[place + word.len()..]);
                 let outcome = check_to_the_end(&file, &text);
-                let shown = outcome.to_string();
-                let Outcome::Fail { expected, seen, .. } = &outcome else {
-                    panic!("{}: {field}{word} as {other}: {shown}", case.id);
+                let text = outcome.to_string();
+                let Outcome::Fail { expected, observed, .. } = &outcome else {
+                    panic!("{}: {field}{word} as {other}: {text}", case.id);
                 };
-                assert!(!expected.is_empty() && !seen.is_empty() && shown.contains("expected"), "{shown}");
-                assert_ne!(expected, seen, "{shown}");
+                assert!(!expected.is_empty() && !observed.is_empty() && text.contains("expected"), "{text}");
+                assert_ne!(expected, observed, "{text}");
                 altered += 1;
             }
         }
@@ -192,7 +192,7 @@ fn every_expectation_matters() {
     assert!(altered > 700, "only {altered} alterations");
 }
 
-// Purposes that a script cannot express.
+// Test purposes that a script cannot express.
 
 fn endpoint(seed: u64) -> Endpoint {
     let mut endpoint =

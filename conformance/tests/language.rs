@@ -1,6 +1,6 @@
 //! Tests features of the script language that the suites do not use, and malformed scripts.
 
-use crate::strange::strange;
+use crate::mutate::mutate;
 use anabranch_conformance::{Outcome, check};
 
 const CLIENT: &str = "0 socket(..., SOCK_STREAM, IPPROTO_SCTP) = 3
@@ -22,8 +22,8 @@ fn passes(text: &str) {
 #[track_caller]
 fn fails(text: &str, line: usize, words: &str) {
     let outcome = check("script", text);
-    let shown = outcome.to_string();
-    assert!(shown.starts_with(&format!("script:{line}:")) && shown.contains(words), "{shown}");
+    let text = outcome.to_string();
+    assert!(text.starts_with(&format!("script:{line}:")) && text.contains(words), "{text}");
 }
 
 #[test]
@@ -147,14 +147,14 @@ fn malformed_scripts_never_panic() {
     );
     let pool = "0123456789abcx.+-*~[]{}()<>=,;:|\"`#%/ \n\u{e9}sctpSACKtagval";
     for _ in 0..3_000 {
-        let mut strange = strange(&text, pool, &mut rng);
+        let mut mutated = mutate(&text, pool, &mut rng);
         if rng.below(4) == 0 {
-            let left = rng.below(strange.chars().count() as u64) as usize;
-            strange = strange.chars().take(left).collect();
+            let left = rng.below(mutated.chars().count() as u64) as usize;
+            mutated = mutated.chars().take(left).collect();
         }
-        let outcome = check("script", &strange);
-        if let Outcome::Fail { place, .. } | Outcome::Error { place, .. } = outcome {
-            assert!(place.starts_with("script:"), "{place}");
+        let outcome = check("script", &mutated);
+        if let Outcome::Fail { location, .. } | Outcome::Error { location, .. } = outcome {
+            assert!(location.starts_with("script:"), "{location}");
         }
     }
 }

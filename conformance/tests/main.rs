@@ -3,8 +3,8 @@
 mod deviations;
 mod etsi;
 mod language;
+mod mutate;
 mod packets;
 mod rules;
 mod sockets;
 mod stages;
-mod strange;

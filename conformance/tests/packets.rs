@@ -21,16 +21,16 @@ fn passes(text: &str) {
 #[track_caller]
 fn fails(text: &str, line: usize, words: &str) {
     let outcome = check("script", text);
-    let shown = outcome.to_string();
-    assert!(matches!(outcome, Outcome::Fail { .. }), "{shown}");
-    assert!(shown.starts_with(&format!("script:{line}:")) && shown.contains(words), "{shown}");
+    let text = outcome.to_string();
+    assert!(matches!(outcome, Outcome::Fail { .. }), "{text}");
+    assert!(text.starts_with(&format!("script:{line}:")) && text.contains(words), "{text}");
 }
 
 #[track_caller]
 fn misunderstood(text: &str, line: usize, words: &str) {
     let outcome = check("script", text);
-    let Outcome::Error { place, what } = &outcome else { panic!("{outcome}") };
-    assert!(*place == format!("script:{line}") && what.contains(words), "{outcome}");
+    let Outcome::Error { location, message } = &outcome else { panic!("{outcome}") };
+    assert!(*location == format!("script:{line}") && message.contains(words), "{outcome}");
 }
 
 /// RFC 9260 §7.3: an ICMP message that a packet is too big must lower the path MTU. The script language has two forms
@@ -49,7 +49,7 @@ fn icmp_packet_too_big_lowers_the_path_mtu() {
         "< icmp unreachable frag_needed mtu 1400 [sctp(2)]",
         "< [sctp(2)] icmp unreachable frag_needed mtu 1400",
     ));
-    // RFC 9260 §10: an ICMP message whose packet has another verification tag is ignored.
+    // RFC 9260 §10: an ICMP message that quotes a packet with another verification tag is ignored.
     fails(&text.replace("[sctp(2)]", "[sctp(3)]"), 10, "len=1368 is expected, 1468 seen");
     fails(&text.replace("mtu 1400", "mtu 1440"), 10, "len=1368 is expected, 1408 seen");
     misunderstood(&text.replace(" [sctp(2)]", ""), 8, "is to be named");
@@ -129,8 +129,8 @@ fn unknown_fields_are_told() {
         ("< sctp(crc=3): SHUTDOWN_ACK[flgs=0]", "'crc' means nothing"),
     ] {
         let outcome = check("script", &format!("{UP}+0 {packet}\n"));
-        let Outcome::Error { place, what } = &outcome else { panic!("{outcome}") };
-        assert!(place == "script:8" && what.contains(words), "{outcome}");
+        let Outcome::Error { location, message } = &outcome else { panic!("{outcome}") };
+        assert!(location == "script:8" && message.contains(words), "{outcome}");
     }
 }
 
@@ -154,9 +154,9 @@ fn ip_fields_are_compared() {
         11,
         "ports 8080 > 8081 are expected",
     );
-    let strange = text.replace("8080 > 8080 sctp: HEARTBEAT[", "8081 > 8080 sctp: HEARTBEAT[");
+    let other_port = text.replace("8080 > 8080 sctp: HEARTBEAT[", "8081 > 8080 sctp: HEARTBEAT[");
     // RFC 9260 §8.4: a packet from another port belongs to no association, so it is answered with an ABORT.
-    fails(&strange, 11, "HEARTBEAT_ACK is expected, ABORT seen");
+    fails(&other_port, 11, "HEARTBEAT_ACK is expected, ABORT seen");
     misunderstood(&text.replace("< [ect0]", "< [ect01]"), 8, "no mark of one packet");
 }
 
@@ -192,8 +192,8 @@ fn raw_bytes_are_injected() {
     );
 }
 
-/// RFC 9260 §3.3.10.6: an ERROR must return the unrecognized chunk. The script compares it with the chunk that it sent,
-/// in its own TSNs.
+/// RFC 9260 §3.3.10.6: an ERROR must return the unrecognized chunk. The script compares the returned chunk with the
+/// chunk that it has sent. Both have the TSNs of the script.
 #[test]
 fn a_reported_chunk_is_as_the_script_has_sent_it() {
     let text = "0 `sysctl -w net.inet.sctp.pr_enable=0`\n".to_owned()

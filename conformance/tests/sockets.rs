@@ -21,17 +21,17 @@ fn passes(text: &str) {
 #[track_caller]
 fn fails(text: &str, line: usize, words: &str) {
     let outcome = check("script", text);
-    let shown = outcome.to_string();
-    assert!(matches!(outcome, Outcome::Fail { .. }), "{shown}");
-    assert!(shown.starts_with(&format!("script:{line}:")) && shown.contains(words), "{shown}");
+    let text = outcome.to_string();
+    assert!(matches!(outcome, Outcome::Fail { .. }), "{text}");
+    assert!(text.starts_with(&format!("script:{line}:")) && text.contains(words), "{text}");
 }
 
 /// Checks that the script is rejected, with a message that names this line and contains these words.
 #[track_caller]
 fn misunderstood(text: &str, line: usize, words: &str) {
     let outcome = check("script", text);
-    let Outcome::Error { place, what } = &outcome else { panic!("{outcome}") };
-    assert!(*place == format!("script:{line}") && what.contains(words), "{outcome}");
+    let Outcome::Error { location, message } = &outcome else { panic!("{outcome}") };
+    assert!(*location == format!("script:{line}") && message.contains(words), "{outcome}");
 }
 
 const ALL_EVENTS: &str = "sctp_data_io_event=1, sctp_association_event=0, sctp_address_event=0, sctp_send_failure_event=0, \
@@ -305,10 +305,14 @@ fn addresses_are_bound_and_listed() {
 "
     );
     passes(&text);
-    let strange = address("192.0.2.9");
-    fails(&text.replace(&format!("3, 3, [{peer}]"), &format!("3, 3, [{strange}]")), 10, "sin_addr");
-    fails(&text.replace(&format!("bindx(3, [{own}]"), &format!("bindx(3, [{strange}]")), 3, "EADDRNOTAVAIL");
-    fails(&text.replace(&format!("10, {peer}"), &format!("10, {strange}")), 13, "EINVAL");
+    let other_address = address("192.0.2.9");
+    fails(&text.replace(&format!("3, 3, [{peer}]"), &format!("3, 3, [{other_address}]")), 10, "sin_addr");
+    fails(
+        &text.replace(&format!("bindx(3, [{own}]"), &format!("bindx(3, [{other_address}]")),
+        3,
+        "EADDRNOTAVAIL",
+    );
+    fails(&text.replace(&format!("10, {peer}"), &format!("10, {other_address}")), 13, "EINVAL");
     misunderstood(&text.replace("SCTP_BINDX_ADD_ADDR", "SCTP_BIND_ADD"), 3, "SCTP_BIND_ADD");
     misunderstood(&text.replace("AF_INET,", "AF_INET6,"), 3, "no address of its family");
 }
@@ -337,16 +341,20 @@ fn scripts_that_reconfigure_speak_reconfig() {
 /// Other scripts must have no AUTH.
 #[test]
 fn scripts_that_use_authentication_have_it() {
-    let told = "{auth_type=SCTP_AUTHENTICATION_EVENT, auth_flags=0, auth_length=20, auth_keynumber=0, \
+    let content = "{auth_type=SCTP_AUTHENTICATION_EVENT, auth_flags=0, auth_length=20, auth_keynumber=0, \
         auth_indication=SCTP_AUTH_NO_AUTH, auth_assoc_id=3}";
-    let told = format!(
-        "+0 recvmsg(3, {{msg_iov(1)=[{{{told}, 1000}}], msg_flags=MSG_NOTIFICATION|MSG_EOR}}, 0) = 20\n"
+    let expected = format!(
+        "+0 recvmsg(3, {{msg_iov(1)=[{{{content}, 1000}}], msg_flags=MSG_NOTIFICATION|MSG_EOR}}, 0) = 20\n"
     );
     let on = "+0 setsockopt(3, IPPROTO_SCTP, SCTP_EVENT, {se_assoc_id=0, se_type=SCTP_AUTHENTICATION_EVENT, se_on=1}, 8) = 0\n";
     let (begin, rest) = UP.split_at(UP.find("+0 connect").expect("a call"));
     // The peer's INIT ACK does not offer AUTH, and the engine reports that only if its own AUTH is enabled.
-    passes(&format!("{begin}{on}{rest}{told}"));
-    fails(&format!("0 `sysctl -w net.inet.sctp.auth_enable=0`\n+{begin}{on}{rest}{told}"), 10, "would block");
+    passes(&format!("{begin}{on}{rest}{expected}"));
+    fails(
+        &format!("0 `sysctl -w net.inet.sctp.auth_enable=0`\n+{begin}{on}{rest}{expected}"),
+        10,
+        "would block",
+    );
     let key = "{sca_assoc_id=0, sca_keynumber=123, sca_keylength=2, sca_key=[0x00, 0x01]}";
     let set = format!("+0 setsockopt(3, IPPROTO_SCTP, SCTP_AUTH_KEY, {key}, 10) = 0\n");
     let asks = rest.replace("tsn=1, ...]", "tsn=1, SUPPORTED_EXTENSIONS[types=[AUTH]], ...]");

@@ -1,6 +1,6 @@
 //! Tests stages, which give the peer of a script further addresses, and mistakes in the table of stages.
 
-use crate::strange::strange;
+use crate::mutate::mutate;
 use anabranch_conformance::{Outcome, Stage, Stages, check_on};
 
 /// A script whose peer has two addresses. Each address has its own RTO and error counter, and the eleventh timeout ends
@@ -45,9 +45,9 @@ fn passes(stage: &Stage, text: &str) {
 #[track_caller]
 fn fails(stage: &Stage, text: &str, line: usize, why: &str, expects: &str, sees: &str) {
     let outcome = check_on(stage, "script", text);
-    let Outcome::Fail { place, why: told, expected, seen, .. } = &outcome else { panic!("{outcome}") };
-    assert_eq!(place, &format!("script:{line}"), "{outcome}");
-    assert!(told.contains(why) && expected.contains(expects) && seen.contains(sees), "{outcome}");
+    let Outcome::Fail { location, reason, expected, observed, .. } = &outcome else { panic!("{outcome}") };
+    assert_eq!(location, &format!("script:{line}"), "{outcome}");
+    assert!(reason.contains(why) && expected.contains(expects) && observed.contains(sees), "{outcome}");
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn retransmissions_take_turns_between_two_addresses() {
     let turns = stage(&[1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1]);
     passes(&turns, TURNS);
     passes(&stage(&[]), TURNS);
-    // With one address the RTO doubles at each retransmission.
+    // With only one address, the RTO doubles at each retransmission, so the script fails.
     fails(&Stage::default(), TURNS, 14, "no packet was sent", "DATA[", "nothing up to");
     // Each of these mistakes makes the script fail: a wrong time, a wrong field, and an additional packet.
     let (head, tail) = TURNS.split_at(TURNS.find("+0.4").expect("a line"));
@@ -104,7 +104,7 @@ fn a_peer_that_asks_has_further_addresses_too() {
     // A script on a stage must not name addresses.
     let names = text.replace("+1 > sctp", "+1 > 192.168.0.1 > 10.9.8.7 sctp");
     let outcome = check_on(&stage, "script", &names);
-    assert!(matches!(&outcome, Outcome::Error { place, .. } if place == "script:12"), "{outcome}");
+    assert!(matches!(&outcome, Outcome::Error { location, .. } if location == "script:12"), "{outcome}");
 }
 
 const TABLE: &str = "# Stages.
@@ -149,8 +149,8 @@ fn a_mistake_in_the_list_is_one_line_with_its_place() {
         (twice, 9, "has a stage already"),
     ] {
         let why = Stages::read(&text).expect_err(&text);
-        let (place, what) = why.split_once(": ").expect("a place");
-        assert_eq!(place, line.to_string(), "{why}\n{text}");
+        let (location, what) = why.split_once(": ").expect("a place");
+        assert_eq!(location, line.to_string(), "{why}\n{text}");
         assert!(what.contains(words) && !what.is_empty() && !what.contains('\n'), "{why}");
     }
 }
@@ -160,12 +160,12 @@ fn a_mistake_in_the_list_is_one_line_with_its_place() {
 fn malformed_tables_never_panic() {
     let mut rng = anabranch_base::Rng::new(11);
     for _ in 0..3_000 {
-        let text = strange(TABLE, "0123456789-+.e_[]{}\"'=,# \n\u{e9}\u{0}stage", &mut rng);
+        let text = mutate(TABLE, "0123456789-+.e_[]{}\"'=,# \n\u{e9}\u{0}stage", &mut rng);
         match Stages::read(&text) {
             Ok(stages) => drop(check_on(stages.of("turns"), "script", &TURNS[..900])),
             Err(why) => {
-                let place = why.split(':').next().and_then(|line| line.parse::<usize>().ok());
-                assert!(place.is_some_and(|line| line > 0) && !why.contains('\n'), "{why}");
+                let location = why.split(':').next().and_then(|line| line.parse::<usize>().ok());
+                assert!(location.is_some_and(|line| line > 0) && !why.contains('\n'), "{why}");
             }
         }
     }

@@ -17,7 +17,7 @@ fn main() {
     };
     println!("cargo::rustc-env=ANABRANCH_SOURCE={} ({revision})", var("CARGO_PKG_VERSION"));
     // These files change when the revision changes. The log has an entry for every commit on any branch. A missing file
-    // is not watched, because cargo would then build again each time.
+    // is not watched, because cargo would then rebuild the package each time.
     for name in ["HEAD", "logs/HEAD"] {
         if let Some(path) = output_line(&mut git(), &["rev-parse", "--git-path", name])
             && Path::new(&path).exists()

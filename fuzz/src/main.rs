@@ -2,7 +2,7 @@
 //!
 //! Coverage is not measured, so that any toolchain works. An input is made from the corpus by random changes
 //! ([`mutate`]). Some targets, such as the endpoint and its API, read the input as a list of decisions ([`source`]). An
-//! input that fails is written to a file, whose name runs it again.
+//! input that fails is written to a file. With the name of that file as an argument, the program runs the input again.
 
 #![expect(clippy::disallowed_methods, reason = "a fuzzer runs in the user's own time")]
 
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 static GLOBAL: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 /// Returns the number of bytes of memory in use.
-fn held() -> usize {
+fn allocated() -> usize {
     let stats = GLOBAL.stats();
     stats.bytes_allocated.saturating_sub(stats.bytes_deallocated)
 }
@@ -71,10 +71,10 @@ fn fuzz(
         // Each input depends only on its own number.
         let mut rng = Rng::new(seed).fork(&format!("{} {count}", target.name));
         let input = mutate::input(&mut rng, corpus, target.length);
-        let before = held();
+        let before = allocated();
         let run = catch_unwind(AssertUnwindSafe(|| (target.run)(&input)));
         // An input must not leave much memory behind, because that would add up without bound.
-        let left = held().saturating_sub(before);
+        let left = allocated().saturating_sub(before);
         if left >= 1 << 20 {
             eprintln!("an execution left {left} bytes behind");
         }

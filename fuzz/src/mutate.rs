@@ -54,10 +54,10 @@ fn change(rng: &mut Rng, bytes: &mut Vec<u8>, corpus: &[Vec<u8>]) {
             bytes.splice(at..at, part);
         }
         _ => {
-            let other = pick(rng, corpus);
-            let from = rng.below(other.len() as u64 + 1) as usize;
-            let to = from + rng.below((other.len() - from).min(256) as u64 + 1) as usize;
-            bytes.splice(at..end, other[from..to].iter().copied());
+            let second = pick(rng, corpus);
+            let from = rng.below(second.len() as u64 + 1) as usize;
+            let to = from + rng.below((second.len() - from).min(256) as u64 + 1) as usize;
+            bytes.splice(at..end, second[from..to].iter().copied());
         }
     }
 }

@@ -7,8 +7,8 @@ use std::process::Command;
 /// Returns the names of the targets, which the program lists if it has no argument.
 fn targets() -> Vec<String> {
     let output = Command::new(env!("CARGO_BIN_EXE_anabranch-fuzz")).output().expect("the program runs");
-    let said = String::from_utf8(output.stderr).expect("text");
-    let (_, names) = said.trim().split_once("targets: ").expect("a list of targets");
+    let stderr = String::from_utf8(output.stderr).expect("text");
+    let (_, names) = stderr.trim().split_once("targets: ").expect("a list of targets");
     names.split(", ").map(str::to_owned).collect()
 }
 

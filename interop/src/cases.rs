@@ -4,14 +4,14 @@
 //! be abandoned can be missing. Each script states its additional conditions.
 
 use crate::meeting::{Meeting, Setup, Shown, run};
-use crate::peer::How;
+use crate::peer::DeliveryOptions;
 use crate::peers::Stack;
 use anabranch_base::Rng;
 use anabranch_base::time::Duration;
 use anabranch_sctp::{CloseReason, Direction, Reliability};
 use std::fmt;
 
-/// The side that acts.
+/// The side that acts in a case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum By {
     /// Our side.
@@ -23,7 +23,7 @@ pub enum By {
 /// The kind of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Case {
-    /// The handshake. The side sends the INIT.
+    /// The handshake. The given side sends the INIT.
     Handshake(By),
     /// Messages of all sizes on one stream.
     Ordered,
@@ -35,25 +35,25 @@ pub enum Case {
     ManyStreams,
     /// Messages of all kinds, with 5 % loss, some reordering and some duplicates.
     Lossy,
-    /// The side resets streams (RFC 6525).
+    /// The given side resets streams (RFC 6525).
     Reset(By),
-    /// The side sends messages with a lifetime, and packets are lost (RFC 3758).
+    /// The given side sends messages with a lifetime, and packets are lost (RFC 3758).
     Lifetime(By),
     /// The peer queues messages of all sizes with a lifetime, and packets are lost.
     LifetimeBulk,
-    /// The side sends messages with at most one or two transmissions, and packets are lost (RFC 3758, RFC 7496).
+    /// The given side sends messages with at most one or two transmissions, and packets are lost (RFC 3758, RFC 7496).
     Retransmissions(By),
     /// Messages in I-DATA chunks, with loss (RFC 8260).
     Interleaving,
-    /// The side abandons messages in I-DATA chunks with I-FORWARD-TSN (RFC 8260).
+    /// The given side abandons messages in I-DATA chunks with I-FORWARD-TSN (RFC 8260).
     ForwardInterleaved(By),
     /// Packets without a checksum (RFC 9653).
     ZeroChecksum,
-    /// The side shuts down gracefully while data is in flight.
+    /// The given side shuts down gracefully while data is in flight.
     Shutdown(By),
     /// The peer shuts down gracefully while data of its own is still unsent.
     ShutdownQueued,
-    /// The side sends an ABORT.
+    /// The given side sends an ABORT.
     Abort(By),
 }
 
@@ -85,8 +85,8 @@ impl Case {
         Self::Abort(By::Them),
     ];
 
-    /// Returns the chunk types that we and the peer must have sent in some seed. Without these chunks the case has
-    /// tested nothing.
+    /// Returns the chunk types that we must have sent, and those that the peer must have sent, in at least one seed.
+    /// Without these chunks the case has tested nothing.
     #[must_use]
     pub const fn must_show(self) -> (&'static [u8], &'static [u8]) {
         const RE_CONFIG: &[u8] = &[0x82];
@@ -140,7 +140,7 @@ impl Case {
     /// The condition that was violated, and the last packets.
     pub fn run(self, stack: Stack, seed: u64) -> Result<Shown, String> {
         let mut rng = Rng::new(seed).fork("setup");
-        let we_begin = match self {
+        let is_initiator = match self {
             Self::Handshake(by) => by == By::Us,
             _ => rng.below(2) == 0,
         };
@@ -148,17 +148,20 @@ impl Case {
             stack,
             seed,
             link: self.link(&mut rng),
-            we_begin,
+            is_initiator,
             interleaving: self.is_interleaved(),
             zero_checksum: self == Self::ZeroChecksum,
         };
         let shown = run(&setup, async |m: &mut Meeting| {
             m.up().await?;
             match self {
-                Self::Handshake(_) => both(m, 1, |_| (How::default(), 100)).await,
-                Self::Ordered => both(m, 200, |rng| (How::default(), any_size(rng))).await,
+                Self::Handshake(_) => both(m, 1, |_| (DeliveryOptions::default(), 100)).await,
+                Self::Ordered => both(m, 200, |rng| (DeliveryOptions::default(), any_size(rng))).await,
                 Self::Unordered => {
-                    both(m, 200, |rng| (How { unordered: true, ..How::default() }, any_size(rng))).await
+                    both(m, 200, |rng| {
+                        (DeliveryOptions { unordered: true, ..DeliveryOptions::default() }, any_size(rng))
+                    })
+                    .await
                 }
                 Self::Fragmented => both(m, 6, |rng| (on(rng.below(2) as u16), 100_000)).await,
                 Self::ManyStreams => both(m, 400, |rng| (on(rng.below(64) as u16), any_size(rng))).await,
@@ -218,8 +221,8 @@ impl fmt::Display for Case {
     }
 }
 
-fn on(stream: u16) -> How {
-    How { stream, ..How::default() }
+fn on(stream: u16) -> DeliveryOptions {
+    DeliveryOptions { stream, ..DeliveryOptions::default() }
 }
 
 /// Returns a random message size. Most messages are small, but some need several chunks.
@@ -229,10 +232,10 @@ fn any_size(rng: &mut Rng) -> usize {
 }
 
 /// Returns random delivery options and a random size.
-fn mixed(rng: &mut Rng) -> (How, usize) {
-    let how = How { unordered: rng.below(4) == 0, ..on(rng.below(10) as u16) };
+fn mixed(rng: &mut Rng) -> (DeliveryOptions, usize) {
+    let options = DeliveryOptions { unordered: rng.below(4) == 0, ..on(rng.below(10) as u16) };
     let size = if rng.below(20) == 0 { 40_000 } else { any_size(rng) };
-    (how, size)
+    (options, size)
 }
 
 fn lifetime(rng: &mut Rng) -> Reliability {
@@ -240,22 +243,26 @@ fn lifetime(rng: &mut Rng) -> Reliability {
 }
 
 /// Sends a message from one of the two sides.
-fn post(m: &mut Meeting, by: By, how: How, size: usize) -> Result<(), String> {
+fn post(m: &mut Meeting, by: By, options: DeliveryOptions, size: usize) -> Result<(), String> {
     match by {
         By::Us => {
-            m.post_ours(how, size);
+            m.post_ours(options, size);
             Ok(())
         }
-        By::Them => m.post_theirs(how, size),
+        By::Them => m.post_theirs(options, size),
     }
 }
 
 /// Sends `count` messages in each direction, and waits until all have arrived.
-async fn both(m: &mut Meeting, count: usize, make: impl Fn(&mut Rng) -> (How, usize)) -> Result<(), String> {
+async fn both(
+    m: &mut Meeting,
+    count: usize,
+    make: impl Fn(&mut Rng) -> (DeliveryOptions, usize),
+) -> Result<(), String> {
     for number in 0..count {
         for by in [By::Us, By::Them] {
-            let (how, size) = make(&mut m.rng);
-            post(m, by, how, size)?;
+            let (options, size) = make(&mut m.rng);
+            post(m, by, options, size)?;
         }
         if number % 20 == 19 {
             let span = Duration::from_millis(m.rng.below(30));
@@ -270,8 +277,8 @@ async fn both(m: &mut Meeting, count: usize, make: impl Fn(&mut Rng) -> (How, us
 async fn reset(m: &mut Meeting, by: By) -> Result<(), String> {
     for round in 0..3 {
         for _ in 0..20 {
-            let (how, size) = (on(m.rng.below(4) as u16), any_size(&mut m.rng));
-            post(m, by, how, size)?;
+            let (options, size) = (on(m.rng.below(4) as u16), any_size(&mut m.rng));
+            post(m, by, options, size)?;
         }
         // Sends a message on every stream, because a stream without messages need not be reset.
         for stream in 0..4 {
@@ -280,7 +287,7 @@ async fn reset(m: &mut Meeting, by: By) -> Result<(), String> {
         if m.rng.below(2) == 0 || by == By::Them {
             m.until("the messages before the reset", Meeting::all_arrived).await?;
         }
-        let told = 2 * (round + 1);
+        let expected = 2 * (round + 1);
         match by {
             By::Us => {
                 m.tell_ours(|endpoint, now, id| {
@@ -291,7 +298,7 @@ async fn reset(m: &mut Meeting, by: By) -> Result<(), String> {
                     let ours = m.ours();
                     let granted = ours.resets.iter().filter(|reset| reset.0 == Direction::Outgoing).count();
                     assert!(ours.refused == 0, "they refused");
-                    granted > round && m.theirs().ours_reset.len() >= told
+                    granted > round && m.theirs().ours_reset.len() >= expected
                 })
                 .await?;
             }
@@ -300,7 +307,7 @@ async fn reset(m: &mut Meeting, by: By) -> Result<(), String> {
                 m.until("their reset", |m| {
                     let ours = m.ours();
                     let reset = ours.resets.iter().filter(|reset| reset.0 == Direction::Incoming);
-                    reset.map(|reset| reset.1.len()).sum::<usize>() >= told
+                    reset.map(|reset| reset.1.len()).sum::<usize>() >= expected
                 })
                 .await?;
                 // RFC 8831 §6.7: a data channel ends when both directions have been reset. Stacks for data channels use
@@ -337,9 +344,9 @@ async fn limited(
             let stream = m.rng.below(6) as u16;
             // All messages of a stream have the same reliability, as in data channels.
             let reliability = if stream < 5 { limit(&mut m.rng) } else { Reliability::Full };
-            let how = How { stream, unordered: stream % 2 == 1, reliability };
+            let options = DeliveryOptions { stream, unordered: stream % 2 == 1, reliability };
             let size = size(&mut m.rng);
-            post(m, by, how, size)?;
+            post(m, by, options, size)?;
         }
         let span = Duration::from_millis(10 + m.rng.below(80));
         m.pause(span).await;
@@ -360,7 +367,7 @@ async fn trickle(m: &mut Meeting) -> Result<(), String> {
         let stream = m.rng.below(6) as u16;
         let reliability = if stream < 5 { lifetime(&mut m.rng) } else { Reliability::Full };
         let size = 4 + m.rng.below(80) as usize;
-        post(m, By::Them, How { stream, unordered: stream % 2 == 1, reliability }, size)?;
+        post(m, By::Them, DeliveryOptions { stream, unordered: stream % 2 == 1, reliability }, size)?;
         let span = Duration::from_millis(10 + m.rng.below(30));
         m.pause(span).await;
     }
@@ -378,8 +385,8 @@ async fn shutdown(m: &mut Meeting, by: By, queued: bool) -> Result<(), String> {
     m.pause(Duration::from_secs(1)).await;
     let (closing, other) = if by == By::Us { (By::Us, By::Them) } else { (By::Them, By::Us) };
     for _ in 0..30 {
-        let (how, size) = mixed(&mut m.rng);
-        post(m, if queued { closing } else { other }, how, size)?;
+        let (options, size) = mixed(&mut m.rng);
+        post(m, if queued { closing } else { other }, options, size)?;
     }
     match by {
         By::Us => m.tell_ours(|endpoint, now, id| endpoint.shutdown(now, id)),

@@ -1,9 +1,9 @@
 //! Decodes the same bytes with our decoder and with dcsctp's decoder.
 //!
-//! A seeded mutator changes real packets of the meetings, and both decoders read them. dcsctp's parser is private. Its
-//! API only shows whether a socket accepts the bytes as a packet, if the checksum is ignored. The comparison is
-//! therefore whether each decoder can read every chunk, parameter and cause. If the two disagree, [`Rule`] has to name
-//! the reason.
+//! A seeded mutator changes real packets from runs of our stack with dcsctp, and both decoders read the results.
+//! dcsctp's parser is private. With checksum verification off, its API only shows whether a socket accepts the bytes as
+//! a packet. The comparison is therefore whether each decoder can read every chunk, parameter and cause. If the two
+//! disagree, [`Rule`] has to name the reason.
 
 use crate::cases::{By, Case};
 use crate::peers::Stack;
@@ -95,7 +95,8 @@ pub struct Comparison {
     pub neither_takes: u64,
     /// The number of explained differences, by reason.
     pub explained: BTreeMap<Rule, u64>,
-    /// Unexplained differences: by our verdict and dcsctp's verdict, their number and the bytes of one of them.
+    /// The unexplained differences. A key has the verdicts of both decoders. A value has the number of inputs with
+    /// these verdicts, and the bytes of one input.
     pub unexplained: BTreeMap<String, (u64, Vec<u8>)>,
     /// The number of inputs at which dcsctp panicked.
     pub panics: u64,
@@ -116,7 +117,8 @@ pub fn corpus() -> Vec<Vec<u8>> {
     lines.map(|line| line.as_bytes().chunks(2).map(byte).collect()).collect()
 }
 
-/// Runs the meetings and collects their packets of at most 300 bytes, each kind of packet a few times.
+/// Runs our stack with dcsctp in several cases. Returns their packets of at most 300 bytes, and each kind of packet
+/// only a few times.
 #[must_use]
 pub fn collect() -> Vec<Vec<u8>> {
     let cases = [

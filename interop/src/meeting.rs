@@ -5,8 +5,8 @@
 //! when it arrives.
 
 use crate::ours::Ours;
-use crate::peer::{Foreign, How, Seen, Told};
-use crate::peers::{PORT, Stack, Wanted};
+use crate::peer::{DeliveryOptions, Foreign, PeerEvent, Seen};
+use crate::peers::{EndOptions, PORT, Stack};
 use crate::traffic::Ledger;
 use anabranch_base::time::Duration;
 use anabranch_base::{Instant, Rng};
@@ -32,7 +32,7 @@ pub struct Setup {
     /// The link, in the format of `--path`.
     pub link: String,
     /// Whether our side sends the INIT.
-    pub we_begin: bool,
+    pub is_initiator: bool,
     /// Whether both ends support I-DATA (RFC 8260).
     pub interleaving: bool,
     /// Whether both ends accept packets without a checksum (RFC 9653).
@@ -85,10 +85,10 @@ pub struct Meeting {
 const OURS: [u8; 4] = [10, 0, 0, 1];
 const THEIRS: [u8; 4] = [10, 0, 0, 2];
 
-/// Appended to a failure if the peer had cut a message off before.
+/// The end of a failure message if the peer had interrupted a message before its last fragment.
 pub const CUT_OFF: &str = " (after they had cut a message off)";
 
-/// Appended to a failure if the peer had requested a reset while another was outstanding.
+/// The end of a failure message if the peer had requested a reset while another was outstanding.
 pub const OVERLAPPING: &str = " (after they had asked for two resets at once)";
 
 /// The longest wait of a script.
@@ -115,7 +115,7 @@ fn config(setup: &Setup) -> Config {
 /// Runs a script on a meeting, and returns the observations.
 ///
 /// # Errors
-/// The condition that was violated, and the ladder.
+/// The condition that was violated, and the last packets as a ladder diagram.
 pub fn run(
     setup: &Setup,
     script: impl AsyncFnOnce(&mut Meeting) -> Result<(), String>,
@@ -149,14 +149,14 @@ async fn meet(setup: &Setup, here: SimWorld, there: SimWorld) -> io::Result<Meet
     let (ours_at, theirs_at) = (SocketAddr::from((OURS, 0)), SocketAddr::from((THEIRS, 0)));
     let mut endpoint = Endpoint::new(config(setup), vec![ours_at], here.rng("sctp"));
     endpoint.set_mtu(IpAddr::from(OURS), near.mtu(OURS.into()));
-    let wanted = Wanted {
-        server: setup.we_begin,
+    let options = EndOptions {
+        server: setup.is_initiator,
         interleaving: setup.interleaving,
         zero_checksum: setup.zero_checksum,
     };
-    let mut foreign = Foreign::new(setup.stack.open(wanted), theirs_at, ours_at);
+    let mut foreign = Foreign::new(setup.stack.open(options), theirs_at, ours_at);
     let now = here.now();
-    let id = if setup.we_begin {
+    let id = if setup.is_initiator {
         let ask = Associate { local_port: Some(PORT), ..Associate::to(theirs_at, PORT) };
         Some(endpoint.associate(now, ask).map_err(io::Error::other)?)
     } else {
@@ -206,26 +206,26 @@ impl Meeting {
     pub fn tell_theirs<T>(&mut self, tell: impl FnOnce(&mut Foreign, Instant) -> T) -> T {
         let now = self.world.now();
         let mut theirs = self.theirs.borrow_mut();
-        let told = tell(&mut theirs.foreign, now);
+        let result = tell(&mut theirs.foreign, now);
         theirs.take();
         theirs.notify.notify();
-        told
+        result
     }
 
     /// Sends a message from our side.
-    pub fn post_ours(&mut self, how: How, size: usize) {
-        let post = self.theirs.borrow_mut().inbox.post(how, size);
+    pub fn post_ours(&mut self, options: DeliveryOptions, size: usize) {
+        let post = self.theirs.borrow_mut().inbox.post(options, size);
         self.ours.borrow_mut().post(self.world.now(), post);
     }
 
     /// Sends a message from the foreign end.
     ///
     /// # Errors
-    /// The stack does not accept it.
-    pub fn post_theirs(&mut self, how: How, size: usize) -> Result<(), String> {
-        let post = self.ours.borrow_mut().inbox.post(how, size);
-        self.tell_theirs(|foreign, now| foreign.peer.send(now, how, &post.payload()))
-            .map_err(|error| format!("theirs takes no message on stream {}: {error}", how.stream))
+    /// The stack does not accept the message.
+    pub fn post_theirs(&mut self, options: DeliveryOptions, size: usize) -> Result<(), String> {
+        let post = self.ours.borrow_mut().inbox.post(options, size);
+        self.tell_theirs(|foreign, now| foreign.peer.send(now, options, &post.payload()))
+            .map_err(|error| format!("theirs takes no message on stream {}: {error}", options.stream))
     }
 
     /// Whether every message that must arrive has arrived.
@@ -272,7 +272,7 @@ impl Meeting {
     /// Waits until the association is established at both ends.
     ///
     /// # Errors
-    /// It is not established in time.
+    /// The association is not established in time.
     pub async fn up(&mut self) -> Result<(), String> {
         self.until("the association", |m| m.ours().up && m.theirs().up).await
     }
@@ -299,18 +299,18 @@ impl Meeting {
 
 impl Theirs {
     fn take(&mut self) {
-        while let Some(told) = self.foreign.peer.poll_told() {
-            match told {
-                Told::Up => self.up = true,
-                Told::Message { stream, payload } => {
+        while let Some(result) = self.foreign.peer.poll_event() {
+            match result {
+                PeerEvent::Up => self.up = true,
+                PeerEvent::Message { stream, payload } => {
                     if let Err(fault) = self.inbox.deliver(stream, &payload) {
                         self.fault.get_or_insert(fault);
                     }
                 }
-                Told::TheirsReset(streams) => self.ours_reset.extend(streams),
-                Told::OursReset(streams) => self.theirs_reset.extend(streams),
-                Told::ResetRefused(_) => self.refused += 1,
-                Told::Down(why) => {
+                PeerEvent::TheirsReset(streams) => self.ours_reset.extend(streams),
+                PeerEvent::OursReset(streams) => self.theirs_reset.extend(streams),
+                PeerEvent::ResetRefused(_) => self.refused += 1,
+                PeerEvent::Down(why) => {
                     self.closed.get_or_insert(why);
                 }
             }

@@ -3,7 +3,7 @@
 //! The end is used in the virtual network and on a real network. It consists of an endpoint that the drive loop of
 //! `transport` drives, a queue of messages to send, and a ledger that checks each message when it arrives.
 
-use crate::peer::How;
+use crate::peer::DeliveryOptions;
 use crate::traffic::{Ledger, Post};
 use anabranch_base::Instant;
 use anabranch_sctp::{AssociationId, CloseReason, Direction, Endpoint, Event, Message, SendError};
@@ -28,7 +28,7 @@ pub struct Ours {
     /// The number of our stream reset requests that failed.
     pub refused: usize,
     /// All other events, in order of time.
-    pub heard: Vec<Event>,
+    pub events: Vec<Event>,
     /// The messages that the other side sends us.
     pub inbox: Ledger,
     parts: BTreeMap<u16, Vec<u8>>,
@@ -50,7 +50,7 @@ impl Ours {
             closed: None,
             resets: Vec::new(),
             refused: 0,
-            heard: Vec::new(),
+            events: Vec::new(),
             inbox: Ledger::default(),
             parts: BTreeMap::new(),
             unsent: VecDeque::new(),
@@ -68,9 +68,9 @@ impl Ours {
         tell: impl FnOnce(&mut Endpoint, Instant, AssociationId) -> T,
     ) -> T {
         let id = self.id.expect("an association");
-        let told = tell(&mut self.endpoint, now, id);
+        let result = tell(&mut self.endpoint, now, id);
         self.notify.notify();
-        told
+        result
     }
 
     /// Sends a message as soon as there is room.
@@ -101,7 +101,7 @@ impl Ours {
     fn pump(&mut self, now: Instant) {
         let Some(id) = self.id else { return };
         while let Some(post) = self.unsent.front() {
-            let How { stream, unordered, reliability } = post.how;
+            let DeliveryOptions { stream, unordered, reliability } = post.options;
             let message = Message { stream, unordered, reliability, ppid: 53, ..Message::default() };
             match self.endpoint.send(now, id, message, &post.payload()) {
                 Ok(()) => self.unsent.pop_front(),
@@ -157,7 +157,7 @@ impl EngineOwner for Ours {
             Event::StreamsReset { direction, streams, .. } => self.resets.push((direction, streams)),
             Event::ResetFailed { .. } => self.refused += 1,
             Event::Closed { reason, .. } => self.closed = Some(reason),
-            other => self.heard.push(other),
+            other => self.events.push(other),
         }
         if let Some(waker) = self.waker.take() {
             waker.wake();

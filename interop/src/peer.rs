@@ -1,8 +1,8 @@
 //! A foreign stack as an engine on a host of the virtual network.
 //!
-//! [`Peer`] is the interface to which each stack is adapted: packets and time go in, packets and [`Told`] come out.
-//! [`Foreign`] turns a peer into an [`Engine`], so that the loop of our endpoint also drives the peer. `Foreign` also
-//! records the packets on the wire, to show what a run has used or why it failed.
+//! [`Peer`] is the interface to which each stack is adapted: packets and time go in, packets and [`PeerEvent`] come
+//! out. [`Foreign`] turns a peer into an [`Engine`], so that the loop of our endpoint also drives the peer. `Foreign`
+//! also records the packets on the wire, to show what a run has used or why it failed.
 
 use anabranch_base::trace::TraceRecord;
 use anabranch_base::{Engine, Instant, Packet, SendBatch};
@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 
 /// An event of a foreign stack.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Told {
+pub enum PeerEvent {
     /// The association is established.
     Up,
     /// A complete message has arrived.
@@ -36,7 +36,7 @@ pub enum Told {
 
 /// The delivery options of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct How {
+pub struct DeliveryOptions {
     /// The stream.
     pub stream: u16,
     /// Whether the message is unordered.
@@ -63,13 +63,13 @@ pub trait Peer {
     fn poll_transmit(&mut self, now: Instant) -> Option<Vec<u8>>;
 
     /// Returns the next event.
-    fn poll_told(&mut self) -> Option<Told>;
+    fn poll_event(&mut self) -> Option<PeerEvent>;
 
     /// Sends a message.
     ///
     /// # Errors
     /// The error of the stack.
-    fn send(&mut self, now: Instant, how: How, payload: &[u8]) -> Result<(), String>;
+    fn send(&mut self, now: Instant, options: DeliveryOptions, payload: &[u8]) -> Result<(), String>;
 
     /// Resets streams of this side.
     ///
@@ -104,7 +104,7 @@ pub struct Seen {
     /// Stream resets that were requested while another reset was outstanding, which RFC 6525 §5.1.2 does not allow.
     pub overlapping: u64,
     /// The request sequence numbers of outstanding stream resets.
-    asked: BTreeSet<u32>,
+    outstanding_resets: BTreeSet<u32>,
     /// The highest TSN of DATA, its stream, and whether the chunk ends a message.
     latest: Option<(u32, u16, bool)>,
 }
@@ -117,7 +117,7 @@ impl Seen {
             if let Ok(Chunk::ReConfig(chunk)) = chunk {
                 for param in chunk.params() {
                     if let ReConfigParam::Response { response, .. } = param {
-                        self.asked.remove(&response);
+                        self.outstanding_resets.remove(&response);
                     }
                 }
             }
@@ -141,9 +141,9 @@ impl Seen {
                     Ok(Chunk::ReConfig(chunk)) => {
                         for param in chunk.params() {
                             if let ReConfigParam::ResetOutgoing { request, .. } = param
-                                && self.asked.insert(request)
+                                && self.outstanding_resets.insert(request)
                             {
-                                self.overlapping += u64::from(self.asked.len() > 1);
+                                self.overlapping += u64::from(self.outstanding_resets.len() > 1);
                             }
                         }
                     }
@@ -193,7 +193,7 @@ pub struct Foreign {
     pub sent: Seen,
     here: SocketAddr,
     there: SocketAddr,
-    turned: bool,
+    has_progress: bool,
     log: VecDeque<(Instant, bool, Vec<u8>)>,
 }
 
@@ -202,7 +202,7 @@ impl Foreign {
     #[must_use]
     pub fn new(peer: Box<dyn Peer>, here: SocketAddr, there: SocketAddr) -> Self {
         let (received, sent) = (Seen::default(), Seen::default());
-        Self { peer, received, sent, here, there, turned: false, log: VecDeque::new() }
+        Self { peer, received, sent, here, there, has_progress: false, log: VecDeque::new() }
     }
 
     fn note(&mut self, now: Instant, outward: bool, bytes: &[u8]) {
@@ -236,19 +236,19 @@ impl Foreign {
 }
 
 impl Engine for Foreign {
-    /// An event without content: the script must look what has happened.
+    /// Events have no content, so the script must ask the peer what has happened.
     type Event = ();
 
     fn handle_packet(&mut self, now: Instant, packet: Packet<'_>) {
         self.note(now, false, packet.payload);
         self.sent.note_answers(packet.payload);
         self.peer.handle_packet(now, packet.payload);
-        self.turned = true;
+        self.has_progress = true;
     }
 
     fn handle_timeout(&mut self, now: Instant) {
         self.peer.handle_timeout(now);
-        self.turned = true;
+        self.has_progress = true;
     }
 
     fn poll_transmit(&mut self, now: Instant, out: &mut SendBatch) -> bool {
@@ -260,7 +260,7 @@ impl Engine for Foreign {
     }
 
     fn poll_event(&mut self) -> Option<()> {
-        std::mem::take(&mut self.turned).then_some(())
+        std::mem::take(&mut self.has_progress).then_some(())
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

@@ -21,9 +21,9 @@ pub enum Stack {
     SctpProto,
 }
 
-/// The options of an end.
+/// Settings that a case requires of the foreign stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Wanted {
+pub struct EndOptions {
     /// Whether the end waits for the other side to start the association.
     pub server: bool,
     /// Whether the end supports I-DATA and I-FORWARD-TSN (RFC 8260).
@@ -95,11 +95,11 @@ impl Stack {
 
     /// Opens an end with these options.
     #[must_use]
-    pub fn open(self, wanted: Wanted) -> Box<dyn Peer> {
+    pub fn open(self, options: EndOptions) -> Box<dyn Peer> {
         match self {
-            Self::DcSctp => Box::new(dcsctp::DcSctpPeer::new(wanted)),
-            Self::Rtc => Box::new(rtc::RtcSctp::new(wanted)),
-            Self::SctpProto => Box::new(sctp_proto::SctpProto::new(wanted)),
+            Self::DcSctp => Box::new(dcsctp::DcSctpPeer::new(options)),
+            Self::Rtc => Box::new(rtc::RtcSctp::new(options)),
+            Self::SctpProto => Box::new(sctp_proto::SctpProto::new(options)),
         }
     }
 }

@@ -117,7 +117,7 @@ pub fn cell(stack: Stack, case: Case, seeds: u64) -> Cell {
     Cell::Tried { passed, seeds, failure, excused, given_up, unsummed: us.unsummed + them.unsummed }
 }
 
-/// The sum of a cell's seeds.
+/// The sums over all seeds of a cell.
 #[derive(Default)]
 struct Total {
     passed: u64,

@@ -4,7 +4,7 @@
 //! compares the delivered messages with the sent messages. Each must arrive intact and once, and ordered messages in
 //! order. Only messages that may be abandoned can be missing.
 
-use crate::peer::How;
+use crate::peer::DeliveryOptions;
 use anabranch_sctp::Reliability;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Post {
     /// The delivery options of the message.
-    pub how: How,
+    pub options: DeliveryOptions,
     /// The number of the message in its direction.
     pub number: u32,
     /// The size of the message in bytes, at least 4.
@@ -48,11 +48,11 @@ pub struct Ledger {
 
 impl Ledger {
     /// Numbers a message and expects it from now on.
-    pub fn post(&mut self, how: How, size: usize) -> Post {
-        let post = Post { how, number: self.next, size: size.max(4) };
+    pub fn post(&mut self, options: DeliveryOptions, size: usize) -> Post {
+        let post = Post { options, number: self.next, size: size.max(4) };
         self.next += 1;
-        if !how.unordered {
-            self.ordered.entry(how.stream).or_default().push_back(post.number);
+        if !options.unordered {
+            self.ordered.entry(options.stream).or_default().push_back(post.number);
         }
         self.expected.insert(post.number, post.clone());
         post
@@ -85,10 +85,10 @@ impl Ledger {
         if size != post.size || !intact(&post) {
             return Err(format!("message {number} of {} bytes came as {size} others", post.size));
         }
-        if stream != post.how.stream {
-            return Err(format!("message {number} came on stream {stream}, not {}", post.how.stream));
+        if stream != post.options.stream {
+            return Err(format!("message {number} came on stream {stream}, not {}", post.options.stream));
         }
-        if !post.how.unordered {
+        if !post.options.unordered {
             let order = self.ordered.entry(stream).or_default();
             loop {
                 match order.pop_front() {
@@ -97,7 +97,7 @@ impl Ledger {
                         let reliable = self
                             .expected
                             .get(&first)
-                            .is_some_and(|post| post.how.reliability == Reliability::Full);
+                            .is_some_and(|post| post.options.reliability == Reliability::Full);
                         if reliable {
                             return Err(format!("message {number} on stream {stream} came before {first}"));
                         }
@@ -113,7 +113,7 @@ impl Ledger {
     /// Returns the number of messages that must still arrive.
     #[must_use]
     pub fn missing(&self) -> usize {
-        self.expected.values().filter(|post| post.how.reliability == Reliability::Full).count()
+        self.expected.values().filter(|post| post.options.reliability == Reliability::Full).count()
     }
 
     /// Returns the number of messages that have not arrived, including messages that may be abandoned.
@@ -127,8 +127,8 @@ impl Ledger {
 mod tests {
     use super::*;
 
-    fn on(stream: u16) -> How {
-        How { stream, ..How::default() }
+    fn on(stream: u16) -> DeliveryOptions {
+        DeliveryOptions { stream, ..DeliveryOptions::default() }
     }
 
     #[test]
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn what_can_be_given_up_may_be_left_out() {
         let mut ledger = Ledger::default();
-        let limited = How { reliability: Reliability::Retransmissions(0), ..on(1) };
+        let limited = DeliveryOptions { reliability: Reliability::Retransmissions(0), ..on(1) };
         let (first, second) = (ledger.post(limited, 9), ledger.post(on(1), 9));
         assert!(ledger.deliver(1, &second.payload()).is_ok());
         assert_eq!((ledger.missing(), ledger.outstanding()), (0, 1));

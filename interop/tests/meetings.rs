@@ -36,7 +36,7 @@ fn sctp_proto() {
     meet(Stack::SctpProto);
 }
 
-/// A known fault of a peer that no longer shows has been fixed, and must leave [`Stack::fault`].
+/// A known fault of a peer that no longer shows has been fixed, and must be removed from [`Stack::fault`].
 #[test]
 fn known_faults_still_show() {
     for stack in Stack::ALL {

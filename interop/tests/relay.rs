@@ -1,6 +1,6 @@
 //! Tests the UDP relay that stands between an HTTP/3 client and server.
 
-use anabranch_interop::quic::relay::{MOST_MOVES, Relay, Weather};
+use anabranch_interop::quic::relay::{Impairments, MOST_MOVES, Relay};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ const COUNT: u8 = 200;
 
 /// Sends numbered datagrams through a relay to an echo server. Returns the datagrams that came back, the addresses from
 /// which the server received them, and the numbers of lost and of damaged datagrams.
-fn run(name: &str, weather: Weather, seed: u64) -> (Vec<Vec<u8>>, BTreeSet<SocketAddr>, u64, u64) {
+fn run(name: &str, impairments: Impairments, seed: u64) -> (Vec<Vec<u8>>, BTreeSet<SocketAddr>, u64, u64) {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::create_dir_all(&folder).expect("a folder");
     let server = UdpSocket::bind("127.0.0.1:0").expect("a socket");
@@ -18,19 +18,20 @@ fn run(name: &str, weather: Weather, seed: u64) -> (Vec<Vec<u8>>, BTreeSet<Socke
     for socket in [&server, &client] {
         socket.set_read_timeout(Some(Duration::from_secs(2))).expect("a socket");
     }
-    let relay = Relay::start(server.local_addr().expect("bound"), weather, seed, &folder).expect("a relay");
+    let relay =
+        Relay::start(server.local_addr().expect("bound"), impairments, seed, &folder).expect("a relay");
     let echo = std::thread::spawn(move || {
-        let mut places = BTreeSet::new();
+        let mut addresses = BTreeSet::new();
         let mut room = [0; 100];
         while let Ok((length, from)) = server.recv_from(&mut room) {
-            places.insert(from);
+            addresses.insert(from);
             server.send_to(&room[..length], from).expect("sent");
             // The client repeats the last number, because the relay may lose it.
             if room[0] == COUNT {
                 break;
             }
         }
-        places
+        addresses
     });
     let mut back = Vec::new();
     let mut room = [0; 100];
@@ -44,16 +45,16 @@ fn run(name: &str, weather: Weather, seed: u64) -> (Vec<Vec<u8>>, BTreeSet<Socke
     for _ in 0..20 {
         client.send_to(&[COUNT; 10], relay.address()).expect("sent");
     }
-    let places = echo.join().expect("the server");
+    let addresses = echo.join().expect("the server");
     let seen = relay.finish();
-    (back, places, seen.lost, seen.damaged)
+    (back, addresses, seen.lost, seen.damaged)
 }
 
 #[test]
 fn one_seed_is_one_luck() {
-    let weather = Weather { lost_ppm: 200_000, queue: 1000, ..Weather::FAIR };
+    let impairments = Impairments { lost_ppm: 200_000, queue: 1000, ..Impairments::FAIR };
     let [(first, ..), (again, ..), (other, ..)] =
-        [3, 3, 4].map(|seed| run(&format!("luck{seed}"), weather, seed));
+        [3, 3, 4].map(|seed| run(&format!("loss{seed}"), impairments, seed));
     assert_eq!(first, again);
     assert_ne!(first, other);
     assert!((80..160).contains(&first.len()), "{} of {COUNT} came back, 64 % of them should", first.len());
@@ -61,19 +62,20 @@ fn one_seed_is_one_luck() {
 
 #[test]
 fn a_changed_datagram_arrives_changed() {
-    let weather = Weather { damaged_ppm: 100_000, queue: 1000, ..Weather::FAIR };
-    let (back, _, lost, damaged) = run("damaged", weather, 1);
+    let impairments = Impairments { damaged_ppm: 100_000, queue: 1000, ..Impairments::FAIR };
+    let (back, _, lost, damaged) = run("damaged", impairments, 1);
     assert_eq!((back.len(), lost), (usize::from(COUNT), 0));
-    let strange = back.iter().filter(|bytes| bytes.iter().any(|byte| *byte != bytes[0])).count();
-    assert!(damaged > 10 && strange > 10 && strange as u64 <= damaged, "{strange} of {damaged}");
+    let changed = back.iter().filter(|bytes| bytes.iter().any(|byte| *byte != bytes[0])).count();
+    assert!(damaged > 10 && changed > 10 && changed as u64 <= damaged, "{changed} of {damaged}");
 }
 
 #[test]
 fn a_client_is_moved_to_other_ports_and_addresses() {
-    let weather = Weather { rebind_after: Some(50), rebind_address: true, queue: 1000, ..Weather::FAIR };
-    let (_, places, ..) = run("moved", weather, 1);
-    let hosts: BTreeSet<IpAddr> = places.iter().map(SocketAddr::ip).collect();
+    let impairments =
+        Impairments { rebind_after: Some(50), rebind_address: true, queue: 1000, ..Impairments::FAIR };
+    let (_, addresses, ..) = run("moved", impairments, 1);
+    let hosts: BTreeSet<IpAddr> = addresses.iter().map(SocketAddr::ip).collect();
     // The first address, and one for each move.
     let all = 1 + usize::try_from(MOST_MOVES).expect("small");
-    assert_eq!((places.len(), hosts.len()), (all, all), "{places:?}");
+    assert_eq!((addresses.len(), hosts.len()), (all, all), "{addresses:?}");
 }

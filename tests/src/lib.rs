@@ -54,31 +54,35 @@ pub fn runs(race: &Race) -> impl Iterator<Item = (&str, &Run)> {
 ///
 /// # Panics
 /// If the run breaks an invariant.
-pub fn check(what: &str, run: &Run) {
+pub fn check(description: &str, run: &Run) {
     let delivered = run.objects.iter().filter(|object| object.delivered_ns.is_some()).count();
-    let told = run.objects.iter().filter(|object| object.failure.is_some()).count();
+    let failed = run.objects.iter().filter(|object| object.failure.is_some()).count();
     match run.outcome {
         Outcome::Done => {
-            assert_eq!(delivered, run.objects.len(), "{what}: done, but not all is delivered");
+            assert_eq!(delivered, run.objects.len(), "{description}: done, but not all is delivered");
             let last = run.objects.iter().filter_map(|object| object.delivered_ns).max();
-            assert!(run.page_ns >= last, "{what}: done at {:?}, before {last:?}", run.page_ns);
-            let limit = run.limit_ns.unwrap_or_else(|| panic!("{what}: done beyond any limit"));
-            assert!(run.page_ns >= Some(limit), "{what}: {:?} beats the limit {limit}", run.page_ns);
+            assert!(run.page_ns >= last, "{description}: done at {:?}, before {last:?}", run.page_ns);
+            let limit = run.limit_ns.unwrap_or_else(|| panic!("{description}: done beyond any limit"));
+            assert!(run.page_ns >= Some(limit), "{description}: {:?} beats the limit {limit}", run.page_ns);
         }
-        Outcome::Failed => assert!(told > 0, "{what}: failed, and no object says why"),
-        Outcome::Deadline => assert!(delivered < run.objects.len(), "{what}: all is delivered"),
+        Outcome::Failed => assert!(failed > 0, "{description}: failed, and no object says why"),
+        Outcome::Deadline => assert!(delivered < run.objects.len(), "{description}: all is delivered"),
     }
-    assert!(run.outcome == Outcome::Done || run.page_ns.is_none(), "{what}: a page time without a page");
+    assert!(
+        run.outcome == Outcome::Done || run.page_ns.is_none(),
+        "{description}: a page time without a page"
+    );
     for object in &run.objects {
         let name = &object.name;
-        assert!(object.delivered_ns.is_none() || object.failure.is_none(), "{what}: {name} both ways");
+        assert!(object.delivered_ns.is_none() || object.failure.is_none(), "{description}: {name} both ways");
         let failure = object.failure.as_deref().unwrap_or_default();
-        assert!(!failure.contains("is not intact"), "{what}: {name}: {failure}");
+        assert!(!failure.contains("is not intact"), "{description}: {name}: {failure}");
         let (Some(issued), Some(done)) = (object.issued_ns, object.delivered_ns) else { continue };
-        let why = object.why.as_ref().unwrap_or_else(|| panic!("{what}: {name} has no why"));
-        // Parts are unsigned, so parts that add up to the response time were not cut off at zero.
-        assert_eq!(why.sum(), done - issued, "{what}: the parts of {name} do not add up: {why:?}");
-        let t = object.instants.as_ref().unwrap_or_else(|| panic!("{what}: {name} has no instants"));
+        let why = object.why.as_ref().unwrap_or_else(|| panic!("{description}: {name} has no why"));
+        // The parts are unsigned. If a negative part had been replaced by zero, their sum would differ from the
+        // response time.
+        assert_eq!(why.sum(), done - issued, "{description}: the parts of {name} do not add up: {why:?}");
+        let t = object.instants.as_ref().unwrap_or_else(|| panic!("{description}: {name} has no instants"));
         let instants = [
             issued,
             t.assigned_ns,
@@ -92,17 +96,17 @@ pub fn check(what: &str, run: &Run) {
             t.complete_ns,
             done,
         ];
-        assert!(instants.is_sorted(), "{what}: the instants of {name} go back: {instants:?}");
-        assert!(object.first_byte_ns.is_some_and(|at| at >= issued && at <= done), "{what}: {name}");
+        assert!(instants.is_sorted(), "{description}: the instants of {name} go back: {instants:?}");
+        assert!(object.first_byte_ns.is_some_and(|at| at >= issued && at <= done), "{description}: {name}");
         if let Some(detail) = &object.send_detail {
             let sum = detail.cwnd_ns + detail.rwnd_ns + detail.turn_ns;
-            assert_eq!(Some(sum), why.send_ns, "{what}: the details of {name}: {detail:?}");
+            assert_eq!(Some(sum), why.send_ns, "{description}: the details of {name}: {detail:?}");
         }
     }
 }
 
-/// Runs `one` for each seed: for the seed `SEED=n` of the environment, else for the first `SEEDS=n` seeds, else for the
-/// first `default` seeds. For a seed that fails, the command that runs it again is printed.
+/// Calls the function `one` with each seed: the seed `SEED=n` of the environment, else the first `SEEDS=n` seeds, else
+/// the first `default` seeds. For a seed that fails, the command that runs it again is printed.
 ///
 /// # Panics
 /// If `one` panics.

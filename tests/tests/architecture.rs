@@ -1,7 +1,7 @@
 //! The rules of ARCHITECTURE.md that can be checked automatically.
 //!
-//! They cover the imports between crates, the list of crates, what engines must not contain, and the opening paragraph
-//! of every file. Sizes and names are left to reviewers.
+//! The checked rules cover the imports between crates, the list of crates, what engines must not contain, and the
+//! opening paragraph of every file. Sizes and names are left to reviewers.
 
 mod waiting;
 
@@ -66,7 +66,7 @@ fn rust_files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Returns what a manifest imports of ours, without the tests' imports.
+/// Returns the crates of this project that a manifest lists as dependencies, except those that only tests use.
 fn imports(path: &Path) -> BTreeSet<String> {
     let manifest: toml::Table =
         fs::read_to_string(path.join("Cargo.toml")).expect("a manifest").parse().expect("valid TOML");
@@ -82,7 +82,7 @@ fn map() -> String {
     fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md")
 }
 
-/// Returns the floor of each crate: the map has lines of number, name of the floor, crates.
+/// Returns the number of each crate's floor. A line of `map` has the number of a floor, its name, and its crates.
 fn floors(map: &str) -> BTreeMap<&str, u32> {
     let mut floors = BTreeMap::new();
     for line in map.lines() {
@@ -93,7 +93,7 @@ fn floors(map: &str) -> BTreeMap<&str, u32> {
     floors
 }
 
-/// Returns the imports of each crate: the map has lines of `a, b → c d | e → f`.
+/// Returns the imports of each crate. A line of `map` has the form `a, b → c d | e → f`.
 fn edges(map: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut edges = BTreeMap::new();
     for (from, to) in
@@ -110,7 +110,7 @@ fn the_map_lists_exactly_the_imports_of_each_crate() {
     let existing: BTreeMap<_, _> = crates().into_iter().map(|(name, path)| (name, imports(&path))).collect();
     let map = map();
     let mut listed = edges(&map);
-    // It imports nothing, so no arrow begins there.
+    // `base` imports nothing, so no arrow of the map begins at `base`.
     listed.insert("base".to_owned(), BTreeSet::new());
     for name in listed.keys().chain(existing.keys()) {
         assert_eq!(listed.get(name), existing.get(name), "{name}: the map, and its manifest");
@@ -160,23 +160,24 @@ fn engines_contain_no_clock_socket_thread_or_task() {
 
 /// Whether the module in `file`, or one that contains it, is declared with a `cfg`.
 fn is_conditional(source: &Path, file: &Path) -> bool {
-    let below = file.strip_prefix(source).expect("below its source").with_extension("");
-    let mut parts: Vec<String> = below.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+    let relative = file.strip_prefix(source).expect("below its source").with_extension("");
+    let mut parts: Vec<String> = relative.iter().map(|part| part.to_string_lossy().into_owned()).collect();
     while let Some(name) = parts.pop() {
         let parent: PathBuf = parts.iter().collect();
-        let places = [
+        let parents = [
             source.join(&parent).with_extension("rs"),
             source.join(&parent).join("mod.rs"),
             source.join("lib.rs"),
         ];
-        let declared = places.iter().filter_map(|place| fs::read_to_string(place).ok()).any(|text| {
-            let lines: Vec<&str> = text.lines().collect();
-            lines.windows(2).any(|pair| {
-                let is_it =
-                    pair[1].ends_with(&format!("mod {name};")) || pair[1].contains(&format!("{name}.rs\""));
-                is_it && pair[0].starts_with("#[cfg(")
-            })
-        });
+        let declared =
+            parents.iter().filter_map(|module_file| fs::read_to_string(module_file).ok()).any(|text| {
+                let lines: Vec<&str> = text.lines().collect();
+                lines.windows(2).any(|pair| {
+                    let is_it = pair[1].ends_with(&format!("mod {name};"))
+                        || pair[1].contains(&format!("{name}.rs\""));
+                    is_it && pair[0].starts_with("#[cfg(")
+                })
+            });
         if declared {
             return true;
         }
@@ -215,8 +216,8 @@ fn transports_never_import_each_other() {
     }
 }
 
-/// Tests that verbs reach every transport through the registry, so that a further transport needs no change in them.
-/// Test code may name engines.
+/// Tests that `cli`, `http`, `load` and `gateway` reach every transport through the registry, so that a further
+/// transport needs no change in these crates. Test code may name engines.
 #[test]
 fn verbs_know_no_engine() {
     let imports_of = |name| imports(&root().join("crates").join(name));
@@ -224,8 +225,8 @@ fn verbs_know_no_engine() {
         ["transport", "transports"].into_iter().flat_map(imports_of).collect();
     engines.retain(|name| !["base", "wire", "world", "sim", "transport"].contains(&&**name));
     assert!(["sctp", "tcp", "quic", "dtls", "tls"].iter().all(|name| engines.contains(*name)), "{engines:?}");
-    // Questions that stand for the name of a transport.
-    let asked = ["is_http3(", "is_kernels(", "is_over_dtls(", "is_on_ip("];
+    // Code that calls one of these functions depends on a particular transport.
+    let queries = ["is_http3(", "is_kernels(", "is_over_dtls(", "is_on_ip("];
     for name in ["cli", "http", "load", "gateway"] {
         assert!(imports_of(name).is_disjoint(&engines), "{name} imports an engine or security");
         for file in rust_files(&root().join("crates").join(name).join("src")) {
@@ -233,15 +234,15 @@ fn verbs_know_no_engine() {
             let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
             for (number, line) in code.lines().enumerate() {
                 let line = line.split("//").next().unwrap_or_default();
-                let place = format!("{}:{}: {line}", file.display(), number + 1);
+                let location = format!("{}:{}: {line}", file.display(), number + 1);
                 let crates = engines.iter().any(|engine| line.contains(&format!("anabranch_{engine}")));
                 let binds = ["sctp", "tcp", "kernel"].iter().any(|module| {
                     let within = line.contains("anabranch_transport::{");
                     line.contains(&format!("anabranch_transport::{module}"))
                         || within && line.contains(&format!("{module}::"))
                 });
-                assert!(!crates && !binds, "{place}");
-                assert!(!asked.iter().any(|question| line.contains(question)), "{place}");
+                assert!(!crates && !binds, "{location}");
+                assert!(!queries.iter().any(|question| line.contains(question)), "{location}");
             }
         }
     }
@@ -254,9 +255,9 @@ fn only_programs_take_the_standard_transports() {
     for file in crates().into_values().flat_map(|path| rust_files(&path.join("src"))) {
         let text = fs::read_to_string(&file).expect("a source file");
         let code = text.split("mod tests {").next().unwrap_or_default();
-        let takes = code.contains("Transports::standard()");
+        let takes_standard = code.contains("Transports::standard()");
         let may = programs.contains(&file) || file.ends_with("tests.rs");
-        assert!(may || !takes, "{}: take the transports as an argument", file.display());
+        assert!(may || !takes_standard, "{}: take the transports as an argument", file.display());
     }
 }
 
@@ -295,7 +296,7 @@ const NAMED: &[(&str, &str)] = &[
 fn names_a_transport(line: &str) -> bool {
     let code = line.split("// ").next().unwrap_or_default();
     // A literal names a transport if it begins with the transport's name or with its scheme. Flags such as "sctp-port"
-    // are other words.
+    // do not name a transport.
     let names = ["tcp", "sctp", "quic", "mptcp", "sctp-kernel", "sctp-ip"];
     let literal =
         names.iter().any(|name| ["\"", ":"].iter().any(|end| code.contains(&format!("\"{name}{end}"))));
@@ -318,12 +319,12 @@ fn only_the_list_names_transports() {
             // Test code is not checked, because it may name any transport.
             let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
             let named = !path.ends_with("tests.rs") && code.lines().any(names_a_transport);
-            let allowed = NAMED.iter().find(|(place, _)| path.starts_with(place));
+            let allowed = NAMED.iter().find(|(folder, _)| path.starts_with(folder));
             assert!(
                 !named || allowed.is_some(),
                 "{path} names a transport; ask its capabilities, or the list"
             );
-            used.extend(allowed.filter(|_| named).map(|(place, _)| *place));
+            used.extend(allowed.filter(|_| named).map(|(folder, _)| *folder));
         }
     }
     assert!(NAMED.len() <= 8 && used.len() == NAMED.len(), "no longer needed in the list: {used:?}");
@@ -359,8 +360,8 @@ fn every_file_says_what_it_owns() {
 /// listed.
 #[test]
 fn every_test_file_is_part_of_a_program() {
-    let beside = ["tests", "conformance"].map(|name| root().join(name));
-    for path in crates().into_values().chain(beside) {
+    let test_folders = ["tests", "conformance"].map(|name| root().join(name));
+    for path in crates().into_values().chain(test_folders) {
         let manifest: toml::Table =
             fs::read_to_string(path.join("Cargo.toml")).expect("a manifest").parse().expect("valid TOML");
         if manifest["package"].get("autotests").and_then(toml::Value::as_bool) != Some(false) {
@@ -383,7 +384,7 @@ fn every_test_file_is_part_of_a_program() {
     }
 }
 
-/// The commands of `identical`, which compares two commits, run every study.
+/// The program `identical` compares the output of two commits. Tests that its list of commands runs every study.
 #[test]
 fn the_comparison_with_an_earlier_commit_runs_every_study() {
     let commands = root().join("benches/src/bin/identical/commands.txt");
@@ -411,7 +412,7 @@ fn nothing_is_left_undone_or_unsafe() {
         }
         for (number, line) in text.lines().enumerate() {
             let code = line.split("//").next().unwrap_or_default();
-            // Only this file needs unsafe code, and it gives the reason.
+            // Only `descriptor.rs` may have unsafe code. It gives the reason for each use.
             let excused = file.ends_with("world/src/os/descriptor.rs");
             assert!(excused || !code.contains("unsafe {"), "{}:{}: unsafe", file.display(), number + 1);
         }

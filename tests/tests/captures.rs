@@ -46,8 +46,8 @@ const NOTES: Allowed = &[
     ("This frame is a (suspected) fast retransmission", Disturbed),
     ("This frame is a (suspected) spurious retransmission", Disturbed),
     ("Retransmitted TSN", Disturbed),
-    // tshark takes an ACK for a keep-alive if a FIN overtook it, because its sequence number is one less than the next.
-    // The second message is for the ACK that RFC 9293 §3.10.7.4 requires in return.
+    // If a FIN overtakes an ACK, tshark takes the ACK for a keep-alive, because its sequence number is one less than
+    // the expected one. The second message is for the ACK that RFC 9293 §3.10.7.4 requires in return.
     ("TCP keep-alive segment", Disordered),
     ("ACK to a TCP keep-alive segment", Disordered),
 ];
@@ -124,7 +124,7 @@ fn read(tshark: &mut Command, file: &Path) -> Vec<Verdict> {
         "tcp.check_checksum:TRUE",
         "udp.check_checksum:TRUE",
         "sctp.checksum:CRC-32C",
-        // With this setting, HTTP is dissected in the order of its bytes, as its receiver reads it.
+        // With this setting, tshark dissects HTTP in the order of the stream, as the receiver reads it.
         "tcp.reassemble_out_of_order:TRUE",
     ] {
         tshark.args(["-o", preference]);
@@ -133,8 +133,8 @@ fn read(tshark: &mut Command, file: &Path) -> Vec<Verdict> {
         tshark.args(["-e", field]);
     }
     let output = tshark.output().expect("tshark runs");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "tshark on {}: {said}", file.display());
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "tshark on {}: {stderr}", file.display());
     let several = |text: &str| -> Vec<String> {
         text.split('|').filter(|part| !part.is_empty()).map(str::to_owned).collect()
     };
@@ -207,7 +207,8 @@ fn tally(verdicts: &[Verdict]) -> BTreeMap<&str, usize> {
     counted
 }
 
-/// Runs `line`, and checks the packets. Allows expert messages of the kinds up to `most`.
+/// Runs `line`, and checks the packets. Allows expert messages whose [`ExpertReason`] is at most `most` in the order of
+/// the variants.
 fn clean(name: &str, line: &str, most: ExpertReason) {
     let Some(found) = verdicts(name, line) else { return };
     for verdict in &found {

@@ -1,4 +1,5 @@
-//! Checks which modules import each other. A list has the groups of modules that may, with reasons.
+//! Checks which modules import each other. `CIRCLES` lists the groups of modules that may import each other, with
+//! reasons.
 //!
 //! Modules are compared with their siblings, including everything within them: a file in a folder counts as the folder.
 //! A child may import from its parent, so that a type can be spread over several files. Only imports count, not calls
@@ -38,8 +39,9 @@ fn modules(source: &Path) -> BTreeMap<Module, String> {
                 folders.push(path);
                 continue;
             }
-            let below = path.strip_prefix(source).expect("below").with_extension("");
-            let mut module: Module = below.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+            let relative = path.strip_prefix(source).expect("below").with_extension("");
+            let mut module: Module =
+                relative.iter().map(|part| part.to_string_lossy().into_owned()).collect();
             if module.iter().any(|part| part == "tests" || part == "testing") {
                 continue;
             }
@@ -141,7 +143,7 @@ fn circles(edges: &BTreeSet<(String, String)>) -> Vec<BTreeSet<String>> {
             groups.push(
                 within
                     .iter()
-                    .filter(|other| reach.get(*other).is_some_and(|back| back.contains(module)))
+                    .filter(|other| reach.get(*other).is_some_and(|reachable| reachable.contains(module)))
                     .cloned()
                     .collect(),
             );

@@ -47,7 +47,7 @@ fn a_transport_from_outside_races_beside_ours() {
             assert_eq!((run.outcome, run.objects.len()), (Outcome::Done, 6), "{}", contestant.name);
             // The limit must not exceed the page time.
             assert!(run.limit_ns.is_some() && run.limit_ns <= run.page_ns, "{}", contestant.name);
-            // All parts of each response time must be known, and must add up to it.
+            // All parts of a response time must be known, and their sum must equal the response time.
             for object in &run.objects {
                 let why = object.why.expect("attributed");
                 let took = object.delivered_ns.expect("delivered") - object.issued_ns.expect("issued");
@@ -121,7 +121,7 @@ fn it_shares_a_network_with_ours_and_with_background_traffic() {
 
 #[test]
 fn unsupported_keys_are_refused_by_capabilities() {
-    for (contestant, told) in [
+    for (contestant, expected) in [
         ("gbn:window=0", "window=0: write a number from 1 to 64"),
         ("gbn:windw=4", "unknown key 'windw' (did you mean 'window'?)"),
         ("gbn:profile=fancy", "unknown profile 'fancy'; accepted: plain"),
@@ -135,7 +135,7 @@ fn unsupported_keys_are_refused_by_capabilities() {
     ] {
         let line =
             plan(&format!("--objects 2x1kB --transport {contestant}")).map(|_| ()).expect_err(contestant);
-        assert!(line.contains(told), "{contestant}: {line}");
+        assert!(line.contains(expected), "{contestant}: {line}");
     }
     let listing = contestant::listing(&transports());
     assert!(listing.contains("\ngbn\n") && listing.contains("window=16"), "{listing}");

@@ -11,7 +11,7 @@ fn root() -> PathBuf {
 /// File name extensions of code and prose.
 const CODE: [&str; 13] =
     [".rs", ".md", ".sh", ".c", ".cc", ".go", ".go.mod", ".go.sum", ".tcl", ".css", ".js", ".lock", ".cff"];
-/// Names of files that are code or prose, or configure how they are built.
+/// Names of files with code or prose, and of files that configure builds.
 const NAMED: [&str; 14] = [
     "Cargo.toml",
     "clippy.toml",

@@ -5,9 +5,10 @@ use anabranch_lab::run::{batch, one};
 use anabranch_results::{Host, Race, json};
 use anabranch_tests::{check, plan, race_on, runs};
 
-/// Small races of every kind that a plan can request. The seed and `--runs` are added.
+/// Small races of every kind that a plan can request. The tests add the seed and `--runs`.
 const SCENARIOS: &[&str] = &[
-    // The default race: the news page, without loss and with 1 %, with and without encryption.
+    // The first two scenarios are the default race with and without encryption: the news page, each without loss and
+    // with a loss of 1 %.
     "",
     "--cleartext",
     "--page gallery --loss ge:1%/30% --reorder 2%/5ms --duplicate 1% --corrupt 1% --jitter 5ms --transport tcp,sctp",

@@ -130,13 +130,13 @@ fn pages() -> Vec<PathBuf> {
 fn quotations(page: &str) -> Vec<(Option<&str>, Vec<&str>)> {
     let mut found = Vec::new();
     let mut lines = page.lines();
-    let mut above = "";
+    let mut previous = "";
     while let Some(line) = lines.next() {
         if line == "```rust" {
-            let from = above.strip_prefix("<!-- from ").and_then(|rest| rest.strip_suffix(" -->"));
+            let from = previous.strip_prefix("<!-- from ").and_then(|rest| rest.strip_suffix(" -->"));
             found.push((from, lines.by_ref().take_while(|line| *line != "```").collect()));
         }
-        above = line;
+        previous = line;
     }
     found
 }
@@ -225,9 +225,9 @@ fn sentences(page: &str) -> Vec<String> {
     blocks.iter().flat_map(|block| block.split(". ")).map(str::to_owned).collect()
 }
 
-/// Returns the Rust files that a sentence names, each with the identifiers that follow it. Files and names with a part
-/// that the reader chooses (`NAME`) are left out.
-fn places(sentence: &str) -> Vec<(&str, Vec<&str>)> {
+/// Returns the Rust files that a sentence names, each with the identifiers that follow it. Files and names that contain
+/// a placeholder (`NAME`) are left out.
+fn references(sentence: &str) -> Vec<(&str, Vec<&str>)> {
     let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
     let mut is_chosen = false;
     for word in sentence.split('`').skip(1).step_by(2) {
@@ -249,21 +249,22 @@ fn places(sentence: &str) -> Vec<(&str, Vec<&str>)> {
 
 /// Returns the file that a page means: in a crate, in a folder of the root, or beside the file that it named before.
 fn find(file: &str, before: Option<&Path>) -> Option<PathBuf> {
-    let beside = before.and_then(Path::parent).map(Path::to_owned);
-    [Some(root().join("crates")), Some(root()), beside]
+    let sibling = before.and_then(Path::parent).map(Path::to_owned);
+    [Some(root().join("crates")), Some(root()), sibling]
         .into_iter()
         .flatten()
         .map(|folder| folder.join(file))
         .find(|path| path.exists())
 }
 
-/// Every Rust file in the lists of CONTRIBUTING.md exists, and has the names that its sentence gives behind it.
+/// Every Rust file that a list of CONTRIBUTING.md names must exist, and must contain the names that follow it in the
+/// sentence.
 #[test]
 fn the_lists_of_files_name_files_and_names_that_exist() {
     let page = fs::read_to_string(root().join("CONTRIBUTING.md")).expect("CONTRIBUTING.md");
     let sentences = sentences(&page);
     let (mut wrong, mut before, mut count) = (Vec::new(), None, 0);
-    for (file, names) in sentences.iter().flat_map(|sentence| places(sentence)) {
+    for (file, names) in sentences.iter().flat_map(|sentence| references(sentence)) {
         let Some(path) = find(file, before.as_deref()) else {
             wrong.push(format!("{file} does not exist"));
             continue;
@@ -284,7 +285,7 @@ fn the_lists_of_files_name_files_and_names_that_exist() {
 fn a_name_belongs_to_the_file_before_it() {
     let page = "1. `a/b.rs`, `f` (`G::h`, `i!`): in\n   `c.rs` the `j k`. The `x`.\n2. `NAME.rs`: `l`\n";
     let sentences = sentences(page);
-    let found: Vec<_> = sentences.iter().flat_map(|sentence| places(sentence)).collect();
+    let found: Vec<_> = sentences.iter().flat_map(|sentence| references(sentence)).collect();
     assert_eq!(found, [("a/b.rs", vec!["f", "h", "i"]), ("c.rs", vec![])]);
 }
 

@@ -11,7 +11,7 @@ use anabranch_transports::Transports;
 const SECOND: u64 = 1_000_000_000;
 
 /// Runs a long download over two equal paths, of which the first fails after one second. The profile follows RFC 9260
-/// exactly, because these tests calculate its times.
+/// exactly, because these tests calculate the times that this RFC requires.
 fn dying(contestant: &str, more: &str) -> Run {
     let keys = contestant.strip_prefix("sctp").expect("sctp").replace(':', ",");
     let contestant = format!("sctp:profile=rfc9260{keys}");
@@ -26,10 +26,10 @@ fn dying(contestant: &str, more: &str) -> Run {
 }
 
 fn first(run: &Run, by: Side, path: u64, state: PathState) -> u64 {
-    let wanted = |e: &&PathEvent| e.by == by && e.path == path && e.state == state;
+    let is_expected = |e: &&PathEvent| e.by == by && e.path == path && e.state == state;
     run.path_events
         .iter()
-        .find(wanted)
+        .find(is_expected)
         .unwrap_or_else(|| panic!("{by:?} {state:?}: {:?}", run.path_events))
         .at_ns
 }
@@ -42,8 +42,8 @@ fn expirations(rto_min: u64, rto_max: u64, number: u32) -> u64 {
     (0..number).map(|n| (rto_min << n).min(rto_max)).sum()
 }
 
-/// The last SACK that arrived started the retransmission timer last. SACKs arrive every 2.4 ms until the failure, so
-/// that was at most a round trip before or after the failure.
+/// The retransmission timer was last started when the last SACK arrived. SACKs arrive every 2.4 ms until the failure,
+/// so this start was at most a round trip before or after the failure.
 const LAST_START: std::ops::RangeInclusive<u64> = SECOND - 40_000_000..=SECOND + 40_000_000;
 
 /// The sender retransmits all outstanding data at once, because neither the initial window nor a burst limit restricts
@@ -67,8 +67,8 @@ fn a_path_is_declared_failed_after_the_time_that_rto_and_path_max_retrans_give()
         let expected = expirations(rto_min, rto_max, retrans + 1);
         assert_eq!(expected as f64 / 1e9, seconds, "{contestant}");
         let found = first(&run, Side::Server, 1, PathState::Failed);
-        // Retransmissions fill the window. New data, and with it the next timer, waits for the SACK of the
-        // retransmissions. That takes 40 ms plus 54 ms for the serialization of 64 KiB.
+        // Retransmissions fill the window. New data, which starts the next timer, waits for the SACK of the
+        // retransmissions. The wait is 40 ms plus 54 ms for the serialization of 64 KiB.
         let early = LAST_START.start() + expected;
         let late = LAST_START.end() + expected + u64::from(retrans) * 94_000_000;
         assert!(
@@ -81,11 +81,11 @@ fn a_path_is_declared_failed_after_the_time_that_rto_and_path_max_retrans_give()
     }
 }
 
-/// RFC 9260 §8.2 also clears the error counter when data is acknowledged that was last sent to the path. When the path
-/// fails, the data of the last 20 ms has arrived, but its SACKs are lost. The first expiration retransmits only the
-/// start of the window (§7.2.1: three packets). The SACK of those packets also acknowledges the other data, so the
-/// counter starts again, with the RTO already doubled. The path fails after (1 +) 2 + 4 s and so on, with one more
-/// expiration in all.
+/// RFC 9260 §8.2 also clears the error counter when an acknowledgement arrives for data that was last sent to the path.
+/// When the path fails, the data of the last 20 ms has arrived, but its SACKs are lost. The first expiration
+/// retransmits only the start of the window (§7.2.1: three packets). The SACK of those packets also acknowledges the
+/// other data, so the counter starts again, with the RTO already doubled. The path fails after (1 +) 2 + 4 s and so on,
+/// with one more expiration in all.
 #[test]
 fn data_that_had_arrived_before_the_failure_makes_the_count_begin_anew() {
     for (retrans, seconds) in [(1, 7.0), (2, 15.0), (5, 123.0)] {
@@ -108,12 +108,15 @@ fn delivery_goes_on_after_one_rto() {
         let run = dying(contestant, "");
         let failover = run.failover_ns.expect("a failover");
         // The timer's last start is at most 80 ms after the failure. One RTO, 20 ms of propagation and 1.2 ms of
-        // serialization follow, and a few more if the other path queues.
+        // serialization follow, and a few milliseconds more if packets queue on the other path.
         let expected = rto_min + 21_000_000..=rto_min + 80_000_000 + 25_000_000;
         assert!(expected.contains(&failover), "{contestant}: {failover}");
         assert!(run.path_events.iter().any(|e| e.at_ns > SECOND + failover), "{contestant}: found out later");
-        let other = &run.series.paths[1].down;
-        assert!(other.delivered.iter().sum::<u64>() > 1_000_000, "{contestant}: carried by the other path");
+        let second_path = &run.series.paths[1].down;
+        assert!(
+            second_path.delivered.iter().sum::<u64>() > 1_000_000,
+            "{contestant}: carried by the other path"
+        );
     }
 }
 
@@ -126,11 +129,11 @@ fn data_returns_when_the_path_does() {
     let down = first(&run, Side::Server, 1, PathState::Failed);
     assert!((4 * SECOND - 40_000_000..4 * SECOND + 140_000_000).contains(&down), "1 s + 1 + 2 s: {down}");
     let up = first(&run, Side::Server, 1, PathState::Active);
-    let back = 7 * SECOND;
-    // RFC 9260 §8.3: a HEARTBEAT every RTO + HB.interval, with a jitter of half an RTO. The RTO had doubled to 4 s by
-    // the second expiration and doubles with every lost HEARTBEAT. A HEARTBEAT is therefore sent within 13 s of the
-    // path's return at the latest (RTO 8 s, jitter 50 %).
-    assert!((back..back + 13 * SECOND).contains(&up), "{up}");
+    let recovered_at = 7 * SECOND;
+    // RFC 9260 §8.3: a HEARTBEAT is sent every RTO + HB.interval, with a jitter of half an RTO. The RTO had doubled to
+    // 4 s by the second expiration and doubles with every lost HEARTBEAT. A HEARTBEAT is therefore sent within 13 s of
+    // the path's return at the latest (RTO 8 s, jitter 50 %).
+    assert!((recovered_at..recovered_at + 13 * SECOND).contains(&up), "{up}");
     let after = |path: usize, from_ns: u64| -> u64 {
         run.series.paths[path].down.delivered.iter().skip((from_ns / 100_000_000) as usize + 1).sum()
     };
@@ -152,18 +155,18 @@ fn the_failover_stands_in_json_table_and_report() {
         for run in contestant["runs"].as_array().expect("runs") {
             assert!(run["failover_ns"].as_u64().expect("a failover") > SECOND);
             let event = &run["path_events"][0];
-            let told = (event["path"].as_u64(), event["state"].as_str(), event["by"].as_str());
-            assert_eq!(told, (Some(1), Some("failed"), Some("server")));
-            // The path fails at 1 s. It is declared failed 1 + 2 + 4 s later if the error counter starts again once, or
-            // 1 s later.
+            let actual = (event["path"].as_u64(), event["state"].as_str(), event["by"].as_str());
+            assert_eq!(actual, (Some(1), Some("failed"), Some("server")));
+            // The path fails at 1 s. With path_max_retrans=1 the error counter starts again once, and the path is
+            // declared failed 1 + 2 + 4 s later. With path_max_retrans=0 it is declared failed 1 s later.
             let at = event["at_ns"].as_u64().expect("an instant") as f64 / 1e9;
             assert!((expected_s..expected_s + 0.1).contains(&at), "{at}");
         }
     }
     let shown = table::render(&found, table::Style::default(), &Transports::standard().protocols());
     assert!(shown.contains("failover ms"), "{shown}");
-    for told in ["path 1 failed at 7.0", "path 1 failed at 1.0"] {
-        assert!(shown.contains(told), "{told}:\n{shown}");
+    for expected in ["path 1 failed at 7.0", "path 1 failed at 1.0"] {
+        assert!(shown.contains(expected), "{expected}:\n{shown}");
     }
     let widest = shown.lines().map(|line| line.chars().count()).max().unwrap_or(0);
     assert!(widest <= table::COLUMNS, "{shown}");
@@ -226,13 +229,13 @@ fn service_is_restored_when_the_rate_is() {
         );
     }
     let shown = table::render(&found, table::Style::default(), &Transports::standard().protocols());
-    for told in [
+    for expected in [
         "declared failed",
         "first new data",
         "service restored",
         "never               never               never",
     ] {
-        assert!(shown.contains(told), "{told}:\n{shown}");
+        assert!(shown.contains(expected), "{expected}:\n{shown}");
     }
     let sentence = shown.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(sentence.contains("When a path fails at 2 s, service is restored after 12"), "{shown}");

@@ -1,8 +1,8 @@
 //! Tests a layer between a transport and the network. The layer seals outgoing packets and opens incoming packets, and
 //! neither the transport nor the world notices.
 //!
-//! The cipher is a toy (an XOR with a stream, and a tag), because the test is about the interface: `DatagramSocket` that
-//! wrap other `DatagramSocket`. It runs in virtual time and on the loopback interface.
+//! The cipher is a toy (an XOR with a stream, and a tag), because the test is about the interface: one `DatagramSocket`
+//! wraps another. The test runs in virtual time and on the loopback interface.
 
 #![cfg(target_os = "linux")]
 
@@ -25,17 +25,18 @@ const SECRET: &[u8] = b"nobody on the way is to read this sentence";
 
 /// A layer that seals outgoing packets and opens incoming packets.
 struct Sealed<D> {
-    below: D,
+    inner: D,
     key: u64,
     out: RefCell<SendBatch>,
-    back: RefCell<RecvBatch>,
+    received: RefCell<RecvBatch>,
 }
 
 impl<D: DatagramSocket> Sealed<D> {
-    fn new(below: D, key: u64) -> Self {
-        let segments = below.max_segments();
-        let (out, back) = (RefCell::new(SendBatch::new(segments)), RefCell::new(RecvBatch::new(segments)));
-        Self { below, key, out, back }
+    fn new(inner: D, key: u64) -> Self {
+        let segments = inner.max_segments();
+        let (out, received) =
+            (RefCell::new(SendBatch::new(segments)), RefCell::new(RecvBatch::new(segments)));
+        Self { inner, key, out, received }
     }
 
     /// Encrypts a packet, or decrypts an encrypted one.
@@ -63,7 +64,7 @@ impl<D: DatagramSocket> DatagramSocket for Sealed<D> {
                 buffer.extend_from_slice(&self.tag(&sealed));
             });
         }
-        let sent = self.below.poll_send(cx, &mut out);
+        let sent = self.inner.poll_send(cx, &mut out);
         if matches!(sent, Poll::Ready(Ok(()))) {
             batch.clear();
         }
@@ -71,17 +72,17 @@ impl<D: DatagramSocket> DatagramSocket for Sealed<D> {
     }
 
     fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut RecvBatch) -> Poll<io::Result<()>> {
-        let mut back = self.back.borrow_mut();
+        let mut received = self.received.borrow_mut();
         loop {
-            back.clear();
-            match self.below.poll_recv(cx, &mut back) {
+            received.clear();
+            match self.inner.poll_recv(cx, &mut received) {
                 Poll::Ready(Ok(())) => {}
                 other => return other,
             }
-            (batch.source, batch.target, batch.ecn) = (back.source, back.target, back.ecn);
-            (batch.icmp, batch.first_tag) = (back.icmp, back.first_tag);
-            for packet in back.segments() {
-                if back.icmp.is_some() {
+            (batch.source, batch.target, batch.ecn) = (received.source, received.target, received.ecn);
+            (batch.icmp, batch.first_tag) = (received.icmp, received.first_tag);
+            for packet in received.segments() {
+                if received.icmp.is_some() {
                     // An ICMP message quotes the beginning of one of our packets, without its tag.
                     batch.push(&self.crossed(packet));
                 } else if let Some((sealed, tag)) = packet.split_last_chunk::<TAG>()
@@ -98,15 +99,15 @@ impl<D: DatagramSocket> DatagramSocket for Sealed<D> {
     }
 
     fn local(&self) -> Vec<SocketAddr> {
-        self.below.local()
+        self.inner.local()
     }
 
     fn mtu(&self, source: IpAddr) -> u32 {
-        self.below.mtu(source) - TAG as u32
+        self.inner.mtu(source) - TAG as u32
     }
 
     fn max_segments(&self) -> usize {
-        self.below.max_segments()
+        self.inner.max_segments()
     }
 }
 
@@ -125,25 +126,25 @@ async fn talk<W: World>(client: W, server: W, keys: [Option<u64>; 2]) -> Result<
     let (near, far) = (host(&client, keys[0]).await, host(&server, keys[1]).await);
     let addresses = far.inspect(|engine| engine.addresses().to_vec());
     let servers = vec![SctpServer { addresses, port: 7 }];
-    // The session goes through the type-erased listener and connector, which must give the same result.
+    // The session uses the type-erased listener and connector, so the test also covers these wrappers.
     let listener: AnyListener = Host::listen(&far, 7, 0).expect("listening");
     let connector = AnyConnector::new(SctpConnector::new(near.clone(), servers));
-    let here = server.clone();
-    server.spawn("echo", echo(here, listener)).detach();
+    let server_world = server.clone();
+    server.spawn("echo", echo(server_world, listener)).detach();
     let session = connector.connect(0).expect("begun");
     session.established().await?;
     let mut got = 0;
     for number in [0, 1, 2] {
         let mut stream = session.open(number).expect("a stream");
-        let said = SECRET.repeat(100);
-        stream.write_all(&said).await?;
-        let (mut back, mut buffer) = (Vec::new(), [0; 4096]);
-        while back.len() < said.len() {
+        let secret = SECRET.repeat(100);
+        stream.write_all(&secret).await?;
+        let (mut echoed, mut buffer) = (Vec::new(), [0; 4096]);
+        while echoed.len() < secret.len() {
             let read = stream.read(&mut buffer).await?;
-            back.extend_from_slice(&buffer[..read]);
+            echoed.extend_from_slice(&buffer[..read]);
         }
-        assert_eq!(back, said);
-        got += back.len();
+        assert_eq!(echoed, secret);
+        got += echoed.len();
     }
     session.close();
     near.wait_idle().await;
@@ -152,7 +153,7 @@ async fn talk<W: World>(client: W, server: W, keys: [Option<u64>; 2]) -> Result<
 
 async fn echo<W: World>(world: W, mut listener: AnyListener) {
     while let Ok(session) = listener.accept().await {
-        let here = world.clone();
+        let server_world = world.clone();
         let serve = async move {
             while let Ok(mut stream) = session.accept().await {
                 let each = async move {
@@ -163,7 +164,7 @@ async fn echo<W: World>(world: W, mut listener: AnyListener) {
                         }
                     }
                 };
-                here.spawn("stream", each).detach();
+                server_world.spawn("stream", each).detach();
             }
         };
         world.spawn("session", serve).detach();
@@ -180,10 +181,10 @@ fn in_virtual_time(keys: [Option<u64>; 2]) -> (Option<Result<usize, CloseReason>
     network.link(client, server, &link).expect("linked");
     network.capture(client);
     let program = talk(network.world(client), network.world(server), keys);
-    let came = network.run(program, Instant::ZERO + Duration::from_secs(600)).done();
+    let result = network.run(program, Instant::ZERO + Duration::from_secs(600)).done();
     let seen = network.finish_capture(client).expect("captured");
     let read = seen.windows(SECRET.len()).any(|window| window == SECRET);
-    (came, read)
+    (result, read)
 }
 
 #[test]
@@ -197,8 +198,8 @@ fn sctp_runs_sealed_in_virtual_time() {
 #[test]
 fn packets_sealed_with_another_key_are_dropped() {
     for keys in [[Some(7), Some(8)], [Some(7), None], [None, Some(7)]] {
-        let (came, _) = in_virtual_time(keys);
-        assert_eq!(came, Some(Err(CloseReason::TimedOut(String::new()))), "{keys:?}");
+        let (keys_seen, _) = in_virtual_time(keys);
+        assert_eq!(keys_seen, Some(Err(CloseReason::TimedOut(String::new()))), "{keys:?}");
     }
 }
 
@@ -206,9 +207,9 @@ fn packets_sealed_with_another_key_are_dropped() {
 fn sctp_runs_sealed_on_the_loopback_interface() {
     let addresses = vec![IpAddr::V4(Ipv4Addr::LOCALHOST)];
     let options = os::Options { addresses, seed: Some(1), ..os::Options::default() };
-    let came = os::run(options, async |world: OsWorld| {
+    let result = os::run(options, async |world: OsWorld| {
         let talk = talk(world.clone(), world.clone(), [Some(9), Some(9)]);
         world.timeout(Duration::from_secs(60), talk).await.expect("something comes within a minute")
     });
-    assert_eq!(came.expect("a world"), Ok(SECRET.len() * 300));
+    assert_eq!(result.expect("a world"), Ok(SECRET.len() * 300));
 }

@@ -11,4 +11,5 @@ mod pages;
 mod physics;
 mod profiles;
 mod prose;
+mod recipes;
 mod storms;

@@ -40,16 +40,16 @@ impl Drop for Server {
     }
 }
 
-fn program(words: &[&str]) -> Command {
+fn program(arguments: &[&str]) -> Command {
     let mut program = Command::new(std::env::current_exe().expect("this program"));
-    program.arg(PROGRAM).args(words);
+    program.arg(PROGRAM).args(arguments);
     program
 }
 
-fn done(words: &[&str]) {
-    let output = program(words).output().expect("a program");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{words:?}: {} {said}", output.status);
+fn assert_succeeds(arguments: &[&str]) {
+    let output = program(arguments).output().expect("a program");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {} {stderr}", output.status);
 }
 
 fn serves_gets_and_loads(directory: &Path) {
@@ -58,14 +58,14 @@ fn serves_gets_and_loads(directory: &Path) {
     fs::write(directory.join("site/object"), &body).expect("written");
     let mut server = program(&["serve", &path("site"), "--listen", "gbn://127.0.0.1:0", "--quiet"]);
     let mut server = Server(server.stderr(Stdio::piped()).spawn().expect("a server"));
-    let said = BufReader::new(server.0.stderr.take().expect("its errors"));
-    let url = said.lines().map_while(Result::ok).find_map(|line| {
+    let stderr = BufReader::new(server.0.stderr.take().expect("its errors"));
+    let url = stderr.lines().map_while(Result::ok).find_map(|line| {
         let word = line.split_whitespace().find(|word| word.starts_with("http+gbn://"))?;
         Some(word.trim_end_matches('/').to_owned())
     });
     let object = format!("{}/object", url.expect("the server says where it listens"));
 
-    done(&["get", &object, "-o", &path("copy"), "--json", &path("get.json"), "--quiet"]);
+    assert_succeeds(&["get", &object, "-o", &path("copy"), "--json", &path("get.json"), "--quiet"]);
     assert_eq!(fs::read(directory.join("copy")).expect("a file"), body);
     let json = |name: &str| -> serde_json::Value {
         serde_json::from_str(&fs::read_to_string(directory.join(name)).expect("a result")).expect("JSON")
@@ -74,7 +74,7 @@ fn serves_gets_and_loads(directory: &Path) {
     assert_eq!((&got["objects"][0]["transport"], &got["settings"]["window"]), (&"gbn".into(), &"16".into()));
 
     let load = ["load", &object, "-c", "2", "--requests", "6", "--quiet"];
-    done(&[&load[..], &["--set", "window=32", "--json", &path("load.json")]].concat());
+    assert_succeeds(&[&load[..], &["--set", "window=32", "--json", &path("load.json")]].concat());
     let loaded = json("load.json");
     let plan = &loaded["plan"];
     assert_eq!((&plan["transport"], &plan["settings"]["window"]), (&"gbn".into(), &"32".into()));

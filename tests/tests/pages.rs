@@ -12,17 +12,17 @@ fn a_page_of_three_hundred_objects_finishes_over_few_and_many_connections_and_st
         let found = race(&format!("--objects 300x6kB --runs 2 {network} {contestants}"));
         let mut counted = 0;
         for (contestant, run) in runs(&found) {
-            let what = format!("{contestant}, {network}, seed {}", run.seed);
-            check(&what, run);
-            assert_eq!(run.outcome, Outcome::Done, "{what}");
-            assert_eq!(run.objects.len(), 300, "{what}");
-            assert_eq!(run.connections, if contestant.contains("=6") { 6 } else { 1 }, "{what}");
+            let description = format!("{contestant}, {network}, seed {}", run.seed);
+            check(&description, run);
+            assert_eq!(run.outcome, Outcome::Done, "{description}");
+            assert_eq!(run.objects.len(), 300, "{description}");
+            assert_eq!(run.connections, if contestant.contains("=6") { 6 } else { 1 }, "{description}");
             let mut streams: Vec<_> =
                 run.objects.iter().filter_map(|o| Some((o.connection?, o.stream?))).collect();
             streams.sort_unstable();
             streams.dedup();
             let expected = contestant.rsplit_once('=').map_or(1, |(_, n)| n.parse().expect("a number"));
-            assert_eq!(streams.len(), expected, "{what}: streams in use");
+            assert_eq!(streams.len(), expected, "{description}: streams in use");
             counted += 1;
         }
         assert_eq!(counted, 10);

@@ -46,45 +46,45 @@ where
     let options = Options { stop: Some(stop.clone()), ..Options::default() };
     let serving = serve::run(server.clone(), listener, Rc::new(Objects), options, Recorder::default());
     let serving = server.spawn("server", serving);
-    let mut told = String::new();
+    let mut trace = String::new();
     let session = connector.connect(0).expect("begun");
     session.established().await.expect("established");
     let last = session.streams().min(4) - 1;
-    let _ = writeln!(told, "{} streams", session.streams());
+    let _ = writeln!(trace, "{} streams", session.streams());
     let mut stream = session.open(0).expect("a stream");
     for (target, number) in [("/a", 0), ("/none", 0), ("/b", last)] {
         if stream.number() != number {
             stream = session.open(number).expect("a stream");
         }
         let mut body = Vec::new();
-        let taken = get(&client, &mut stream, "host", target, 30 * SECOND, |_, bytes| {
+        let received = get(&client, &mut stream, "host", target, 30 * SECOND, |_, bytes| {
             body.extend_from_slice(bytes);
             Ok::<_, ()>(())
         });
-        let (answer, length) = taken.await.expect("an answer");
+        let (answer, length) = received.await.expect("an answer");
         let right = Pattern::of(target).check(0, &body).is_ok();
         let read = stream.bytes_read();
-        let _ = writeln!(told, "{target} on {number}: {:?} {length} right={right} read={read}", answer.head);
+        let _ = writeln!(trace, "{target} on {number}: {:?} {length} right={right} read={read}", answer.head);
     }
     drop(stream);
     session.close();
-    let _ = writeln!(told, "client: {:?}", session.closed().await);
+    let _ = writeln!(trace, "client: {:?}", session.closed().await);
     stop.stop();
-    let _ = writeln!(told, "server: {:?}", serving.await);
-    told
+    let _ = writeln!(trace, "server: {:?}", serving.await);
+    trace
 }
 
 /// Writes a trace as text, without times and packets.
-fn write_trace(told: &mut String, who: &str, trace: Vec<TraceRecord>) {
+fn write_trace(out: &mut String, host: &str, trace: Vec<TraceRecord>) {
     for record in trace {
         let _ = match record.event {
             // The two networks have different packet sizes, and therefore different windows.
             TraceEvent::Limited(_) | TraceEvent::Window(_) => continue,
             TraceEvent::Sent { stream, bytes, cause, .. } => {
-                writeln!(told, "{who} sends {bytes:?} of stream {stream}, {cause:?}")
+                writeln!(out, "{host} sends {bytes:?} of stream {stream}, {cause:?}")
             }
-            TraceEvent::Received { units, .. } => writeln!(told, "{who} receives {units:?}"),
-            event => writeln!(told, "{who}: {event:?}"),
+            TraceEvent::Received { units, .. } => writeln!(out, "{host} receives {units:?}"),
+            event => writeln!(out, "{host}: {event:?}"),
         };
     }
 }
@@ -99,12 +99,12 @@ async fn over_sctp<W: World>(client: W, server: W) -> String {
     let listener = far.listen(80).expect("listening");
     let addresses = far.inspect(|engine| engine.addresses().to_vec());
     let connector = SctpConnector::new(near.clone(), vec![SctpServer { addresses, port: 80 }]);
-    let mut told = exchange(client, server, connector, listener).await;
+    let mut trace = exchange(client, server, connector, listener).await;
     near.wait_idle().await;
     far.wait_idle().await;
-    write_trace(&mut told, "client", near.take_trace());
-    write_trace(&mut told, "server", far.take_trace());
-    told
+    write_trace(&mut trace, "client", near.take_trace());
+    write_trace(&mut trace, "server", far.take_trace());
+    trace
 }
 
 fn in_virtual_time<T: 'static, F: Future<Output = T>>(program: impl FnOnce(SimWorld, SimWorld) -> F) -> T {
@@ -137,7 +137,7 @@ fn sctp_over_udp_behaves_alike_in_both_worlds() {
 
 #[test]
 fn our_tcp_and_the_kernels_carry_the_same_exchange() {
-    let ours = in_virtual_time(async |client: SimWorld, server: SimWorld| {
+    let simulated = in_virtual_time(async |client: SimWorld, server: SimWorld| {
         let near = TcpHost::new(client.clone(), tcp::Config::default()).await.expect("a host");
         let far = TcpHost::new(server.clone(), tcp::Config::default()).await.expect("a host");
         let listener = far.listen(80, 0).expect("listening");
@@ -150,6 +150,6 @@ fn our_tcp_and_the_kernels_carry_the_same_exchange() {
         let connector = KernelConnector::new(world.clone(), vec![listener.local()]);
         exchange(world.clone(), world, connector, listener).await
     });
-    assert!(ours.contains("/b on 0") && ours.contains("client: Finished"), "{ours}");
-    assert_eq!(ours, kernels);
+    assert!(simulated.contains("/b on 0") && simulated.contains("client: Finished"), "{simulated}");
+    assert_eq!(simulated, kernels);
 }

@@ -15,8 +15,8 @@ fn carried(run: &Run, from_s: usize, until_s: usize) -> f64 {
     down.map(|buckets| buckets.iter().take(until_s * 10).skip(from_s * 10).sum::<u64>()).sum::<u64>() as f64
 }
 
-/// Returns the mean over the seeds of Jain's index of two contestants, each with an endless download, on one
-/// drop-tail bottleneck of 10 Mbit/s. It is measured over a hundred seconds after twenty seconds of settling.
+/// Returns the mean over the seeds of Jain's index of two contestants, each with an endless download, on one drop-tail
+/// bottleneck of 10 Mbit/s. The index is measured over a hundred seconds, after twenty seconds of settling.
 fn fairness(network: &str, first: &str, second: &str) -> f64 {
     let line = format!(
         "--together --rate 10mbit {network} --bulk 1GB --deadline 120s --runs 3 --transport {first} --transport {second}"
@@ -90,7 +90,7 @@ fn the_limit_is_never_beaten() {
             let plan = plan(&format!("{workload} {network} --runs 2 {contestants}"));
             let found = race_on(2, &plan);
             for (contestant, run) in runs(&found) {
-                // `check` also checks the limit.
+                // `check` also checks that no page time is below the run's lower limit.
                 check(&format!("{contestant}: {workload} {network}, seed {}", run.seed), run);
                 if let (Some(page), Some(limit)) = (run.page_ns, run.limit_ns.filter(|limit| *limit > 0)) {
                     closest = closest.min(page as f64 / limit as f64);

@@ -22,9 +22,9 @@ fn every_profile_finishes_pages_transfers_and_arrivals() {
         for network in ["--loss 0", "--loss 3%", "--rate 256kbit --rtt 300ms --loss 1%"] {
             let found = race(&format!("{workload} {network} --runs 2{contestants}"));
             for (contestant, run) in runs(&found) {
-                let what = format!("{contestant}, {workload} {network}, seed {}", run.seed);
-                check(&what, run);
-                assert_eq!(run.outcome, Outcome::Done, "{what}");
+                let description = format!("{contestant}, {workload} {network}, seed {}", run.seed);
+                check(&description, run);
+                assert_eq!(run.outcome, Outcome::Done, "{description}");
             }
         }
     }

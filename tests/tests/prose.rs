@@ -1,5 +1,5 @@
-//! Comments are plain English: no word that is wrong in every sense, no sentence that has to be read twice for its
-//! length, no documentation that only repeats a name, and no name that a protocol engineer would have to look up.
+//! Checks that comments are plain English: no phrase of a list, no long sentence, and no documentation that only
+//! repeats a name. Also checks that no name is one that a protocol engineer would have to look up.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -77,8 +77,8 @@ const NAMES: &[(&str, &str)] = &[
 /// Words with a full stop that does not end a sentence.
 const ABBREVIATIONS: &[&str] = &["e.g.", "i.e.", "cf.", "etc.", "vs.", "al.", "No."];
 
-/// More words than this and a sentence is split.
-const WORDS: usize = 30;
+/// The maximum number of words in a sentence.
+const MAX_WORDS: usize = 30;
 
 fn sources(root: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -112,20 +112,20 @@ struct Comment<'a> {
 
 fn comments(text: &str) -> Vec<Comment<'_>> {
     let mut found: Vec<Comment<'_>> = Vec::new();
-    let mut begun: Option<(&str, Comment<'_>)> = None;
+    let mut open: Option<(&str, Comment<'_>)> = None;
     for (at, line) in text.lines().enumerate() {
         let code = line.trim_start();
         let mark = ["//!", "///", "//"].into_iter().find(|mark| code.starts_with(mark));
-        if let (Some(mark), Some((kind, comment))) = (mark, &mut begun)
+        if let (Some(mark), Some((kind, comment))) = (mark, &mut open)
             && mark == *kind
         {
             comment.lines.push(&code[mark.len()..]);
             continue;
         }
         let is_attribute = code.starts_with("#[");
-        if let Some((kind, mut comment)) = begun.take() {
+        if let Some((kind, mut comment)) = open.take() {
             if kind == "///" && is_attribute {
-                begun = Some((kind, comment));
+                open = Some((kind, comment));
                 continue;
             }
             comment.next = code;
@@ -133,14 +133,14 @@ fn comments(text: &str) -> Vec<Comment<'_>> {
         }
         if let Some(mark) = mark {
             let lines = vec![&code[mark.len()..]];
-            begun = Some((mark, Comment { line: at + 1, is_doc: mark == "///", lines, next: "" }));
+            open = Some((mark, Comment { line: at + 1, is_doc: mark == "///", lines, next: "" }));
         }
     }
-    found.extend(begun.map(|(_, comment)| comment));
+    found.extend(open.map(|(_, comment)| comment));
     found
 }
 
-/// Returns the sentences of a comment, with its lists, headings and quotations parted, and without code.
+/// Returns the sentences of a comment, without code. List items, headings and quotations are separate sentences.
 fn sentences(lines: &[&str]) -> Vec<String> {
     let (mut found, mut paragraph, mut is_quoted) = (Vec::new(), String::new(), false);
     let mut end = |paragraph: &mut String| {
@@ -268,7 +268,7 @@ fn comments_are_plain_english() {
                     ));
                 }
                 let words = sentence.split_whitespace().count();
-                if words > WORDS {
+                if words > MAX_WORDS {
                     wrong.push(format!("{shown}:{}: {words} words: {sentence}", comment.line));
                 }
             }

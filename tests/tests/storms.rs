@@ -37,11 +37,13 @@ const FAULTS: &[(&str, &[&str])] = &[
 
 #[test]
 fn every_impairment_is_a_fault_or_has_a_reason() {
-    // Each path has a rate and a delay. The others change sizes or what the queue drops.
-    let others = ["rate", "delay", "rtt", "overhead", "packet-time", "aqm", "ecn", "mtu", "trace", "preset"];
+    // Keys that are no faults: each path has a rate and a delay, and the other keys change sizes or what the queue
+    // drops.
+    let untested_knobs =
+        ["rate", "delay", "rtt", "overhead", "packet-time", "aqm", "ecn", "mtu", "trace", "preset"];
     for row in anabranch_link::ROWS {
         let is_fault = FAULTS.iter().any(|(fault, _)| *fault == row.key);
-        assert!(is_fault != others.contains(&row.key), "{}", row.key);
+        assert!(is_fault != untested_knobs.contains(&row.key), "{}", row.key);
     }
 }
 
@@ -139,40 +141,48 @@ fn packets(pcapng: &[u8]) -> [Vec<(u64, &[u8])>; 2] {
 }
 
 /// Checks for one direction that the numbers of sent, arrived and lost packets agree.
-fn conserved(what: &str, storm: &Storm, run: &Run, up: bool, sent: &[(u64, &[u8])], came: &[(u64, &[u8])]) {
+fn conserved(
+    description: &str,
+    storm: &Storm,
+    run: &Run,
+    up: bool,
+    sent: &[(u64, &[u8])],
+    received: &[(u64, &[u8])],
+) {
     let counted = if up { run.packets.up } else { run.packets.down };
     let series = |pick: fn(&anabranch_results::PathSeries) -> &Vec<u64>| -> u64 {
         let paths = run.series.paths.iter().map(|path| if up { &path.up } else { &path.down });
         paths.flat_map(pick).sum()
     };
     let bytes = if up { run.wire_bytes.up } else { run.wire_bytes.down };
-    assert_eq!(series(|path| &path.wire), bytes, "{what}: bytes over time and in all");
+    assert_eq!(series(|path| &path.wire), bytes, "{description}: bytes over time and in all");
     // The counters of a run end with the run, but the capture continues.
     let until = sent.get(counted.sent as usize).map_or(u64::MAX, |(at, _)| *at);
     let captured: u64 = sent.iter().take(counted.sent as usize).map(|(_, packet)| packet.len() as u64).sum();
-    assert!(sent.len() as u64 >= counted.sent, "{what}: {} packets captured, {counted:?}", sent.len());
-    assert_eq!(captured, bytes, "{what}: the first {} packets are those of the run", counted.sent);
-    assert!(counted.lost <= counted.sent, "{what}: {counted:?}");
+    assert!(sent.len() as u64 >= counted.sent, "{description}: {} packets captured, {counted:?}", sent.len());
+    assert_eq!(captured, bytes, "{description}: the first {} packets are those of the run", counted.sent);
+    assert!(counted.lost <= counted.sent, "{description}: {counted:?}");
     if !storm.corrupts {
         // Every packet that arrives must have been sent.
         let mut balance: BTreeMap<&[u8], i64> = BTreeMap::new();
         for (_, packet) in sent {
             *balance.entry(packet).or_default() += 1;
         }
-        for (_, packet) in came {
-            let left = balance.get_mut(packet).unwrap_or_else(|| panic!("{what}: a packet that nobody sent"));
+        for (_, packet) in received {
+            let left =
+                balance.get_mut(packet).unwrap_or_else(|| panic!("{description}: a packet that nobody sent"));
             *left -= 1;
-            assert!(storm.duplicates || *left >= 0, "{what}: a packet twice where nothing duplicates");
+            assert!(storm.duplicates || *left >= 0, "{description}: a packet twice where nothing duplicates");
         }
         if !storm.duplicates {
             // sent = arrived + lost + in flight must hold at the end of the run and at the end of the capture.
-            let arrived = came.iter().filter(|(at, _)| *at < until).count() as u64;
+            let arrived = received.iter().filter(|(at, _)| *at < until).count() as u64;
             let never: u64 = balance.values().map(|n| (*n).max(0) as u64).sum();
-            assert!(arrived + counted.lost <= counted.sent, "{what}: {arrived} arrived, {counted:?}");
-            assert!(counted.lost <= never, "{what}: {never} never arrived, {counted:?}");
+            assert!(arrived + counted.lost <= counted.sent, "{description}: {arrived} arrived, {counted:?}");
+            assert!(counted.lost <= never, "{description}: {never} never arrived, {counted:?}");
             if sent.len() as u64 == counted.sent && run.outcome == Outcome::Done {
-                let total = came.len() as u64 + never;
-                assert_eq!(total, counted.sent, "{what}: {counted:?}");
+                let total = received.len() as u64 + never;
+                assert_eq!(total, counted.sent, "{description}: {counted:?}");
             }
         }
     }
@@ -184,22 +194,27 @@ fn random_races_keep_their_invariants() {
     let add = |cell: &Cell<u64>, n: u64| cell.set(cell.get() + n);
     seeds("storms", 2000, |seed| {
         let storm = storm(seed);
-        let what = &format!("anabranch race{}", storm.line);
+        let description = &format!("anabranch race{}", storm.line);
         let plan = plan(&storm.line);
         let scenario = batch::scenario(&plan, 0, Some(0), plan.seeds[0]);
         // An error is a defect of this program: the world is stuck or spins, or the clients exceed their own deadline.
-        let (runs, captures) = one::capture(&scenario).unwrap_or_else(|error| panic!("{what}: {error}"));
+        let (runs, captures) =
+            one::capture(&scenario).unwrap_or_else(|error| panic!("{description}: {error}"));
         let run = &runs[0];
-        check(what, run);
+        check(description, run);
         let bytes = plan.points[0].workload.page.body_bytes();
-        assert_eq!(run.objects.iter().map(|object| object.bytes).sum::<u64>(), bytes, "{what}");
-        assert!(run.connections >= 1, "{what}");
+        assert_eq!(run.objects.iter().map(|object| object.bytes).sum::<u64>(), bytes, "{description}");
+        assert!(run.connections >= 1, "{description}");
         if captures.len() == 2 {
-            let [mine, theirs] = [0, 1].map(|i| packets(&captures[i].pcapng));
-            conserved(what, &storm, run, true, &mine[0], &theirs[1]);
-            conserved(what, &storm, run, false, &theirs[0], &mine[1]);
+            let [first, second] = [0, 1].map(|i| packets(&captures[i].pcapng));
+            conserved(description, &storm, run, true, &first[0], &second[1]);
+            conserved(description, &storm, run, false, &second[0], &first[1]);
         }
-        assert!(!storm.mild || run.outcome == Outcome::Done, "{what}: {:?} in mild weather", run.outcome);
+        assert!(
+            !storm.mild || run.outcome == Outcome::Done,
+            "{description}: {:?} in mild weather",
+            run.outcome
+        );
         add(&mild, u64::from(storm.mild));
         add(&lost, run.packets.up.lost + run.packets.down.lost);
         match run.outcome {

@@ -40,8 +40,8 @@ impl Bench {
     fn new(text: &str, choice: DeviceKind) -> Self {
         let spec = LinkSpec::parse(text).expect("a link");
         let ends = (Namespace::create().expect("a namespace"), Namespace::create().expect("a namespace"));
-        let place = AddressRange::default();
-        let joined = Wiring::join(std::slice::from_ref(&spec), ends, false, place, choice);
+        let addresses = AddressRange::default();
+        let joined = Wiring::join(std::slice::from_ref(&spec), ends, false, addresses, choice);
         let (wiring, mut pipes) = joined.unwrap_or_else(|error| panic!("{error}"));
         let pipe = pipes.pop().expect("a pipe");
         let relay =
@@ -50,8 +50,8 @@ impl Bench {
         Self {
             wiring,
             relay,
-            near: place.address(0, LinkEnd::Near),
-            far: place.address(0, LinkEnd::Far),
+            near: addresses.address(0, LinkEnd::Near),
+            far: addresses.address(0, LinkEnd::Far),
             spec,
         }
     }
@@ -155,33 +155,33 @@ fn ms(nanos: i64) -> String {
 struct Verdicts(Vec<(String, bool)>);
 
 impl Verdicts {
-    fn add(&mut self, what: String, holds: bool) -> &'static str {
-        self.0.push((what, holds));
+    fn add(&mut self, name: String, holds: bool) -> &'static str {
+        self.0.push((name, holds));
         if holds { "ok" } else { "FAIL" }
     }
 
     /// Prints a line for each requirement. Returns whether there is at least one requirement and all hold.
     fn print(&self) -> bool {
         println!();
-        for (what, holds) in &self.0 {
-            println!("{}  {what}", if *holds { "ok  " } else { "FAIL" });
+        for (name, holds) in &self.0 {
+            println!("{}  {name}", if *holds { "ok  " } else { "FAIL" });
         }
         !self.0.is_empty() && self.0.iter().all(|(_, holds)| *holds)
     }
 }
 
 /// Whether the rate is within 1 %.
-fn rate_is_right(measured: f64, wanted: f64) -> bool {
-    (measured / wanted - 1.0).abs() <= 0.01
+fn rate_is_right(measured: f64, expected: f64) -> bool {
+    (measured / expected - 1.0).abs() <= 0.01
 }
 
-/// Whether the delay is right, in nanoseconds: the median within 0.2 ms, the 99th percentile within 1 ms.
+/// Whether the errors of the delay (in ns) are small: the median within 0.2 ms, the 99th percentile within 1 ms.
 fn delay_is_right(median: i64, p99: i64) -> bool {
     median.abs() <= 200_000 && p99.abs() <= 1_000_000
 }
 
-/// Returns the bounds between which the number of losses is in 999 of 1000 cases, for `count` packets with loss
-/// probability `share`.
+/// Returns bounds that contain the number of losses in 999 of 1000 cases, for `count` packets with loss probability
+/// `share`.
 fn losses(count: f64, share: f64) -> (f64, f64) {
     let spread = 3.290_5 * (count * share * (1.0 - share)).sqrt();
     (count * share - spread, count * share + spread)
@@ -285,7 +285,7 @@ fn ceiling(choice: DeviceKind, seconds: u64, verdicts: &mut Verdicts) {
         let bench = Bench::new("rate=unlimited,rtt=0ms", choice);
         let seen = bench.send(bytes, Duration::ZERO, Duration::from_secs(seconds));
         let report = bench.end();
-        let cause = told(&format!("datagrams, {bytes} B"), &report, seen.len(), seconds);
+        let cause = describe(&format!("datagrams, {bytes} B"), &report, seen.len(), seconds);
         verdicts.add(format!("ceiling of datagrams of {bytes} B: {cause}"), report.up.meter.left.packets > 0);
     }
     let bench = Bench::new("rate=unlimited,rtt=0ms", choice);
@@ -307,7 +307,7 @@ fn ceiling(choice: DeviceKind, seconds: u64, verdicts: &mut Verdicts) {
         reading.join().expect("read");
     });
     let report = bench.end();
-    let cause = told("TCP of the kernel", &report, report.up.meter.entered.packets as usize, seconds);
+    let cause = describe("TCP of the kernel", &report, report.up.meter.entered.packets as usize, seconds);
     verdicts.add(format!("ceiling of the kernel's TCP: {cause}"), report.up.meter.left.packets > 0);
 }
 
@@ -323,12 +323,12 @@ fn cause(busy: f64, unseen: u64) -> &'static str {
 }
 
 /// Describes the throughput and its bottleneck.
-fn told(what: &str, report: &PathReport, sent: usize, seconds: u64) -> String {
+fn describe(name: &str, report: &PathReport, sent: usize, seconds: u64) -> String {
     let (up, down) = (&report.up.meter, &report.down.meter);
     let packets = up.left.packets + down.left.packets;
     let bits = up.left.bytes as f64 * 8.0 / seconds as f64;
     println!(
-        "  {what:<18} {:.0} packets/s, {:.2} Gbit/s; sent {sent}, {} dropped before the link; the link's thread was busy \
+        "  {name:<18} {:.0} packets/s, {:.2} Gbit/s; sent {sent}, {} dropped before the link; the link's thread was busy \
          for {:.0} % of the time, {:.2} µs a packet",
         up.left.packets as f64 / seconds as f64,
         bits / 1e9,

@@ -75,7 +75,7 @@ fn waited(run: &Run, rtt: f64, rate: f64) -> f64 {
 
 /// Returns goodput in Mbit/s, time in the queue in ms, and retransmissions in percent of the packets sent.
 fn measured(contestant: &Contestant, point: &Point, bytes: f64, given: impl Fn(&str) -> f64) -> [f64; 3] {
-    // A key with a single value is not a factor.
+    // A key with a single value is not a factor, so its value comes from `given`.
     let factor = |key: &str| point.factors.get(key).map_or_else(|| given(key), |value| number(value));
     let of = |what: &dyn Fn(&Run) -> Option<f64>| median(contestant.runs.iter().filter_map(what).collect());
     [
@@ -110,7 +110,9 @@ fn main() -> ExitCode {
         Some(count) => number(count) * 1e6,
         None => panic!("bulk={bulk}: megabytes are wanted, as 10MB"),
     };
-    let plan = Draft::from_flags(flags).and_then(|draft| Plan::interpret(draft, &Transports::standard())).unwrap_or_else(|error| panic!("{error}"));
+    let plan = Draft::from_flags(flags)
+        .and_then(|draft| Plan::interpret(draft, &Transports::standard()))
+        .unwrap_or_else(|error| panic!("{error}"));
     live::prepare().unwrap_or_else(|error| panic!("{error}"));
     live::check(&plan).unwrap_or_else(|error| panic!("{error}"));
     let stop = AtomicBool::new(false);

@@ -3,9 +3,9 @@
 //!     cargo run --release --bin coverage [-- SETS [SEEDS [LOSS [TRANSPORT...]]]]
 //!
 //! Without arguments: 1,000 disjoint sets of 100 seeds, the news page over the default network with 1 % loss, with the
-//! first three contestants of the unencrypted race. The true value is the value over all seeds together. Intervals are
-//! for each contestant's ratio to the first, and for each median. A 95 % interval should contain the true value in 95 %
-//! of the sets. With 1,000 sets, chance alone gives 93.6 to 96.4 %.
+//! first three contestants of the unencrypted race. The true value is the value over all seeds together. The intervals
+//! are those of each contestant's ratio to the first contestant, and those of each median. A 95 % interval should
+//! contain the true value in 95 % of the sets. With 1,000 sets, chance alone gives 93.6 to 96.4 %.
 
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::run::batch::scenario;
@@ -30,7 +30,9 @@ fn main() {
     let named: Vec<&str> = given.iter().skip(3).map(String::as_str).collect();
     let bare = &anabranch_lab::plan::CLEARTEXT_RACE[..3];
     flags.extend((if named.is_empty() { bare } else { &named }).iter().map(|text| ("transport", *text)));
-    let plan = Draft::from_flags(flags).and_then(|draft| Plan::interpret(draft, &Transports::standard())).unwrap_or_else(|error| panic!("{error}"));
+    let plan = Draft::from_flags(flags)
+        .and_then(|draft| Plan::interpret(draft, &Transports::standard()))
+        .unwrap_or_else(|error| panic!("{error}"));
     let names: Vec<&str> = plan.contestants.iter().map(|contestant| label::shown(&contestant.text)).collect();
     println!(
         "{} over {}; {sets} disjoint sets of {seeds} seeds\n",

@@ -47,7 +47,7 @@ fn main() {
     });
 }
 
-fn show(what: &str, mut round: impl FnMut()) {
+fn show(name: &str, mut round: impl FnMut()) {
     const ROUNDS: u32 = 200_000;
     let times: Vec<f64> = (0..7)
         .map(|_| {
@@ -58,5 +58,5 @@ fn show(what: &str, mut round: impl FnMut()) {
             (thread_cpu() - start) * 1e9 / f64::from(ROUNDS)
         })
         .collect();
-    println!("{:8.1}  {what}", median(&times));
+    println!("{:8.1}  {name}", median(&times));
 }

@@ -1,11 +1,11 @@
-//! Measures what the worst packets that we can think of cost their receiver.
+//! Measures the cost of hostile packets to their receiver. The packets are the worst that we can think of.
 //!
 //!     cargo run --release --bin hostile
 //!
 //! Each kind of packet is fed hundreds of times to an association. The output shows the median and the maximum of the
-//! CPU time per packet, and the bytes of memory that a packet adds. The aim is at most 50 us and 64 kB per packet,
-//! except for chunks that are acknowledged finally, which a peer cannot repeat. (The maximum also reflects other load
-//! on the machine.)
+//! CPU time per packet, and the bytes of memory that a packet adds. The aim is at most 50 us and 64 kB per packet.
+//! Chunks that are acknowledged cumulatively are exempt, because a peer cannot repeat them. (The maximum also reflects
+//! other load on the machine.)
 
 use anabranch_base::testing::{transmit_all, transmit_all_bytes};
 use anabranch_base::{Ecn, Engine, Instant, Packet, Rng, SendBatch};
@@ -32,7 +32,7 @@ struct Victim {
     engine: Endpoint,
     id: AssociationId,
     peer: SocketAddr,
-    own: SocketAddr,
+    address: SocketAddr,
     ports: (u16, u16),
     tag: u32,
     /// The next TSN that the victim expects, and the next one that it sends.
@@ -46,7 +46,7 @@ struct Victim {
 
 /// A kind of packet, and its victim.
 struct PacketKind {
-    what: &'static str,
+    name: &'static str,
     /// The number of one-byte chunks that the victim has outstanding.
     outstanding: u32,
     /// The settings of the victim and its peer.
@@ -55,8 +55,8 @@ struct PacketKind {
     fresh: bool,
 }
 
-const fn kind(what: &'static str, outstanding: u32) -> PacketKind {
-    PacketKind { what, outstanding, settings: &[], fresh: false }
+const fn kind(name: &'static str, outstanding: u32) -> PacketKind {
+    PacketKind { name, outstanding, settings: &[], fresh: false }
 }
 
 impl PacketKind {
@@ -121,8 +121,8 @@ fn data() {
 
 fn interleaved() {
     const CHUNKS: u32 = 60;
-    let show_idata = |what, make: fn(u32, &mut Rng) -> IData<'static>| {
-        show(kind(what, 1).with(MIXED), |victim, rng, round| {
+    let show_idata = |name, make: fn(u32, &mut Rng) -> IData<'static>| {
+        show(kind(name, 1).with(MIXED), |victim, rng, round| {
             victim.packet(|buffer| {
                 for n in round * CHUNKS..(round + 1) * CHUNKS {
                     let tsn = Tsn(victim.tsn.wrapping_add(n));
@@ -332,7 +332,7 @@ fn small_and_nested() {
 }
 
 fn show(kind: PacketKind, mut build: impl FnMut(&Victim, &mut Rng, u32) -> Vec<u8>) {
-    let PacketKind { what, outstanding, settings, fresh } = kind;
+    let PacketKind { name, outstanding, settings, fresh } = kind;
     let mut victim = Victim::new(outstanding, settings);
     let mut rng = Rng::new(1);
     let (mut times, mut most, mut bytes) = (Vec::new(), 0.0_f64, 0_i64);
@@ -342,20 +342,22 @@ fn show(kind: PacketKind, mut build: impl FnMut(&Victim, &mut Rng, u32) -> Vec<u
             victim = Victim::new(outstanding, settings);
         }
         let packet = build(&victim, &mut rng, round);
-        let held = |stats: stats_alloc::Stats| stats.bytes_allocated as i64 - stats.bytes_deallocated as i64;
-        let before = held(GLOBAL.stats());
+        let allocated =
+            |stats: stats_alloc::Stats| stats.bytes_allocated as i64 - stats.bytes_deallocated as i64;
+        let before = allocated(GLOBAL.stats());
         let begin = thread_cpu();
         let payload = &packet;
-        let arrived = Packet { source: victim.peer, target: victim.own, ecn: Ecn::NotEct, tag: 0, payload };
+        let arrived =
+            Packet { source: victim.peer, target: victim.address, ecn: Ecn::NotEct, tag: 0, payload };
         victim.engine.handle_packet(victim.now, arrived);
         out.clear();
         victim.engine.poll_transmit(victim.now, &mut out);
         let time = (thread_cpu() - begin) * 1e6;
-        bytes = bytes.max(held(GLOBAL.stats()) - before);
+        bytes = bytes.max(allocated(GLOBAL.stats()) - before);
         times.push(time);
         most = most.max(time);
         while let Some(event) = victim.engine.poll_event() {
-            assert!(!matches!(event, Event::Closed { .. }), "{what}: {event:?} in round {round}");
+            assert!(!matches!(event, Event::Closed { .. }), "{name}: {event:?} in round {round}");
         }
         // Lets the victim send its answers. Data that the congestion window does not allow yet remains queued.
         for _ in 0..8 {
@@ -363,7 +365,7 @@ fn show(kind: PacketKind, mut build: impl FnMut(&Victim, &mut Rng, u32) -> Vec<u
             victim.engine.poll_transmit(victim.now, &mut out);
         }
     }
-    println!("{what:44}{:10.1}{most:10.1}{bytes:12}", median(&times));
+    println!("{name:44}{:10.1}{most:10.1}{bytes:12}", median(&times));
 }
 
 impl Victim {
@@ -404,7 +406,7 @@ impl Victim {
             engine,
             id,
             peer,
-            own,
+            address: own,
             ports: (port(init, 2), port(init, 0)),
             tag: word(init, 16),
             tsn: word(ack, 28),

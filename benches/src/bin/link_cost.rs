@@ -1,4 +1,4 @@
-//! The cost of a packet for a link in nanoseconds of CPU time, by kind of link.
+//! The CPU time that a link needs for a packet, in nanoseconds, by kind of link.
 //!
 //!     cargo run --release --bin link_cost
 

@@ -3,14 +3,14 @@
 //!     cargo run --release --bin memory [-- --runs 5 --ours --skip-slow --bulk --size 1024 --mib 512 --depth 64]
 //!
 //! Packets have 1472 bytes. There is no loss, no network, one ordered stream, and a simulated clock. Runs are
-//! interleaved, and medians are printed. The cost of a packet behind a long queue is shown beside the cost of moving
-//! its bytes alone, which come from memory instead of a cache. `--ours` leaves out the other stacks, and `--skip-slow`
-//! leaves out the slow ones. `--bulk` measures only the throughput. `--size` limits that to one message size, and
-//! `--mib` sets the amount of our data per run. `--depth` is for a profiler: it makes a single run of our stack with
-//! this number of MiB queued.
+//! interleaved, and medians are printed. The cost of a packet behind a long queue is compared with the cost of only
+//! moving its bytes. In a long queue, these bytes are in memory and not in a cache. `--ours` leaves out the other
+//! stacks, and `--skip-slow` leaves out the slow ones. `--bulk` measures only the throughput. `--size` selects one
+//! message size, and `--mib` sets the amount of data per run of our stack. `--depth` is for a profiler: it makes a
+//! single run of our stack with this number of MiB queued.
 
 use anabranch_base::cache;
-use anabranch_benches::stacks::{self, BUFFER, DcSctp, Duo, Ours, Rtc, SctpProto, Settings, Transfer};
+use anabranch_benches::stacks::{self, BUFFER, DcSctp, Ours, Rtc, SctpProto, Settings, StackPair, Transfer};
 use anabranch_benches::{median, thread_cpu};
 use anabranch_wire::sctp::crc32c;
 use std::collections::VecDeque;
@@ -41,7 +41,8 @@ fn main() -> Result<(), String> {
     if has("--depth") {
         let depth = number("--depth", 1) << 20;
         let settings = Settings { sndbuf: depth, ..Settings::default() };
-        let transfer = twice(Ours::connected(settings), 1 << 10, depth, (number("--mib", 512) as u64) << 20)?;
+        let transfer =
+            measure(Ours::connected(settings), 1 << 10, depth, (number("--mib", 512) as u64) << 20)?;
         println!("{:.0}", transfer.cpu / transfer.packets as f64 * 1e9);
         return Ok(());
     }
@@ -56,17 +57,17 @@ fn main() -> Result<(), String> {
 
 /// Transfers the data twice. Only the second transfer is measured, because its windows are open and its buffers are in
 /// memory.
-fn twice(mut duo: impl Duo, size: usize, depth: usize, total: u64) -> Result<Transfer, String> {
-    stacks::transfer(&mut duo, size, 2 * depth as u64 + (2 << 20))?;
-    stacks::transfer(&mut duo, size, total)
+fn measure(mut pair: impl StackPair, size: usize, depth: usize, total: u64) -> Result<Transfer, String> {
+    stacks::transfer(&mut pair, size, 2 * depth as u64 + (2 << 20))?;
+    stacks::transfer(&mut pair, size, total)
 }
 
 fn one(stack: usize, size: usize, total: u64) -> Result<Transfer, String> {
     let result = match stack {
-        0 => twice(Ours::connected(Settings::default()), size, BUFFER, total),
-        1 => twice(Rtc::connected(BUFFER), size, BUFFER, total),
-        2 => twice(SctpProto::connected(BUFFER), size, BUFFER, total),
-        _ => twice(DcSctp::connected(BUFFER), size, BUFFER, total),
+        0 => measure(Ours::connected(Settings::default()), size, BUFFER, total),
+        1 => measure(Rtc::connected(BUFFER), size, BUFFER, total),
+        2 => measure(SctpProto::connected(BUFFER), size, BUFFER, total),
+        _ => measure(DcSctp::connected(BUFFER), size, BUFFER, total),
     };
     result.map_err(|error| format!("{}: {error}", NAMES[stack]))
 }
@@ -116,7 +117,7 @@ fn bulk(runs: usize, stacks: usize, sizes: &[usize], mib: u64) -> Result<(), Str
     Ok(())
 }
 
-/// Measures the cost of a packet if little data is queued behind it, and if much data is.
+/// Measures the cost of a packet with little data queued behind it, and with much data queued behind it.
 fn queued(runs: usize, stacks: usize) -> Result<(), String> {
     const DEPTHS: [usize; 4] = [1 << 20, 16 << 20, 64 << 20, 256 << 20];
     println!("\nns a data packet, both ends, with so much queued (messages of 1 KiB)");
@@ -137,9 +138,9 @@ fn queued(runs: usize, stacks: usize) -> Result<(), String> {
                 let transfer = match stack {
                     0 => {
                         let settings = Settings { sndbuf: depth, ..Settings::default() };
-                        twice(Ours::connected(settings), 1 << 10, depth, total)
+                        measure(Ours::connected(settings), 1 << 10, depth, total)
                     }
-                    _ => twice(Rtc::connected(depth), 1 << 10, depth, total),
+                    _ => measure(Rtc::connected(depth), 1 << 10, depth, total),
                 }?;
                 let cost = transfer.cpu / transfer.packets as f64 * 1e9;
                 figures[column].push(cost);
@@ -202,7 +203,7 @@ fn floor(depth: usize, total: usize) -> f64 {
     (thread_cpu() - begin) * 1e9 / total as f64
 }
 
-/// Measures opening associations one after the other, with the four-way handshake.
+/// Measures the CPU time to open an association with the four-way handshake. Associations are opened one after another.
 fn measure_handshakes(stacks: usize) {
     println!(
         "\nus an association that is opened, both ends, with so many open before (handshake of four legs)"

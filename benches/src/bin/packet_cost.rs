@@ -54,7 +54,7 @@ async fn receive(world: SimWorld, at: Local) -> io::Result<()> {
 }
 
 fn measure(
-    what: &str,
+    name: &str,
     network: &Network,
     near: IpAddr,
     far: IpAddr,
@@ -71,7 +71,7 @@ fn measure(
     let packets = sent.unwrap_or(0) * 3 / 2;
     let each = took.as_nanos() as u64 / packets.max(1);
     println!(
-        "{what:<40} {each:>5} ns a packet ({packets} packets, {:.2} s, {} virtual)",
+        "{name:<40} {each:>5} ns a packet ({packets} packets, {:.2} s, {} virtual)",
         took.as_secs_f64(),
         here.now()
     );

@@ -1,8 +1,8 @@
 //! The cost of the virtual network alone: packets without a protocol.
 //!
-//! A sender keeps a window of 64 packets of 1500 bytes in flight, and a receiver answers every second one with 40
-//! bytes, over the link of the speed benchmark. The time per transmission is that of executor, socket, IP header and
-//! link. The additional time in the benchmark `speed` is that of engine, driver and application.
+//! A sender keeps a window of 64 packets of 1500 bytes in flight. A receiver answers every second packet with 40 bytes,
+//! over the link of the speed benchmark. The time per transmission is that of executor, socket, IP header and link. The
+//! additional time in the benchmark `speed` is that of engine, driver and application.
 
 use anabranch_base::{Instant, RecvBatch, SendBatch};
 use anabranch_benches::{median, thread_cpu};

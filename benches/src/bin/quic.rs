@@ -1,12 +1,12 @@
 //! Compares our QUIC with quinn on the loopback interface: the cost of a gigabyte, and the cost of a handshake, at both
 //! ends.
 //!
-//! Both use the same state machine, `quinn-proto`, and the same kernel interface. Our program runs the state machine as
-//! an engine of sessions in a world of the operating system, with our congestion controllers and packet statistics.
-//! quinn runs the state machine on tokio. Each end has its own thread.
+//! Our QUIC and quinn use the same state machine, `quinn-proto`, and the same kernel interface. Our program runs the
+//! state machine as an engine of sessions in a world of the operating system, with our congestion controllers and
+//! packet statistics. quinn runs the state machine on tokio. Each end has its own thread.
 //!
-//! Both have the same identity and TLS settings (so the same cipher), packets of 1472 bytes (an MTU of 1500), and the
-//! same flow control and send window. Their socket buffers are equal where the host's maximum is at most 4 MiB.
+//! Both programs have the same identity and TLS settings (so the same cipher), packets of 1472 bytes (an MTU of 1500),
+//! and the same flow control and send window. Their socket buffers are equal where the host's maximum is at most 4 MiB.
 //! Acknowledgements follow quinn's default. The difference is the driver. quinn's driver hands the kernel 10 packets at
 //! a time (GSO), and our driver as many as one call accepts. Runs alternate. Medians are printed, with the ratios of
 //! pairs of runs.
@@ -43,7 +43,7 @@ const PIECE: usize = 64 * 1024;
 /// host's maximum.
 const SOCKET_BUFFER: usize = 8 << 20;
 
-/// The task of a run.
+/// The work of a run.
 #[derive(Clone, Copy)]
 enum Job {
     /// The client sends this number of bytes on one stream.
@@ -323,9 +323,9 @@ fn wait(name: &str) {
             let port = host.engine(anabranch_quic::Endpoint::port);
             let mut listener = host.listen_with(port, 1_024).expect("listening");
             println!("{port}");
-            let mut held = Vec::new();
+            let mut connections = Vec::new();
             while let Ok(session) = listener.accept().await {
-                held.push(session);
+                connections.push(session);
             }
         };
         os::run(world(), program).expect("a world");
@@ -336,9 +336,9 @@ fn wait(name: &str) {
         on_tokio(async {
             let endpoint = endpoint(Some(config));
             println!("{}", endpoint.local_addr().expect("an address").port());
-            let mut held = Vec::new();
+            let mut connections = Vec::new();
             while let Some(incoming) = endpoint.accept().await {
-                held.push(incoming.await.expect("established"));
+                connections.push(incoming.await.expect("established"));
             }
         });
     }
@@ -364,7 +364,7 @@ fn memory(tls: &Tls, name: &str, count: u32) -> f64 {
     };
     let program = async |world: OsWorld| {
         let connector = QuicConnector::new(host(world.clone(), tls.ends(false)).await, vec![target]);
-        let mut held = Vec::new();
+        let mut connections = Vec::new();
         let mut before = 0.0;
         for number in 0..=WARM + count {
             if number == WARM {
@@ -372,7 +372,7 @@ fn memory(tls: &Tls, name: &str, count: u32) -> f64 {
             }
             let session = connector.connect(0).expect("begun");
             session.established().await.expect("established");
-            held.push(session);
+            connections.push(session);
         }
         // After a second, tickets, acknowledgements and path MTU discovery are complete.
         world.sleep_until(world.now() + std::time::Duration::from_secs(1)).await;

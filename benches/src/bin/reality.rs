@@ -20,10 +20,10 @@
 //! The third table has no verdict. The kernel's TCP and our SCTP race together over one link. The table shows each
 //! contestant's share of the bytes while both load, and Jain's index, in both worlds.
 //!
-//! The last lines say ok or FAIL, and the exit status is 1 for FAIL. Without arguments RUNS is 5, VIRTUAL is 200, and
-//! two runs at a time per core; the first table uses twice as many seeds. `KEY=VALUES` narrows the grids: `rate=10mbit
-//! loss=0,1%`; `table=bulk`, `table=page`, `table=grid` and `table=together` select one table. Needs namespaces: root,
-//! or user namespaces.
+//! The last lines say ok or FAIL, and the exit status is 1 for FAIL. Without arguments, RUNS is 5, VIRTUAL is 200, and
+//! THREADS is twice the number of cores. The first table uses twice as many seeds. `KEY=VALUES` narrows the grids:
+//! `rate=10mbit loss=0,1%`; `table=bulk`, `table=page`, `table=grid` and `table=together` select one table. Needs
+//! namespaces: root, or user namespaces.
 
 #![cfg(target_os = "linux")]
 
@@ -47,7 +47,8 @@ const GRID: [(&str, &str); 5] = [
     ("transport", "tcp:cc=reno tcp:cc=cubic sctp:profile=rfc9260"),
 ];
 
-/// The page of the grid over links whose uplink is a tenth or a fiftieth of the downlink, as those of DSL and mobile networks.
+/// The page of the grid over links whose uplink has a tenth or a fiftieth of the downlink's rate, as in DSL and mobile
+/// networks.
 const UPLINK: [(&str, &str); 6] = [
     ("objects", "20x10kB"),
     ("down-rate", "10mbit,50mbit"),
@@ -90,7 +91,9 @@ fn plan(grid: &[(&'static str, &str)], narrowed: &[(String, String)], runs: &str
             _ => flags.push((key, values)),
         }
     }
-    Draft::from_flags(flags).and_then(|draft| Plan::interpret(draft, &Transports::standard())).unwrap_or_else(|error| panic!("{error}"))
+    Draft::from_flags(flags)
+        .and_then(|draft| Plan::interpret(draft, &Transports::standard()))
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Returns means over the runs: the number of lost packets, and the number of packets that carried a retransmission.
@@ -317,7 +320,6 @@ fn main() -> ExitCode {
         if steady > 0 {
             let line = format!(
                 "{name}: {near} of {steady} cells whose emulated runs are within 10 % have medians within 10 %"
-            
             );
             verdicts.push((is_enough(near, steady), line));
         }

@@ -11,8 +11,8 @@
 //!
 //! About every second, the allocated memory (`VmData`) and the resident memory (`RssAnon`) of each process are read. A
 //! line is fitted to the readings of each measure, without the first fifth of the time. The readings are at irregular
-//! times. `serve`'s released memory, sessions and cuts have periods of 0.7, 2 and 20 s; regular readings would drift
-//! relative to them, which looks like growth.
+//! times. `serve` returns memory every 0.7 s, its sessions have a period of 2 s, and the outages have a period of 20 s.
+//! Regular readings would drift relative to these periods, which would look like growth.
 //!
 //! These conditions must hold, otherwise the exit code is 1:
 //! - no process grows: the growth of one of the two lines is below the noise around it, or 256 kB. A leak makes both
@@ -39,17 +39,17 @@ struct Load {
     name: &'static str,
     url: &'static str,
     file: &'static str,
-    how: &'static str,
+    mode: &'static str,
 }
 
 const LOADS: [Load; 5] = [
-    Load { name: "streams", url: SCTP, file: "small", how: "--rate 50/s -c 4 --streams 20" },
-    Load { name: "pages", url: SCTP, file: "middle", how: "--rate 0.5/s --objects-per-session 5" },
-    Load { name: "large", url: SCTP, file: "large", how: "-c 1" },
-    Load { name: "tcp-pages", url: TCP, file: "middle", how: "--rate 0.5/s --objects-per-session 5" },
+    Load { name: "streams", url: SCTP, file: "small", mode: "--rate 50/s -c 4 --streams 20" },
+    Load { name: "pages", url: SCTP, file: "middle", mode: "--rate 0.5/s --objects-per-session 5" },
+    Load { name: "large", url: SCTP, file: "large", mode: "-c 1" },
+    Load { name: "tcp-pages", url: TCP, file: "middle", mode: "--rate 0.5/s --objects-per-session 5" },
     // The rate is limited, because the TCP of some hosts (BBR) leaves no bandwidth to flows that treat loss as
     // congestion.
-    Load { name: "tcp-large", url: TCP, file: "large", how: "--rate 0.2/s -c 1" },
+    Load { name: "tcp-large", url: TCP, file: "large", mode: "--rate 0.2/s -c 1" },
 ];
 // The URL names all addresses of the server, so that an INIT on a path that is down is sent to the next address.
 const SCTP: &str = "http+sctp://$ANABRANCH_FAR:9899";
@@ -73,37 +73,37 @@ fn main() {
     let loss = words.next().unwrap_or_else(|| "2%".to_owned());
     let program = fs::canonicalize("../target/dist/anabranch");
     let program = program.expect("run this in benches/, after cargo build --profile dist in the root");
-    let place = std::env::temp_dir().join(format!("anabranch-soak-{}", std::process::id()));
-    fs::create_dir_all(place.join("site")).expect("a directory");
+    let folder = std::env::temp_dir().join(format!("anabranch-soak-{}", std::process::id()));
+    fs::create_dir_all(folder.join("site")).expect("a directory");
     for (name, size) in FILES {
         let bytes: Vec<u8> = (0..size as u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-        fs::write(place.join("site").join(name), bytes).expect("a file");
+        fs::write(folder.join("site").join(name), bytes).expect("a file");
     }
-    let well = soak(&program, &place, seconds, &loss);
+    let well = soak(&program, &folder, seconds, &loss);
     if well {
-        let _ = fs::remove_dir_all(&place);
+        let _ = fs::remove_dir_all(&folder);
     } else {
-        println!("what the programs wrote: {}", place.display());
+        println!("what the programs wrote: {}", folder.display());
     }
     std::process::exit(i32::from(!well));
 }
 
-fn soak(program: &Path, place: &Path, seconds: u64, loss: &str) -> bool {
-    let mut child = start(program, place, seconds, loss);
+fn soak(program: &Path, folder: &Path, seconds: u64, loss: &str) -> bool {
+    let mut child = start(program, folder, seconds, loss);
     let mut memory = Memory::default();
-    let begun = now();
+    let started = now();
     // Open sessions time out after the end of a load, and `link` waits until all processes have ended.
     let most = Duration::from_secs(seconds + 3 * STUCK);
-    let (mut next, mut gaps) = (begun, Rng::new(1));
+    let (mut next, mut gaps) = (started, Rng::new(1));
     let status = loop {
         if let Some(status) = child.try_wait().expect("a child") {
             break Some(status);
         }
-        if now() - begun > most {
+        if now() - started > most {
             break None;
         }
         if now() >= next {
-            memory.look(child.id(), (now() - begun).as_secs_f64());
+            memory.sample(child.id(), (now() - started).as_secs_f64());
             next += Duration::from_millis(gaps.below(LOOK));
         }
         pause();
@@ -116,10 +116,10 @@ fn soak(program: &Path, place: &Path, seconds: u64, loss: &str) -> bool {
     if status.is_none() {
         let _ = child.kill();
     }
-    must(status.is_some(), format!("everything has ended, after {} s", (now() - begun).as_secs()));
+    must(status.is_some(), format!("everything has ended, after {} s", (now() - started).as_secs()));
     let mut answered: BTreeMap<&str, u64> = BTreeMap::new();
     for load in &LOADS {
-        let text = fs::read_to_string(place.join(format!("{}.json", load.name))).unwrap_or_default();
+        let text = fs::read_to_string(folder.join(format!("{}.json", load.name))).unwrap_or_default();
         let Ok(json) = serde_json::from_str::<Value>(&text) else {
             must(false, format!("{}: there is no report", load.name));
             continue;
@@ -129,11 +129,11 @@ fn soak(program: &Path, place: &Path, seconds: u64, loss: &str) -> bool {
             must(holds, format!("{}: {what}", load.name));
         }
     }
-    let served = served(&place.join("served"));
+    let served = served(&folder.join("served"));
     for (file, _) in FILES {
-        let (asked, told) =
+        let (asked, line) =
             (answered.get(file).copied().unwrap_or(0), served.get(file).copied().unwrap_or(0));
-        must(asked == told, format!("{file}: {asked} replies were taken, {told} stand in the server's log"));
+        must(asked == line, format!("{file}: {asked} replies were taken, {line} stand in the server's log"));
     }
     let seen = memory.samples.len();
     must(seen == PROCESSES, format!("{seen} processes were looked at, of {PROCESSES}"));
@@ -144,10 +144,10 @@ fn soak(program: &Path, place: &Path, seconds: u64, loss: &str) -> bool {
 }
 
 /// Starts `link` with the server at its far end and the loads at this end.
-fn start(program: &Path, place: &Path, seconds: u64, loss: &str) -> Child {
+fn start(program: &Path, folder: &Path, seconds: u64, loss: &str) -> Child {
     let own = program.display();
     let mut behind = String::from("FAR=${ANABRANCH_FAR%%,*};");
-    for Load { name, url, file, how } in &LOADS {
+    for Load { name, url, file, mode: how } in &LOADS {
         behind += &format!(
             " {own} load {url}/{file} {how} --duration {seconds}s --timeout {STUCK}s --quiet --json {name}.json \
              >{name}.txt 2>&1 &"
@@ -156,7 +156,7 @@ fn start(program: &Path, place: &Path, seconds: u64, loss: &str) -> Child {
     behind += " wait";
     let far = format!("exec {own} serve site --listen tcp://*:8080 --listen sctp://*:9899 >served");
     let mut command = Command::new(program);
-    command.current_dir(place).args(["link", "--far", &far]);
+    command.current_dir(folder).args(["link", "--far", &far]);
     for (rate, rtt) in [("30mbit", "20ms"), ("15mbit", "50ms")] {
         command.args(["--path", &format!("rate={rate},rtt={rtt},loss={loss}")]);
     }
@@ -227,8 +227,8 @@ fn served(log: &Path) -> BTreeMap<String, u64> {
     found
 }
 
-fn count(json: &Value, place: &str) -> u64 {
-    json.pointer(place).and_then(Value::as_u64).unwrap_or(0)
+fn count(json: &Value, folder: &str) -> u64 {
+    json.pointer(folder).and_then(Value::as_u64).unwrap_or(0)
 }
 
 /// For each process, samples of its allocated and of its resident memory in kB, with the time in seconds.
@@ -242,7 +242,7 @@ const MEASURES: [&str; 2] = ["VmData:", "RssAnon:"];
 
 impl Memory {
     /// Reads the memory of `root` and all its descendants.
-    fn look(&mut self, root: u32, at: f64) {
+    fn sample(&mut self, root: u32, at: f64) {
         let mut all: Vec<(u32, u32)> = Vec::new();
         for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
             let Some(id) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
@@ -288,8 +288,8 @@ impl Memory {
             let [Some(allocated), Some(resident)] = [trend(&samples[0]), trend(&samples[1])] else {
                 return (false, format!("{name}: too few looks at its memory"));
             };
-            let told = format!("{name}: allocated {allocated}; resident {resident}");
-            (!(allocated.grows() && resident.grows()), told)
+            let line = format!("{name}: allocated {allocated}; resident {resident}");
+            (!(allocated.grows() && resident.grows()), line)
         };
         self.samples.iter().map(|((_, name), samples)| verdict(name, samples)).collect()
     }

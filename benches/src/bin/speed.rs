@@ -54,15 +54,15 @@ fn main() -> Result<(), String> {
     };
     let (seconds, runs) = (number("--seconds", 60)?, number("--runs", 31)?.max(1));
     let only = args.iter().position(|arg| arg == "--only").and_then(|at| args.get(at + 1));
-    let alone = args.iter().any(|arg| arg == "--ours");
+    let only_ours = args.iter().any(|arg| arg == "--ours");
     let mut rows = Vec::new();
     for (name, settings) in FLOWS.iter().filter(|(name, _)| only.is_none_or(|only| only == name)) {
         rows.push(Row::new(format!("anabranch {name}"), runs, ours(settings, seconds)?));
-        if !alone {
+        if !only_ours {
             rows.extend(peer(&format!("ns-2 {name}"), Peer::ns2(name), seconds, runs));
         }
     }
-    if !alone && only.is_none() {
+    if !only_ours && only.is_none() {
         let folder = std::env::temp_dir();
         for (name, checksums) in [("ns-3 tcp", false), ("ns-3 tcp, checksums", true)] {
             rows.extend(peer(name, Peer::ns3(&folder, checksums), seconds, runs.min(SEEDS_OF_NS3)));

@@ -22,9 +22,9 @@ fn main() -> Result<(), String> {
     }
     println!("{:>8}  {:>6}  {:>9}  {:>10}", "points", "seeds", "peak, MB", "result, MB");
     for points in counts {
-        let place = env::temp_dir().join(format!("anabranch-sweep-memory-{}-{points}", std::process::id()));
-        let measured = measure(Path::new(&program), &place, points, seeds);
-        let _ = fs::remove_dir_all(&place);
+        let folder = env::temp_dir().join(format!("anabranch-sweep-memory-{}-{points}", std::process::id()));
+        let measured = measure(Path::new(&program), &folder, points, seeds);
+        let _ = fs::remove_dir_all(&folder);
         let (peak, result) = measured?;
         println!("{points:>8}  {seeds:>6}  {:>9.1}  {:>10.1}", peak as f64 / 1e6, result as f64 / 1e6);
     }
@@ -32,12 +32,12 @@ fn main() -> Result<(), String> {
 }
 
 /// Returns the peak memory and the size of the result, in bytes.
-fn measure(program: &Path, place: &Path, points: usize, seeds: usize) -> Result<(u64, u64), String> {
+fn measure(program: &Path, folder: &Path, points: usize, seeds: usize) -> Result<(u64, u64), String> {
     let rtt: Vec<String> = (1..=points.div_ceil(10)).map(|ms| format!("{ms}ms")).collect();
     let mut command = Command::new(program);
     command.args(["race", "--quiet", "--objects", "1x1kB", "--transport", "tcp,sctp", "--pcap", "off"]);
     command.args(["--loss", "0,1%,2%,3%,4%,5%,6%,7%,8%,9%", "--rtt", &rtt.join(",")]);
-    command.args(["--runs", &seeds.to_string()]).arg("--out").arg(place);
+    command.args(["--runs", &seeds.to_string()]).arg("--out").arg(folder);
     let mut child =
         command.stdout(Stdio::null()).spawn().map_err(|error| format!("{}: {error}", program.display()))?;
     let status = format!("/proc/{}/status", child.id());
@@ -55,6 +55,6 @@ fn measure(program: &Path, place: &Path, points: usize, seeds: usize) -> Result<
     if !ended.success() {
         return Err(format!("{points} points: {ended}"));
     }
-    let result = fs::metadata(place.join("results.json")).map_err(|error| error.to_string())?;
+    let result = fs::metadata(folder.join("results.json")).map_err(|error| error.to_string())?;
     Ok((peak, result.len()))
 }

@@ -84,8 +84,8 @@ pub const ALL: &[Situation] = &[
                rto_var_min=0ms",
         gap: 1.25,
         truth: Truth::Within(&["rto_min", "rto_var_min"]),
-        // The RTO is SRTT plus at least `rto_var_min`. The faster contestant has a low `rto_min`, so this floor makes its
-        // RTO longer.
+        // The RTO is SRTT plus at least `rto_var_min`. The faster contestant has a low `rto_min`, so this floor makes
+        // its RTO longer.
         against: &["rto_var_min"],
     },
     Situation {
@@ -396,8 +396,8 @@ pub const ALL: &[Situation] = &[
         slow: "sctp:profile=rfc9260,connections=1,streams=100,rto_min=1s,rto_var_min=0ms,delack=200ms,hb_interval=10s",
         gap: 1.28,
         truth: Truth::Within(&["rto_min", "rto_var_min", "delack"]),
-        // The RTO is SRTT plus at least `rto_var_min`. The faster contestant has a low `rto_min`, so this floor makes its
-        // RTO longer.
+        // The RTO is SRTT plus at least `rto_var_min`. The faster contestant has a low `rto_min`, so this floor makes
+        // its RTO longer.
         against: &["rto_var_min"],
     },
     Situation {

@@ -1,6 +1,6 @@
 //! `dcsctp`, the Rust port of WebRTC's SCTP.
 
-use super::{BUFFER, Duo, PACKET};
+use super::{BUFFER, PACKET, StackPair};
 use ::dcsctp::api::{
     DcSctpSocket, Message, Options, PpId, SendOptions, SocketEvent, SocketState, SocketTime, StreamId,
 };
@@ -23,18 +23,18 @@ impl DcSctp {
             max_receiver_window_buffer_size: BUFFER,
             max_send_buffer_size: limit * 2,
             per_stream_send_queue_limit: limit * 2,
-            // Allows as many packets at once as the window, like the other stacks.
+            // Bursts are not limited, so the window alone limits the packets sent at once, as in the other stacks.
             max_burst: i32::MAX / PACKET as i32,
             ..Options::default()
         };
         let ends = ["a", "b"].map(|name| ::dcsctp::new_socket(name, &options));
-        let mut duo = Self { ends, now: SocketTime::zero(), limit, packets: 0 };
-        duo.ends[0].connect();
+        let mut pair = Self { ends, now: SocketTime::zero(), limit, packets: 0 };
+        pair.ends[0].connect();
         for _ in 0..4 {
-            duo.turn(&mut |_, _| {});
+            pair.turn(&mut |_, _| {});
         }
-        assert!(duo.ends[0].state() == SocketState::Connected, "no association");
-        duo
+        assert!(pair.ends[0].state() == SocketState::Connected, "no association");
+        pair
     }
 
     fn carry(&mut self, from: usize) -> u64 {
@@ -49,7 +49,7 @@ impl DcSctp {
     }
 }
 
-impl Duo for DcSctp {
+impl StackPair for DcSctp {
     fn send(&mut self, message: &[u8]) -> bool {
         if self.ends[0].buffered_amount(StreamId(0)) + message.len() > self.limit {
             return false;
@@ -59,14 +59,14 @@ impl Duo for DcSctp {
         true
     }
 
-    fn turn(&mut self, heard: &mut dyn FnMut(&[u8], bool)) {
+    fn turn(&mut self, on_message: &mut dyn FnMut(&[u8], bool)) {
         self.now = self.now + Duration::from_micros(100);
         for end in &mut self.ends {
             end.advance_time(self.now);
         }
         self.packets += self.carry(0);
         while let Some(message) = self.ends[1].get_next_message() {
-            heard(&message.payload, true);
+            on_message(&message.payload, true);
         }
         self.carry(1);
     }

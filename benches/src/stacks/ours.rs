@@ -1,6 +1,6 @@
 //! The SCTP engine of this project.
 
-use super::{BUFFER, Duo};
+use super::{BUFFER, StackPair};
 use anabranch_base::time::Duration;
 use anabranch_base::{Engine, Instant, Rng, SendBatch};
 use anabranch_sctp::{Associate, AssociationId, Config, Endpoint, Event, Message, SendError};
@@ -75,10 +75,10 @@ impl Ours {
     /// Creates two endpoints with one association.
     #[must_use]
     pub fn connected(settings: Settings) -> Self {
-        let mut duo = Self::new(settings);
-        duo.associate();
-        assert!(duo.open == 1, "no association");
-        duo
+        let mut pair = Self::new(settings);
+        pair.associate();
+        assert!(pair.open == 1, "no association");
+        pair
     }
 
     /// Opens one more association, and waits until both ends have established it.
@@ -119,7 +119,7 @@ impl Ours {
     }
 }
 
-impl Duo for Ours {
+impl StackPair for Ours {
     fn send(&mut self, message: &[u8]) -> bool {
         let id = self.id.expect("connected");
         match self.ends[0].send(self.now, id, Message::default(), message) {
@@ -129,7 +129,7 @@ impl Duo for Ours {
         }
     }
 
-    fn turn(&mut self, heard: &mut dyn FnMut(&[u8], bool)) {
+    fn turn(&mut self, on_message: &mut dyn FnMut(&[u8], bool)) {
         self.now += Duration::from_micros(100);
         for end in &mut self.ends {
             if end.poll_timeout().is_some_and(|at| at <= self.now) {
@@ -141,7 +141,7 @@ impl Duo for Ours {
             match event {
                 Event::Readable { id, stream } => {
                     while let Ok(Some(received)) = self.ends[1].recv(self.now, id, stream, &mut self.buffer) {
-                        heard(&self.buffer[..received.bytes], received.end_of_message);
+                        on_message(&self.buffer[..received.bytes], received.end_of_message);
                     }
                 }
                 Event::Accepted { id, .. } => {

@@ -1,6 +1,6 @@
 //! `rtc-sctp`, the SCTP of webrtc-rs's sans-IO stack.
 
-use super::{BUFFER, Duo, PACKET};
+use super::{BUFFER, PACKET, StackPair};
 use rtc_sctp::{
     Association, AssociationHandle, ClientConfig, DatagramEvent, Endpoint, EndpointConfig, Payload,
     PayloadProtocolIdentifier, ServerConfig, TransportConfig, max_payload_size_for_mtu,
@@ -59,11 +59,11 @@ impl Rtc {
     /// Creates two endpoints with one association and a stream.
     #[must_use]
     pub fn connected(limit: usize) -> Self {
-        let mut duo = Self::new(limit);
-        duo.associate();
-        let handle = duo.handle;
-        duo.association(0, handle).open_stream(0, PPI).expect("a stream");
-        duo
+        let mut pair = Self::new(limit);
+        pair.associate();
+        let handle = pair.handle;
+        pair.association(0, handle).open_stream(0, PPI).expect("a stream");
+        pair
     }
 
     /// Opens one more association, and waits until both ends have established it.
@@ -127,7 +127,7 @@ fn put(list: &mut Vec<Option<Association>>, handle: AssociationHandle, associati
     list[handle.0] = Some(association);
 }
 
-impl Duo for Rtc {
+impl StackPair for Rtc {
     fn send(&mut self, message: &[u8]) -> bool {
         let (now, limit, handle) = (self.now, self.limit, self.handle);
         let mut stream = self.association(0, handle).stream(0).expect("a stream");
@@ -138,7 +138,7 @@ impl Duo for Rtc {
         true
     }
 
-    fn turn(&mut self, heard: &mut dyn FnMut(&[u8], bool)) {
+    fn turn(&mut self, on_message: &mut dyn FnMut(&[u8], bool)) {
         self.now += Duration::from_micros(100);
         let (now, handle) = (self.now, self.handle);
         for end in 0..2 {
@@ -155,7 +155,7 @@ impl Duo for Rtc {
         if let Ok(mut stream) = association.stream(0) {
             while let Ok(Some(chunks)) = stream.read_sctp() {
                 let bytes = chunks.read(&mut buffer).expect("room");
-                heard(&buffer[..bytes], true);
+                on_message(&buffer[..bytes], true);
             }
         }
         self.buffer = buffer;

@@ -1,6 +1,6 @@
 //! `sctp-proto`, the SCTP of str0m.
 
-use super::{BUFFER, Duo, PACKET};
+use super::{BUFFER, PACKET, StackPair};
 use ::sctp_proto::{
     Association, AssociationHandle, ClientConfig, DatagramEvent, Endpoint, EndpointConfig, Payload,
     PayloadProtocolIdentifier, ServerConfig, TransportConfig,
@@ -61,11 +61,11 @@ impl SctpProto {
     /// Creates two endpoints with one association and a stream.
     #[must_use]
     pub fn connected(limit: usize) -> Self {
-        let mut duo = Self::new(limit);
-        duo.associate();
-        let handle = duo.handle;
-        duo.association(0, handle).open_stream(0, PPI).expect("a stream");
-        duo
+        let mut pair = Self::new(limit);
+        pair.associate();
+        let handle = pair.handle;
+        pair.association(0, handle).open_stream(0, PPI).expect("a stream");
+        pair
     }
 
     /// Opens one more association, and waits until both ends have established it.
@@ -128,7 +128,7 @@ fn put(list: &mut Vec<Option<Association>>, handle: AssociationHandle, associati
     list[handle.0] = Some(association);
 }
 
-impl Duo for SctpProto {
+impl StackPair for SctpProto {
     fn send(&mut self, message: &[u8]) -> bool {
         let (limit, handle) = (self.limit, self.handle);
         let mut stream = self.association(0, handle).stream(0).expect("a stream");
@@ -139,7 +139,7 @@ impl Duo for SctpProto {
         true
     }
 
-    fn turn(&mut self, heard: &mut dyn FnMut(&[u8], bool)) {
+    fn turn(&mut self, on_message: &mut dyn FnMut(&[u8], bool)) {
         self.now += Duration::from_micros(100);
         let (now, handle) = (self.now, self.handle);
         for end in 0..2 {
@@ -156,7 +156,7 @@ impl Duo for SctpProto {
         if let Ok(mut stream) = association.stream(0) {
             while let Ok(Some(chunks)) = stream.read_sctp() {
                 let bytes = chunks.read(&mut buffer).expect("room");
-                heard(&buffer[..bytes], true);
+                on_message(&buffer[..bytes], true);
             }
         }
         self.buffer = buffer;

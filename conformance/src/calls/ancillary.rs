@@ -1,6 +1,6 @@
 //! Ancillary data in `msg_control`, beside a sent or received message.
 //!
-//! Home of RFC 6458 §5.3 (the structures and their directions).
+//! Implements RFC 6458 §5.3 (the structures and their directions).
 
 use super::{CallError, differs, millis, socket_address, wrong};
 use crate::constants::number;
@@ -34,7 +34,7 @@ fn item(value: &Value) -> Result<(i64, i64, &Value), CallError> {
     Ok((need("cmsg_level")?, need("cmsg_type")?, data))
 }
 
-/// Returns the PR-SCTP policy in the low bits of the flags, with its value. Without a policy, a value above 0 is a
+/// Returns the PR-SCTP policy that `bits`, the low bits of the flags, select. Without a policy, a value above 0 is a
 /// lifetime (RFC 6458 §5.3.2, RFC 7496 §4.1).
 pub(super) fn policy(bits: i64, value: i64) -> Result<PrInfo, CallError> {
     let amount = u32::try_from(value).map_err(|_| CallError::Wrong(format!("{value} is out of range")))?;
@@ -145,10 +145,10 @@ impl Machine {
         control: Option<&Value>,
         usual: SendInfo,
     ) -> Result<Ancillary, CallError> {
-        let mut beside = Ancillary { info: usual, ..Ancillary::default() };
+        let mut ancillary = Ancillary { info: usual, ..Ancillary::default() };
         let items = match control {
-            None => return Ok(beside),
-            Some(value) if value.is_any() => return Ok(beside),
+            None => return Ok(ancillary),
+            Some(value) if value.is_any() => return Ok(ancillary),
             Some(Value::List(items)) => items,
             Some(other) => return wrong(format!("msg_control={other} is no list")),
         };
@@ -158,26 +158,26 @@ impl Machine {
                 return wrong(format!("{value} is not of the level IPPROTO_SCTP"));
             }
             match kind {
-                1 => beside.init = Some(init_msg(data)?),
+                1 => ancillary.init = Some(init_msg(data)?),
                 2 | 3 => {
-                    beside.info = SendInfo { auth: beside.info.auth, ..self.snd_rcv_info(data)? };
-                    beside.all = to_all(data, "sinfo_flags")?;
+                    ancillary.info = SendInfo { auth: ancillary.info.auth, ..self.snd_rcv_info(data)? };
+                    ancillary.all = to_all(data, "sinfo_flags")?;
                 }
                 4 => {
-                    beside.info.snd = self.snd_info(data)?;
-                    beside.all = to_all(data, "snd_flags")?;
+                    ancillary.info.snd = self.snd_info(data)?;
+                    ancillary.all = to_all(data, "snd_flags")?;
                 }
-                7 => beside.info.pr = pr_info(data, "sctp_prinfo")?,
-                8 => beside.info.auth = Some(auth_info(data)?),
+                7 => ancillary.info.pr = pr_info(data, "sctp_prinfo")?,
+                8 => ancillary.info.auth = Some(auth_info(data)?),
                 9 | 10 => {
                     let (address, port) = socket_address(data)?;
-                    beside.to.extend(address);
-                    beside.port = port.or(beside.port);
+                    ancillary.to.extend(address);
+                    ancillary.port = port.or(ancillary.port);
                 }
                 _ => return wrong(format!("{value} is not sent beside a message (RFC 6458 §5.3)")),
             }
         }
-        Ok(beside)
+        Ok(ancillary)
     }
 }
 

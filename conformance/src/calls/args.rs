@@ -82,7 +82,7 @@ pub(crate) fn socket_address(value: &Value) -> Result<(Option<IpAddr>, Option<u1
     let address = match members.get("sin_addr") {
         None => None,
         Some(Value::Address(address)) => Some(*address),
-        // `inet_addr("…")`, `htonl(INADDR_ANY)`, `inet_pton(AF_INET6, "…")`.
+        // The address is written as `inet_addr("…")`, `htonl(INADDR_ANY)` or `inet_pton(AF_INET6, "…")`.
         Some(Value::Call(_, args)) => match args.last() {
             Some(Value::Text(text)) => match text.parse() {
                 Ok(address) => Some(address),

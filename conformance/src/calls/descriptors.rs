@@ -1,5 +1,4 @@
-//! The descriptors of a script: the socket behind each number, the data that a read returns, and the numbers of its
-//! associations.
+//! The descriptors of a script: the socket and the options behind each number. Associations are numbered as well.
 
 use super::CallError;
 use anabranch_sctp::AssociationId;
@@ -36,7 +35,7 @@ pub(crate) struct LegacyOptions {
     /// §8.1.22).
     pub(crate) extended: bool,
     /// Whether `SCTP_RECVNXTINFO` is set (RFC 6458 §8.1.30). For `SCTP_EXTRCV`, the engine reports the next message
-    /// even if it is not set.
+    /// even without this option.
     pub(crate) next: bool,
     /// Whether `SCTP_I_WANT_MAPPED_V4_ADDR` is set (RFC 6458 §8.1.15). It has no effect, because each script has
     /// addresses of one family only.

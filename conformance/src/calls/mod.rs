@@ -82,17 +82,17 @@ impl Machine {
         };
         let shown = format!("{call} = {seen}");
         self.note(shown.clone());
-        let wanted = number(&call.result);
-        if wanted.is_none() && !call.result.is_any() {
+        let requested_fd = number(&call.result);
+        if requested_fd.is_none() && !call.result.is_any() {
             let what = format!("{} returns a number, not {}", call.name, call.result);
             return Err(Failure::misunderstood(what));
         }
         let errno = call.errno.as_deref().map(|name| (name, Errno::named(name)));
         let matches = match &outcome {
-            Ok(value) => call.result.is_any() || (wanted == Some(*value) && errno.is_none()),
+            Ok(value) => call.result.is_any() || (requested_fd == Some(*value) && errno.is_none()),
             Err(CallError::Errno(seen)) => {
                 call.result.is_any()
-                    || (wanted == Some(-1) && errno.is_none_or(|(_, known)| known == Some(*seen)))
+                    || (requested_fd == Some(-1) && errno.is_none_or(|(_, known)| known == Some(*seen)))
             }
             Err(_) => false,
         };
@@ -107,10 +107,10 @@ impl Machine {
         };
         Err(Failure {
             line: 0,
-            what: FailureKind::Differs,
-            why: why.to_owned(),
+            kind: FailureKind::Differs,
+            reason: why.to_owned(),
             expected: format!("{call} = {}{errno}", call.result),
-            seen,
+            observed: seen,
         })
     }
 
@@ -137,8 +137,8 @@ impl Machine {
             "accept" => {
                 let fd = self.fd(args)?;
                 let socket = self.sockets.accept(fd.socket)?;
-                let told = fd.legacy;
-                Ok(self.open(socket, Style::OneToOne, told, &call.result))
+                let legacy = fd.legacy;
+                Ok(self.open(socket, Style::OneToOne, legacy, &call.result))
             }
             "sctp_peeloff" => {
                 let fd = self.fd(args)?;
@@ -202,11 +202,11 @@ impl Machine {
     }
 
     /// Gives a new socket the descriptor that the script expects, or the lowest free descriptor.
-    fn open(&mut self, socket: SocketId, style: Style, told: LegacyOptions, wanted: &Value) -> i64 {
+    fn open(&mut self, socket: SocketId, style: Style, legacy: LegacyOptions, requested_fd: &Value) -> i64 {
         let taken = |fd: &i64| self.fds.open.contains_key(fd);
-        let wanted = wanted.int().filter(|fd| *fd >= 0 && !taken(fd));
-        let fd = wanted.or_else(|| (3..).find(|fd| !taken(fd))).unwrap_or(3);
-        self.fds.open.insert(fd, Fd { socket, style, nonblocking: false, connecting: false, legacy: told });
+        let requested_fd = requested_fd.int().filter(|fd| *fd >= 0 && !taken(fd));
+        let fd = requested_fd.or_else(|| (3..).find(|fd| !taken(fd))).unwrap_or(3);
+        self.fds.open.insert(fd, Fd { socket, style, nonblocking: false, connecting: false, legacy });
         fd
     }
 
@@ -214,7 +214,7 @@ impl Machine {
         self.fds.port = self.sockets.local_port(socket).ok().filter(|&port| port != 0).or(self.fds.port);
     }
 
-    fn call_socket(&mut self, args: Args<'_>, wanted: &Value) -> Result<i64, CallError> {
+    fn call_socket(&mut self, args: Args<'_>, requested_fd: &Value) -> Result<i64, CallError> {
         let style = match args.at(1)? {
             Value::Word(name) if name == "SOCK_SEQPACKET" => Style::OneToMany,
             Value::Word(name) if name == "SOCK_STREAM" => Style::OneToOne,
@@ -224,7 +224,7 @@ impl Machine {
             return wrong("only SCTP is spoken here");
         }
         let socket = self.sockets.socket(style);
-        Ok(self.open(socket, style, LegacyOptions::default(), wanted))
+        Ok(self.open(socket, style, LegacyOptions::default(), requested_fd))
     }
 
     fn call_bind(&mut self, args: Args<'_>) -> Result<i64, CallError> {
@@ -239,7 +239,9 @@ impl Machine {
     /// Checks that a socket can be bound to this address. Every socket has all addresses of the endpoint, and no other
     /// addresses.
     fn own_address(&self, address: Option<IpAddr>) -> Result<(), CallError> {
-        let has = |wanted: IpAddr| self.sockets.endpoint().addresses().iter().any(|own| own.ip() == wanted);
+        let has = |requested_fd: IpAddr| {
+            self.sockets.endpoint().addresses().iter().any(|own| own.ip() == requested_fd)
+        };
         match address {
             Some(address) if !address.is_unspecified() && !has(address) => {
                 Err(Errno::AddressNotAvailable.into())
@@ -292,9 +294,9 @@ impl Machine {
         let mut peers = Vec::new();
         let mut port = self.addresses.connect_port;
         for address in &target {
-            let (ip, told) = socket_address(address)?;
+            let (ip, legacy) = socket_address(address)?;
             peers.push(SocketAddr::new(ip.unwrap_or(self.addresses.remote), 0));
-            port = told.unwrap_or(port);
+            port = legacy.unwrap_or(port);
         }
         if fd.connecting {
             // The call has blocked before, so it checks whether the association failed meanwhile.
@@ -318,16 +320,17 @@ impl Machine {
             open.connecting = !open.nonblocking;
         }
         // RFC 6458 §9.9: the call also returns the identifier of the association, if the association exists.
-        if let Some(wanted) = args.0.get(3)
+        if let Some(requested_fd) = args.0.get(3)
             && let Some(&association) = self.sockets.associations(fd.socket).last()
-            && !is_null(wanted)
+            && !is_null(requested_fd)
         {
             let number = self.fds.number_of(association);
-            differs("the association", unboxed(wanted), &Value::Int(number))?;
+            differs("the association", unboxed(requested_fd), &Value::Int(number))?;
         }
         match outcome {
             Err(Errno::IsConnected) if fd.connecting => Ok(0),
-            // RFC 6458 §3.1.6 and §9.9 leave open whether these calls report EINPROGRESS.
+            // RFC 6458 §3.1.6 and §9.9 leave open whether these calls return EINPROGRESS, so a script may expect
+            // success.
             Err(Errno::InProgress)
                 if call.result.int() == Some(0)
                     && (fd.style == Style::OneToMany || call.name == "sctp_connectx" && fd.nonblocking) =>
@@ -359,15 +362,15 @@ impl Machine {
         let mut ready = 0;
         let mut checks = Vec::new();
         for item in items {
-            let asked = Members::of("pollfd", item)?;
-            let fd = asked.number("fd")?.and_then(|fd| self.fds.open.get(&fd));
+            let members = Members::of("pollfd", item)?;
+            let fd = members.number("fd")?.and_then(|fd| self.fds.open.get(&fd));
             let fd = fd.copied().ok_or(CallError::Errno(Errno::BadSocket))?;
-            let wanted = asked.or_zero("events")?;
+            let requested_fd = members.or_zero("events")?;
             let state = self.sockets.poll(fd.socket)?;
             let bits = [(state.readable, 1), (state.writable, 4), (state.error, 8), (state.hung_up, 0x10)];
             let all: i64 = bits.iter().filter(|(on, _)| *on).map(|(_, bit)| bit).sum();
             // `poll` reports errors and hang-ups (8 and 0x10) even if they are not requested.
-            let seen = all & (wanted | 8 | 0x10);
+            let seen = all & (requested_fd | 8 | 0x10);
             ready += i64::from(seen != 0);
             checks.push((item.member("revents").cloned().unwrap_or(Value::Any), Value::Int(seen)));
         }
@@ -382,11 +385,11 @@ impl Machine {
     /// RFC 6458 §9.3, §9.4: returns the number of local or peer addresses, and compares them with those in the script.
     fn call_addresses(&mut self, args: Args<'_>, name: &str) -> Result<i64, CallError> {
         let fd = self.fd(args)?;
-        let asked = args.or_zero(1)?;
+        let association = args.or_zero(1)?;
         let own = self.sockets.associations(fd.socket);
         let association = match fd.style {
             Style::OneToOne => own.first().copied(),
-            Style::OneToMany => self.fds.association(asked).filter(|id| own.contains(id)),
+            Style::OneToMany => self.fds.association(association).filter(|id| own.contains(id)),
         };
         let endpoint = self.sockets.endpoint();
         let info = association.and_then(|id| endpoint.info(id));

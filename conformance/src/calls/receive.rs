@@ -43,8 +43,8 @@ impl Machine {
         self.receive(fd, iov_length(iov)?, &iov_content(iov)?).map(|got| got.bytes)
     }
 
-    /// Reads one message or notification. If `content` describes a notification, the received notification is compared
-    /// with it.
+    /// Reads one message or notification. If `content` describes a notification, it is compared with the notification
+    /// that was read.
     fn receive(&mut self, fd: Fd, size: i64, content: &Value) -> Result<ReadResult, CallError> {
         if !(0..=MOST).contains(&size) {
             return wrong(format!("{size} bytes"));
@@ -214,7 +214,7 @@ impl Machine {
     }
 }
 
-/// Checks the flags of a receiving call. Flags that ask for other behaviour are a mistake of the script.
+/// Checks the flags of a receiving call. A script with an unsupported flag is rejected.
 fn receiving(flags: i64) -> Result<(), CallError> {
     /// MSG_DONTWAIT has no effect, because the script itself states which calls block.
     const KNOWN: i64 = 0x80;

@@ -60,9 +60,9 @@ impl Machine {
         // RFC 6458 §5.1: `msg_flags` is ignored, because the flags of a sent message are an argument of the call.
         message.number("msg_flags")?;
         let Ancillary { info: usual, .. } = self.usual(args)?;
-        let beside = self.read_ancillary(message.get("msg_control"), usual)?;
+        let ancillary = self.read_ancillary(message.get("msg_control"), usual)?;
         let named = args.at(1)?.member("msg_name");
-        self.transmit(args, length, &PeerAddresses::read(named), beside)
+        self.transmit(args, length, &PeerAddresses::read(named), ancillary)
     }
 
     pub(super) fn call_sctp_sendmsg(&mut self, args: Args<'_>) -> Result<i64, CallError> {
@@ -73,20 +73,20 @@ impl Machine {
         let snd = SndInfo { ppid, stream, context, ..flagged(flags & !0xf)? };
         let pr = policy(flags & 0xf, args.or_zero(8)?)?;
         let all = flags & 0x1000 != 0;
-        let beside = Ancillary { info: SendInfo { snd, pr, auth: None }, all, ..Ancillary::default() };
-        self.transmit(args, args.int(2)?, &PeerAddresses::read(args.0.get(3)), beside)
+        let ancillary = Ancillary { info: SendInfo { snd, pr, auth: None }, all, ..Ancillary::default() };
+        self.transmit(args, args.int(2)?, &PeerAddresses::read(args.0.get(3)), ancillary)
     }
 
     pub(super) fn call_sctp_send(&mut self, args: Args<'_>) -> Result<i64, CallError> {
         sending(args, 4)?;
-        let beside = self.with_sinfo(args, 3)?;
-        self.transmit(args, args.int(2)?, &PeerAddresses::Implicit, beside)
+        let ancillary = self.with_sinfo(args, 3)?;
+        self.transmit(args, args.int(2)?, &PeerAddresses::Implicit, ancillary)
     }
 
     pub(super) fn call_sctp_sendx(&mut self, args: Args<'_>) -> Result<i64, CallError> {
         sending(args, 6)?;
-        let beside = self.with_sinfo(args, 5)?;
-        self.transmit(args, args.int(2)?, &PeerAddresses::read(args.0.get(3)), beside)
+        let ancillary = self.with_sinfo(args, 5)?;
+        self.transmit(args, args.int(2)?, &PeerAddresses::read(args.0.get(3)), ancillary)
     }
 
     fn with_sinfo(&self, args: Args<'_>, at: usize) -> Result<Ancillary, CallError> {
@@ -103,14 +103,14 @@ impl Machine {
         sending(args, 8)?;
         let length = iov_length(args.at(1)?)?;
         let value = args.at(5)?;
-        let mut beside = self.usual(args)?;
-        let info = &mut beside.info;
+        let mut ancillary = self.usual(args)?;
+        let info = &mut ancillary.info;
         match args.or_zero(7)? {
             0 if value.is_any() || is_null(value) => {}
             0 => return wrong(format!("{value} is told, and SCTP_SENDV_NOINFO")),
             1 => {
                 info.snd = self.snd_info(value)?;
-                beside.all = to_all(value, "snd_flags")?;
+                ancillary.all = to_all(value, "snd_flags")?;
             }
             2 => info.pr = pr_info(value, "sctp_prinfo")?,
             3 => info.auth = Some(auth_info(value)?),
@@ -125,7 +125,7 @@ impl Machine {
                     let snd = self.snd_info(snd)?;
                     if flags & 1 != 0 {
                         info.snd = snd;
-                        beside.all =
+                        ancillary.all =
                             all.get("sendv_sndinfo").map_or(Ok(false), |v| to_all(v, "snd_flags"))?;
                     }
                 }
@@ -140,11 +140,10 @@ impl Machine {
             }
             other => return wrong(format!("information of type {other}")),
         }
-        self.transmit(args, length, &PeerAddresses::read(args.0.get(3)), beside)
+        self.transmit(args, length, &PeerAddresses::read(args.0.get(3)), ancillary)
     }
 
-    /// Returns the defaults of the socket, which apply to everything that a call does not set (RFC 6458 §8.1.31,
-    /// §8.1.32).
+    /// Returns the socket's defaults for all values that a call does not set (RFC 6458 §8.1.31, §8.1.32).
     fn usual(&self, args: Args<'_>) -> Result<Ancillary, CallError> {
         let info = self.sockets.default_info(self.fd(args)?.socket)?;
         Ok(Ancillary { info, ..Ancillary::default() })
@@ -156,7 +155,7 @@ impl Machine {
         args: Args<'_>,
         length: i64,
         to: &PeerAddresses<'_>,
-        beside: Ancillary,
+        ancillary: Ancillary,
     ) -> Result<i64, CallError> {
         let fd = self.fd(args)?;
         if !(0..=MOST).contains(&length) {
@@ -172,14 +171,14 @@ impl Machine {
             }
         }
         let named = !peers.is_empty();
-        peers.extend(beside.to);
-        port = beside.port.unwrap_or(port);
+        peers.extend(ancillary.to);
+        port = ancillary.port.unwrap_or(port);
         let own = self.sockets.associations(fd.socket);
-        if beside.all && fd.style == Style::OneToMany {
+        if ancillary.all && fd.style == Style::OneToMany {
             // RFC 6458 §5.3.4: with SCTP_SENDALL, sends the message to every association of the socket.
             for &id in &own {
-                let snd = SndInfo { association: Some(id), ..beside.info.snd };
-                let info = SendInfo { snd, ..beside.info };
+                let snd = SndInfo { association: Some(id), ..ancillary.info.snd };
+                let info = SendInfo { snd, ..ancillary.info };
                 self.sockets.send(self.now, fd.socket, &payload, info)?;
             }
             return Ok(length);
@@ -188,35 +187,35 @@ impl Machine {
             Style::OneToOne if own.is_empty() && !peers.is_empty() => {
                 // RFC 6458 §4.1.8, §7.5: the message starts its association implicitly.
                 let all: Vec<SocketAddr> = peers.iter().map(|&ip| SocketAddr::new(ip, 0)).collect();
-                self.implied(fd, beside.init, |machine, fd| {
+                self.implied(fd, ancillary.init, |machine, fd| {
                     match machine.sockets.connect(machine.now, fd.socket, &all, port) {
                         Ok(_) | Err(Errno::InProgress) => {}
                         Err(errno) => return Err(errno),
                     }
-                    machine.sockets.send(machine.now, fd.socket, &payload, beside.info)
+                    machine.sockets.send(machine.now, fd.socket, &payload, ancillary.info)
                 })
             }
             Style::OneToOne => {
                 // RFC 6458 §4.1.8: the message is not sent if the address is not one of the peer's.
                 let endpoint = self.sockets.endpoint();
                 let info = own.first().and_then(|&id| endpoint.info(id));
-                let strange = |ip| info.as_ref().is_some_and(|i| i.paths.iter().all(|p| p.address != ip));
-                if named && peers.iter().any(|&ip| strange(ip)) {
+                let is_unknown = |ip| info.as_ref().is_some_and(|i| i.paths.iter().all(|p| p.address != ip));
+                if named && peers.iter().any(|&ip| is_unknown(ip)) {
                     return Err(Errno::Invalid.into());
                 }
-                self.sockets.send(self.now, fd.socket, &payload, beside.info)
+                self.sockets.send(self.now, fd.socket, &payload, ancillary.info)
             }
-            Style::OneToMany if beside.info.snd.association.is_some() => {
-                self.sockets.send(self.now, fd.socket, &payload, beside.info)
+            Style::OneToMany if ancillary.info.snd.association.is_some() => {
+                self.sockets.send(self.now, fd.socket, &payload, ancillary.info)
             }
             Style::OneToMany if matches!(to, PeerAddresses::Implicit) && peers.is_empty() => {
-                self.sockets.send(self.now, fd.socket, &payload, beside.info)
+                self.sockets.send(self.now, fd.socket, &payload, ancillary.info)
             }
             Style::OneToMany => {
                 let first = peers.first().copied().unwrap_or(self.addresses.remote);
-                self.implied(fd, beside.init, |machine, fd| {
+                self.implied(fd, ancillary.init, |machine, fd| {
                     let peer = SocketAddr::new(first, 0);
-                    machine.sockets.send_to(machine.now, fd.socket, &payload, peer, port, beside.info)
+                    machine.sockets.send_to(machine.now, fd.socket, &payload, peer, port, ancillary.info)
                 })
             }
         };
@@ -242,9 +241,9 @@ impl Machine {
     }
 }
 
-/// Checks the flags of a sending call. Unknown flags are a mistake of the script.
+/// Checks the flags of a sending call. A script with an unsupported flag is rejected.
 fn sending(args: Args<'_>, at: usize) -> Result<(), CallError> {
-    /// MSG_EOR, MSG_DONTWAIT and MSG_NOSIGNAL. The engine always behaves as if they were set.
+    /// MSG_EOR, MSG_DONTWAIT and MSG_NOSIGNAL. The engine always behaves as if these flags were set.
     const KNOWN: i64 = 0x8 | 0x80 | 0x2_0000;
     let flags = args.or_zero(at)?;
     if flags & !KNOWN == 0 { Ok(()) } else { wrong(format!("flags {:#x} are not supported", flags & !KNOWN)) }

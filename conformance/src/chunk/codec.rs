@@ -2,7 +2,7 @@
 //!
 //! Scripts use their own tags and TSNs. [`Names`] translates between them and the values that the engine has chosen.
 //!
-//! Home of RFC 9260 §3.2 (TLVs and their padding) and §6.8 (the checksum).
+//! Implements RFC 9260 §3.2 (TLVs and their padding) and §6.8 (the checksum).
 
 use super::layout::{Family, FieldKind, Layout, by_code, by_name, code_of};
 use crate::script::{Body, Node, Value};
@@ -11,9 +11,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// Maps the engine's initiate tag and TSNs to those of the script.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Names {
-    /// The engine's own initiate tag, and the tag in the script.
+    /// The engine's own initiate tag, and the tag that the script uses in its place.
     pub(crate) tag: Option<(u32, u32)>,
-    /// The engine's initial TSN, and the TSN in the script.
+    /// The engine's initial TSN, and the initial TSN that the script uses in its place.
     pub(crate) tsn: (u32, u32),
     /// Whether the chunks to decode were sent by the script's side.
     mirrored: bool,
@@ -24,7 +24,7 @@ impl Names {
         Self { tag, tsn, mirrored: false }
     }
 
-    /// Returns these names for decoding chunks that the other side has sent.
+    /// Returns the mapping for decoding chunks that the other side has sent.
     fn reflected(self) -> Self {
         Self { mirrored: !self.mirrored, ..self }
     }
@@ -38,9 +38,9 @@ impl Names {
     }
 }
 
-/// The latest values that the engine sent and that a script may leave open.
+/// Values of the last chunks that the engine sent. They are used where a script leaves a value open.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Stock {
+pub(crate) struct RepeatedValues {
     /// The State Cookie of the last INIT ACK that the engine sent.
     pub(crate) cookie: Vec<u8>,
     /// The information of the last HEARTBEAT that the engine sent.
@@ -48,13 +48,13 @@ pub(crate) struct Stock {
 }
 
 /// Returns the bytes of an inbound packet's chunks.
-pub(crate) fn encode_body(body: &Body, names: Names, stock: &Stock) -> Result<Vec<u8>, String> {
+pub(crate) fn encode_body(body: &Body, names: Names, repeated: &RepeatedValues) -> Result<Vec<u8>, String> {
     let mut out = Vec::new();
     match body {
         Body::Bytes(bytes) => out.extend_from_slice(bytes),
         Body::Icmp(_) => return Err("an ICMP message has no chunks".to_owned()),
         Body::Chunks(chunks) => {
-            let encoder = Encoder { names, stock };
+            let encoder = Encoder { names, repeated };
             for chunk in chunks {
                 encoder.node(Family::Chunk, chunk, &mut out)?;
             }
@@ -65,7 +65,7 @@ pub(crate) fn encode_body(body: &Body, names: Names, stock: &Stock) -> Result<Ve
 
 struct Encoder<'a> {
     names: Names,
-    stock: &'a Stock,
+    repeated: &'a RepeatedValues,
 }
 
 impl Encoder<'_> {
@@ -107,11 +107,13 @@ impl Encoder<'_> {
             }
         }
         // A script may give a wrong length on purpose.
-        let told = match length {
-            Some(told) => u16::try_from(told).map_err(|_| format!("len={told} is out of range"))?,
+        let length_field = match length {
+            Some(length_field) => {
+                u16::try_from(length_field).map_err(|_| format!("len={length_field} is out of range"))?
+            }
             None => u16::try_from(out.len() - start).map_err(|_| "a chunk is too long".to_owned())?,
         };
-        out[start + 2..start + 4].copy_from_slice(&told.to_be_bytes());
+        out[start + 2..start + 4].copy_from_slice(&length_field.to_be_bytes());
         while !(out.len() - start).is_multiple_of(4) {
             out.push(0);
         }
@@ -163,8 +165,9 @@ impl Encoder<'_> {
                 out.extend_from_slice(&(value as u32).to_be_bytes());
             }
             FieldKind::Payload => {
-                let told = length.map_or(start + 20, |length| start + length.clamp(0, 65_535) as usize);
-                while out.len() < told {
+                let length_field =
+                    length.map_or(start + 20, |length| start + length.clamp(0, 65_535) as usize);
+                while out.len() < length_field {
                     out.push(b'X');
                 }
             }
@@ -241,8 +244,8 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    /// Writes the bytes of a field that has `len` and `val`. A value that the script leaves open is taken from `stock`,
-    /// or consists of a conspicuous byte.
+    /// Writes the bytes of a field that has `len` and `val`. If the script leaves the value open, the value is taken
+    /// from `repeated`, or filled with a conspicuous byte.
     fn bytes(
         &self,
         node: &Node,
@@ -264,9 +267,9 @@ impl Encoder<'_> {
             return Ok(());
         }
         match node.name.as_str() {
-            "COOKIE_ECHO" => out.extend_from_slice(&self.stock.cookie),
-            "HEARTBEAT_INFORMATION" if !self.stock.heartbeat.is_empty() => {
-                out.extend_from_slice(&self.stock.heartbeat);
+            "COOKIE_ECHO" => out.extend_from_slice(&self.repeated.cookie),
+            "HEARTBEAT_INFORMATION" if !self.repeated.heartbeat.is_empty() => {
+                out.extend_from_slice(&self.repeated.heartbeat);
             }
             _ => out.extend_from_slice(b"VVVVVVVV"),
         }
@@ -334,9 +337,9 @@ pub(super) fn flags(layout: Option<&Layout>, value: Option<&Value>) -> Result<Op
 /// Decodes only the first chunk of raw bytes, as far as it can be read.
 pub(crate) fn leading(bytes: &[u8]) -> Vec<Node> {
     let [kind, _, high, low, ..] = *bytes else { return Vec::new() };
-    let told = usize::from(u16::from_be_bytes([high, low])).clamp(4, bytes.len());
+    let length_field = usize::from(u16::from_be_bytes([high, low])).clamp(4, bytes.len());
     let names = Names::default().reflected();
-    let read = node(Family::Chunk, &bytes[..told], names, false);
+    let read = node(Family::Chunk, &bytes[..length_field], names, false);
     let name = by_code(Family::Chunk, kind.into()).map_or("CHUNK", |layout| layout.name);
     // A chunk that is too short for its layout is shown in the generic form, but with its name.
     if read.name == name { vec![read] } else { vec![Node { name: name.to_owned(), ..read }] }

@@ -58,7 +58,7 @@ fn as_sets(family: Family, expected: &[Node], seen: &[Node], open: bool) -> Resu
         match left.iter().position(|candidate| compare(family, item, candidate).is_ok()) {
             Some(at) => drop(left.remove(at)),
             None => {
-                // Reports the difference to an item with the same name, if there is one.
+                // If an item with the same name was seen, reports how it differs.
                 let near = left.iter().find(|candidate| candidate.name == item.name);
                 return Err(match near.map(|candidate| compare(family, item, candidate)) {
                     Some(Err(why)) => why,
@@ -94,8 +94,8 @@ fn compare(family: Family, expected: &Node, seen: &Node) -> Result<(), String> {
             ("type", Some(was)) => value.is_any() || number(family, value) == number(family, was),
             // RFC 9260 §3.3.1: the SSN of an unordered message has no meaning.
             ("ssn", Some(_)) if expected.name == "DATA" && is_unordered(seen) => true,
-            // RFC 3758 §3.2, RFC 8260 §2.3.1: the streams may have any order. A stream that the script names twice is
-            // skipped once.
+            // RFC 3758 §3.2, RFC 8260 §2.3.1: streams may be listed in any order. If the script lists a stream twice,
+            // the chunk must still list it once.
             ("ids", Some(was)) if !value.is_any() => same_streams(value, was),
             // RFC 9260 §3.3.2.1, RFC 5061 §4.2.7, RFC 9260 §3.3.10.2: the types in these lists have no order.
             ("types", Some(was)) if !value.is_any() => same_set(&expected.name, value, was),

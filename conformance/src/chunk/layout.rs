@@ -1,6 +1,6 @@
 //! The layout of chunks, parameters and causes. Encoding, decoding and the check of field names use the same table.
 //!
-//! Home of RFC 9260 §3.3 and of the chunks of RFC 3758, 4820, 6525, 8260 and 9653.
+//! Implements RFC 9260 §3.3 and the chunks of RFC 3758, 4820, 6525, 8260 and 9653.
 
 /// The three kinds of TLV.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

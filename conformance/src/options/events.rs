@@ -1,6 +1,6 @@
 //! The notifications to which a script subscribes: `SCTP_EVENT` and `SCTP_EVENTS`.
 //!
-//! Home of RFC 6458 §6.2, as far as the socket API's names go.
+//! Implements the part of RFC 6458 §6.2 that names event types and structures.
 
 use crate::calls::{CallError, Fd, wrong};
 use crate::constants::number;
@@ -58,8 +58,8 @@ impl Machine {
         let members = Members::of("sctp_event", value)?;
         let event = Event::named(members.get("se_type").unwrap_or(&Value::Any))?;
         let on = members.or_zero("se_on")? != 0;
-        let asked = members.or_zero("se_assoc_id")?;
-        self.set_event(number, asked, event, on)
+        let association = members.or_zero("se_assoc_id")?;
+        self.set_event(number, association, event, on)
     }
 
     /// Sets `SCTP_EVENTS` (RFC 6458 §6.2.1), which has a member for each type. A member that is left out counts as 0.
@@ -86,7 +86,7 @@ impl Machine {
         Ok(())
     }
 
-    fn set_event(&mut self, number: i64, asked: i64, event: Event, on: bool) -> Result<(), CallError> {
+    fn set_event(&mut self, number: i64, association: i64, event: Event, on: bool) -> Result<(), CallError> {
         let Some(fd) = self.fds.at(number) else { return wrong("there is no such descriptor") };
         let kind = match event {
             Event::Kind(kind) => kind,
@@ -106,7 +106,7 @@ impl Machine {
         } else {
             on
         };
-        let scope = self.fds.scope(fd, asked)?;
+        let scope = self.fds.scope(fd, association)?;
         self.sockets.set_option(self.now, fd.socket, scope, SocketOption::Event(kind, on))?;
         Ok(())
     }

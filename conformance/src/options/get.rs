@@ -93,7 +93,7 @@ impl Machine {
         if let Some(seen) = self.composed(args, name, expected)? {
             return self.compare_option(name, expected, seen);
         }
-        let asked = match name {
+        let association = match name {
             "SO_ERROR" => OptionName::Error,
             "SO_LINGER" => OptionName::Linger,
             "SO_RCVBUF" => OptionName::ReceiveBuffer,
@@ -139,13 +139,12 @@ impl Machine {
             Some((value, None)) => return wrong(format!("{value} is no association")),
         };
         let scope = self.fds.scope(fd, id)?;
-        let seen = self.sockets.option(socket, scope, asked)?;
+        let seen = self.sockets.option(socket, scope, association)?;
         let seen = self.described(seen);
         self.compare_option(name, expected, seen)
     }
 
-    /// Compares an option's value. Association numbers are the interpreter's own: they select the association, and
-    /// are not compared.
+    /// Compares an option's value, except for its association number. This number only selects the association.
     fn compare_option(&self, name: &str, expected: &Value, seen: Value) -> Result<i64, CallError> {
         // A script may write a structure where the option is a plain value.
         let seen = match (expected.member("assoc_value"), &seen) {

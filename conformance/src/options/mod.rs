@@ -1,6 +1,6 @@
 //! Socket options of a script as options of the engine's sockets.
 //!
-//! Home of RFC 6458 §8, as far as the socket API's structures go.
+//! Implements the part of RFC 6458 §8 that defines structures.
 
 mod events;
 mod get;
@@ -82,7 +82,7 @@ const IDS: &[&str] = &[
     "assoc_id",
 ];
 
-/// Options that can only be read, followed by those that can only be set.
+/// Options that can only be read. `SET_ONLY` has the options that can only be set.
 const READ_ONLY: &[&str] = &[
     "SO_ERROR",
     "SCTP_STATUS",
@@ -147,10 +147,10 @@ impl Machine {
         if self.set_local_option(args, fd, name, value)? || self.request(fd, name, value)? {
             return Ok(0);
         }
-        let Some((asked, option)) = self.option_of(name, value)? else {
+        let Some((association, option)) = self.option_of(name, value)? else {
             return Ok(0);
         };
-        let scope = self.fds.scope(fd, asked)?;
+        let scope = self.fds.scope(fd, association)?;
         self.sockets.set_option(self.now, fd.socket, scope, option)?;
         Ok(0)
     }
@@ -164,7 +164,7 @@ impl Machine {
         value: &Value,
     ) -> Result<bool, CallError> {
         let number_of_fd = args.int(0)?;
-        let mut told = fd.legacy;
+        let mut legacy = fd.legacy;
         match name {
             "SCTP_EVENT" => {
                 self.subscribe(number_of_fd, value)?;
@@ -175,19 +175,19 @@ impl Machine {
                 return Ok(true);
             }
             "SCTP_DEFAULT_SEND_PARAM" => {
-                let asked = Members::of("sctp_sndrcvinfo", value)?.or_zero("sinfo_assoc_id")?;
+                let association = Members::of("sctp_sndrcvinfo", value)?.or_zero("sinfo_assoc_id")?;
                 let SendInfo { snd, pr, .. } = self.snd_rcv_info(value)?;
-                let scope = self.fds.scope(fd, asked)?;
+                let scope = self.fds.scope(fd, association)?;
                 for option in [SocketOption::DefaultSndInfo(snd), SocketOption::DefaultPrInfo(pr)] {
                     self.sockets.set_option(self.now, fd.socket, scope, option)?;
                 }
                 return Ok(true);
             }
-            "SCTP_USE_EXT_RCVINFO" => told.extended = plain(value)? != 0,
-            "SCTP_RECVNXTINFO" => told.next = plain(value)? != 0,
-            "SCTP_I_WANT_MAPPED_V4_ADDR" => told.mapped = plain(value)? != 0,
+            "SCTP_USE_EXT_RCVINFO" => legacy.extended = plain(value)? != 0,
+            "SCTP_RECVNXTINFO" => legacy.next = plain(value)? != 0,
+            "SCTP_I_WANT_MAPPED_V4_ADDR" => legacy.mapped = plain(value)? != 0,
             "SCTP_ENABLE_STREAM_RESET" => {
-                let (asked, requests) = assoc_value(value)?;
+                let (association, requests) = assoc_value(value)?;
                 if !(0..=7).contains(&requests) {
                     return Err(Errno::Invalid.into());
                 }
@@ -196,12 +196,12 @@ impl Machine {
                     association: requests & 2 != 0,
                     change: requests & 4 != 0,
                 };
-                let scope = self.fds.scope(fd, asked)?;
+                let scope = self.fds.scope(fd, association)?;
                 let option = SocketOption::EnableStreamReset(granted);
                 self.sockets.set_option(self.now, fd.socket, scope, option)?;
-                told.resets = requests;
+                legacy.resets = requests;
             }
-            "SCTP_AUTO_ASCONF" => told.fixed_addresses = plain(value)? == 0,
+            "SCTP_AUTO_ASCONF" => legacy.fixed_addresses = plain(value)? == 0,
             "SCTP_EXPLICIT_EOR" => {
                 // RFC 6458 §8.1.26: explicit end of record is not supported, because the engine accepts complete
                 // messages only.
@@ -211,10 +211,10 @@ impl Machine {
             }
             _ => return Ok(false),
         }
-        let option = SocketOption::RecvNxtInfo(told.next || told.extended);
+        let option = SocketOption::RecvNxtInfo(legacy.next || legacy.extended);
         self.sockets.set_option(self.now, fd.socket, Scope::Future, option)?;
-        if let Some(place) = self.fds.at(number_of_fd) {
-            place.legacy = told;
+        if let Some(entry) = self.fds.at(number_of_fd) {
+            entry.legacy = legacy;
         }
         Ok(true)
     }
@@ -224,71 +224,71 @@ impl Machine {
         let socket = fd.socket;
         match name {
             "SCTP_RESET_STREAMS" => {
-                let asked = Members::of("sctp_reset_streams", value)?;
-                let direction = match asked.or_zero("srs_flags")? {
+                let members = Members::of("sctp_reset_streams", value)?;
+                let direction = match members.or_zero("srs_flags")? {
                     1 => Direction::Incoming,
                     2 => Direction::Outgoing,
                     3 => Direction::Both,
                     _ => return Err(Errno::Invalid.into()),
                 };
-                let streams: Vec<i64> = asked.numbers("srs_stream_list")?;
-                counted("srs_number_streams", asked, streams.len())?;
+                let streams: Vec<i64> = members.numbers("srs_stream_list")?;
+                counted("srs_number_streams", members, streams.len())?;
                 let streams = streams.iter().map(|&n| n as u16).collect();
                 let request = StreamRequest::Reset(direction, streams);
-                let scope = self.fds.scope(fd, asked.or_zero("srs_assoc_id")?)?;
+                let scope = self.fds.scope(fd, members.or_zero("srs_assoc_id")?)?;
                 self.sockets.request_streams(self.now, socket, scope, &request)?;
             }
             "SCTP_RESET_ASSOC" => {
-                let asked = if value.is_any() { 0 } else { plain(value)? };
-                let scope = self.fds.scope(fd, asked)?;
+                let association = if value.is_any() { 0 } else { plain(value)? };
+                let scope = self.fds.scope(fd, association)?;
                 self.sockets.request_streams(self.now, socket, scope, &StreamRequest::ResetAssociation)?;
             }
             "SCTP_ADD_STREAMS" => {
-                let asked = Members::of("sctp_add_streams", value)?;
-                let outbound = asked.fitting("sas_outstrms")?;
-                let inbound = asked.fitting("sas_instrms")?;
-                let scope = self.fds.scope(fd, asked.or_zero("sas_assoc_id")?)?;
+                let members = Members::of("sctp_add_streams", value)?;
+                let outbound = members.fitting("sas_outstrms")?;
+                let inbound = members.fitting("sas_instrms")?;
+                let scope = self.fds.scope(fd, members.or_zero("sas_assoc_id")?)?;
                 let request = StreamRequest::Add { outbound, inbound };
                 self.sockets.request_streams(self.now, socket, scope, &request)?;
             }
             "SCTP_AUTH_KEY" => {
-                let asked = Members::of("sctp_authkey", value)?;
-                let secret: Vec<i64> = asked.numbers("sca_key")?;
-                counted("sca_keylength", asked, secret.len())?;
+                let members = Members::of("sctp_authkey", value)?;
+                let secret: Vec<i64> = members.numbers("sca_key")?;
+                counted("sca_keylength", members, secret.len())?;
                 let secret = secret.iter().map(|&n| n as u8).collect();
-                let scope = self.fds.scope(fd, asked.or_zero("sca_assoc_id")?)?;
-                let request = KeyRequest::Set(asked.fitting("sca_keynumber")?, secret);
+                let scope = self.fds.scope(fd, members.or_zero("sca_assoc_id")?)?;
+                let request = KeyRequest::Set(members.fitting("sca_keynumber")?, secret);
                 self.sockets.request_key(self.now, socket, scope, &request)?;
             }
             "SCTP_AUTH_ACTIVE_KEY" | "SCTP_AUTH_DEACTIVATE_KEY" | "SCTP_AUTH_DELETE_KEY" => {
-                let asked = Members::of("sctp_authkeyid", value)?;
-                let number = asked.fitting("scact_keynumber")?;
+                let members = Members::of("sctp_authkeyid", value)?;
+                let number = members.fitting("scact_keynumber")?;
                 let request = match name {
                     "SCTP_AUTH_ACTIVE_KEY" => KeyRequest::Activate(number),
                     "SCTP_AUTH_DEACTIVATE_KEY" => KeyRequest::Deactivate(number),
                     _ => KeyRequest::Delete(number),
                 };
-                let scope = self.fds.scope(fd, asked.or_zero("scact_assoc_id")?)?;
+                let scope = self.fds.scope(fd, members.or_zero("scact_assoc_id")?)?;
                 self.sockets.request_key(self.now, socket, scope, &request)?;
             }
             "SCTP_SS_VALUE" | "SCTP_STREAM_SCHEDULER_VALUE" => {
-                let asked = Members::of("sctp_stream_value", value)?;
-                let scope = self.fds.scope(fd, asked.or_zero("assoc_id")?)?;
-                let (stream, value) = (asked.fitting("stream_id")?, asked.fitting("stream_value")?);
+                let members = Members::of("sctp_stream_value", value)?;
+                let scope = self.fds.scope(fd, members.or_zero("assoc_id")?)?;
+                let (stream, value) = (members.fitting("stream_id")?, members.fitting("stream_value")?);
                 self.sockets.set_stream_value(self.now, socket, scope, stream, value)?;
             }
             "SCTP_REMOTE_UDP_ENCAPS_PORT" => {
-                let asked = Members::of("sctp_udpencaps", value)?;
-                let address = asked.get("sue_address").map_or(Ok((None, None)), socket_address)?.0;
+                let members = Members::of("sctp_udpencaps", value)?;
+                let address = members.get("sue_address").map_or(Ok((None, None)), socket_address)?.0;
                 let address = address.unwrap_or(self.addresses.remote);
-                let scope = self.fds.scope(fd, asked.or_zero("sue_assoc_id")?)?;
-                let port = asked.fitting("sue_port")?;
+                let scope = self.fds.scope(fd, members.or_zero("sue_assoc_id")?)?;
+                let port = members.fitting("sue_port")?;
                 self.sockets.set_remote_udp_port(self.now, socket, scope, address, port)?;
             }
             "SCTP_SET_PEER_PRIMARY_ADDR" => {
-                let asked = Members::of("sctp_setpeerprim", value)?;
-                let address = asked.get("sspp_addr").map_or(Ok((None, None)), socket_address)?.0;
-                let scope = self.fds.scope(fd, asked.or_zero("sspp_assoc_id")?)?;
+                let members = Members::of("sctp_setpeerprim", value)?;
+                let address = members.get("sspp_addr").map_or(Ok((None, None)), socket_address)?.0;
+                let scope = self.fds.scope(fd, members.or_zero("sspp_assoc_id")?)?;
                 let address = address.unwrap_or(self.addresses.local);
                 self.sockets.set_peer_primary(self.now, socket, scope, address)?;
             }
@@ -316,22 +316,22 @@ impl Machine {
             // These options do not change SCTP's behaviour on this host.
             "SO_REUSEADDR" | "SO_REUSEPORT" | "SO_KEEPALIVE" | "SO_DEBUG" => return int().map(|_| None),
             "SCTP_RTOINFO" => {
-                let asked = Members::of("sctp_rtoinfo", value)?;
+                let members = Members::of("sctp_rtoinfo", value)?;
                 let rto = RtoInfo {
-                    initial: millis(asked.or_zero("srto_initial")?),
-                    max: millis(asked.or_zero("srto_max")?),
-                    min: millis(asked.or_zero("srto_min")?),
+                    initial: millis(members.or_zero("srto_initial")?),
+                    max: millis(members.or_zero("srto_max")?),
+                    min: millis(members.or_zero("srto_min")?),
                 };
-                (asked.or_zero("srto_assoc_id")?, SocketOption::RtoInfo(rto))
+                (members.or_zero("srto_assoc_id")?, SocketOption::RtoInfo(rto))
             }
             "SCTP_ASSOCINFO" => {
-                let asked = Members::of("sctp_assocparams", value)?;
+                let members = Members::of("sctp_assocparams", value)?;
                 let info = AssocInfo {
-                    max_retrans: some(asked.or_zero("sasoc_asocmaxrxt")?),
-                    cookie_life: millis(asked.or_zero("sasoc_cookie_life")?),
+                    max_retrans: some(members.or_zero("sasoc_asocmaxrxt")?),
+                    cookie_life: millis(members.or_zero("sasoc_cookie_life")?),
                     ..AssocInfo::default()
                 };
-                (asked.or_zero("sasoc_assoc_id")?, SocketOption::AssocInfo(info))
+                (members.or_zero("sasoc_assoc_id")?, SocketOption::AssocInfo(info))
             }
             "SCTP_INITMSG" => (0, SocketOption::InitMsg(init_msg(value)?)),
             "SCTP_NODELAY" => (0, SocketOption::NoDelay(on()?)),
@@ -340,32 +340,32 @@ impl Machine {
                 (0, SocketOption::Autoclose((seconds > 0).then(|| Duration::from_secs(seconds))))
             }
             "SCTP_PRIMARY_ADDR" => {
-                let asked = Members::of("sctp_setprim", value)?;
-                let address = asked.get("ssp_addr").map_or(Ok((None, None)), socket_address)?.0;
+                let members = Members::of("sctp_setprim", value)?;
+                let address = members.get("ssp_addr").map_or(Ok((None, None)), socket_address)?.0;
                 let address = address.unwrap_or(self.addresses.remote);
-                (asked.or_zero("ssp_assoc_id")?, SocketOption::PrimaryAddress(address))
+                (members.or_zero("ssp_assoc_id")?, SocketOption::PrimaryAddress(address))
             }
             "SCTP_DISABLE_FRAGMENTS" => (0, SocketOption::DisableFragments(on()?)),
             "SCTP_PEER_ADDR_PARAMS" => {
-                let asked = Members::of("sctp_paddrparams", value)?;
-                (asked.or_zero("spp_assoc_id")?, SocketOption::PeerAddrParams(peer_addr_params(asked)?))
+                let members = Members::of("sctp_paddrparams", value)?;
+                (members.or_zero("spp_assoc_id")?, SocketOption::PeerAddrParams(peer_addr_params(members)?))
             }
             "SCTP_MAXSEG" => {
-                let (asked, bytes) = assoc_value(value)?;
-                (asked, SocketOption::MaxSegment(some(bytes)))
+                let (association, bytes) = assoc_value(value)?;
+                (association, SocketOption::MaxSegment(some(bytes)))
             }
             "SCTP_DELAYED_SACK" => {
                 // RFC 6458 §8.1.19: the older form sets only the delay.
-                if let Ok((asked, delay)) = assoc_value(value) {
+                if let Ok((association, delay)) = assoc_value(value) {
                     let sack = DelayedSack { delay: millis(delay), every: None };
-                    return Ok(Some((asked, SocketOption::DelayedSack(sack))));
+                    return Ok(Some((association, SocketOption::DelayedSack(sack))));
                 }
-                let asked = Members::of("sctp_sack_info", value)?;
+                let members = Members::of("sctp_sack_info", value)?;
                 let sack = DelayedSack {
-                    delay: millis(asked.or_zero("sack_delay")?),
-                    every: some(asked.or_zero("sack_freq")?),
+                    delay: millis(members.or_zero("sack_delay")?),
+                    every: some(members.or_zero("sack_freq")?),
                 };
-                (asked.or_zero("sack_assoc_id")?, SocketOption::DelayedSack(sack))
+                (members.or_zero("sack_assoc_id")?, SocketOption::DelayedSack(sack))
             }
             "SCTP_FRAGMENT_INTERLEAVE" => {
                 let level = match int()? {
@@ -378,27 +378,27 @@ impl Machine {
             }
             "SCTP_PARTIAL_DELIVERY_POINT" => (0, SocketOption::PartialDeliveryPoint(int()?.unsigned_abs())),
             "SCTP_MAX_BURST" => {
-                let (asked, packets) = assoc_value(value)?;
-                (asked, SocketOption::MaxBurst(some(packets)))
+                let (association, packets) = assoc_value(value)?;
+                (association, SocketOption::MaxBurst(some(packets)))
             }
             "SCTP_CONTEXT" => {
-                let (asked, context) = assoc_value(value)?;
-                (asked, SocketOption::Context(context as u32))
+                let (association, context) = assoc_value(value)?;
+                (association, SocketOption::Context(context as u32))
             }
             "SCTP_REUSE_PORT" => (0, SocketOption::ReusePort(on()?)),
             "SCTP_RECVRCVINFO" => (0, SocketOption::RecvRcvInfo(on()?)),
             "SCTP_STREAM_SCHEDULER" | "SCTP_PLUGGABLE_SS" => {
-                let (asked, kind) = assoc_value(value)?;
-                (asked, SocketOption::StreamScheduler(scheduler(kind)?))
+                let (association, kind) = assoc_value(value)?;
+                (association, SocketOption::StreamScheduler(scheduler(kind)?))
             }
             "SCTP_ADAPTATION_LAYER" => {
-                let asked = Members::of("sctp_setadaptation", value)?;
-                (0, SocketOption::Adaptation(Some(asked.fitting("ssb_adaptation_ind")?)))
+                let members = Members::of("sctp_setadaptation", value)?;
+                (0, SocketOption::Adaptation(Some(members.fitting("ssb_adaptation_ind")?)))
             }
             "SCTP_HMAC_IDENT" => {
-                let asked = Members::of("sctp_hmacalgo", value)?;
-                let idents = asked.numbers("shmac_idents")?;
-                counted("shmac_number_of_idents", asked, idents.len())?;
+                let members = Members::of("sctp_hmacalgo", value)?;
+                let idents = members.numbers("shmac_idents")?;
+                counted("shmac_number_of_idents", members, idents.len())?;
                 // RFC 4895 §3.3: SHA-1 must be in the list.
                 let hmacs = match &idents[..] {
                     [1] => Hmacs::Sha1Only,
@@ -410,21 +410,21 @@ impl Machine {
                 (0, SocketOption::HmacIdents(hmacs))
             }
             "SCTP_AUTH_CHUNK" => {
-                let asked = Members::of("sctp_authchunk", value)?;
-                (0, SocketOption::AuthChunk(asked.fitting("sauth_chunk")?))
+                let members = Members::of("sctp_authchunk", value)?;
+                (0, SocketOption::AuthChunk(members.fitting("sauth_chunk")?))
             }
             "SCTP_DEFAULT_SNDINFO" => {
-                let asked = Members::of("sctp_sndinfo", value)?.or_zero("snd_assoc_id")?;
-                (asked, SocketOption::DefaultSndInfo(self.snd_info(value)?))
+                let association = Members::of("sctp_sndinfo", value)?.or_zero("snd_assoc_id")?;
+                (association, SocketOption::DefaultSndInfo(self.snd_info(value)?))
             }
             "SCTP_DEFAULT_PRINFO" => {
-                let asked = Members::of("sctp_default_prinfo", value)?.or_zero("pr_assoc_id")?;
-                (asked, SocketOption::DefaultPrInfo(pr_info(value, "sctp_default_prinfo")?))
+                let association = Members::of("sctp_default_prinfo", value)?.or_zero("pr_assoc_id")?;
+                (association, SocketOption::DefaultPrInfo(pr_info(value, "sctp_default_prinfo")?))
             }
             other => match supported(other) {
                 Some(extension) => {
-                    let (asked, on) = assoc_value(value)?;
-                    (asked, SocketOption::Supported(extension, on != 0))
+                    let (association, on) = assoc_value(value)?;
+                    (association, SocketOption::Supported(extension, on != 0))
                 }
                 None => return wrong(format!("the option {other} is not known")),
             },
@@ -450,19 +450,19 @@ fn assoc_value(value: &Value) -> Result<(i64, i64), CallError> {
     }
 }
 
-/// Checks the value of a member that counts the other members, if the script sets it.
+/// If the script sets a member that counts other members, checks its value.
 fn counted(key: &str, members: Members<'_>, found: usize) -> Result<(), CallError> {
     match members.number(key)? {
-        Some(told) if told != found as i64 => wrong(format!("{key}={told}, and there are {found}")),
+        Some(legacy) if legacy != found as i64 => wrong(format!("{key}={legacy}, and there are {found}")),
         _ => Ok(()),
     }
 }
 
 /// RFC 6458 §8.1.12: reads the parameters of a peer address.
-fn peer_addr_params(asked: Members<'_>) -> Result<PeerAddrParams, CallError> {
-    /// The flags of settings that the engine implements, or that are always on.
+fn peer_addr_params(members: Members<'_>) -> Result<PeerAddrParams, CallError> {
+    /// The known flags. Each belongs to a setting that the engine implements, or that is always on.
     const KNOWN: i64 = 0x1 | 0x2 | 0x4 | 0x8 | 0x10 | 0x80 | 0x20 | 0x40;
-    let flags = asked.or_zero("spp_flags")?;
+    let flags = members.or_zero("spp_flags")?;
     if flags & 0x3 == 0x3 || flags & 0x18 == 0x18 {
         return Err(Errno::Invalid.into());
     }
@@ -470,23 +470,23 @@ fn peer_addr_params(asked: Members<'_>) -> Result<PeerAddrParams, CallError> {
         return wrong(format!("spp_flags {:#x} are not supported", flags & !KNOWN));
     }
     // RFC 6458 §8.1.12: the MTU member is used when path MTU discovery is off.
-    let fixed = if flags & 0x10 != 0 { asked.or_zero("spp_pathmtu")? } else { 0 };
+    let fixed = if flags & 0x10 != 0 { members.or_zero("spp_pathmtu")? } else { 0 };
     if fixed != 0 {
         return wrong("an MTU that is set by hand is not supported");
     }
     for unused in ["spp_pathmtu", "spp_ipv6_flowlabel", "spp_dscp"] {
-        asked.number(unused)?;
+        members.number(unused)?;
     }
     let zero = flags & 0x80 != 0;
     Ok(PeerAddrParams {
-        address: asked.get("spp_address").map_or(Ok((None, None)), socket_address)?.0,
+        address: members.get("spp_address").map_or(Ok((None, None)), socket_address)?.0,
         heartbeats: match flags & 0x3 {
             1 => Some(true),
             2 => Some(false),
             _ => None,
         },
-        interval: if zero { Some(Duration::ZERO) } else { millis(asked.or_zero("spp_hbinterval")?) },
-        max_retrans: u32::try_from(asked.or_zero("spp_pathmaxrxt")?).ok().filter(|&n| n > 0),
+        interval: if zero { Some(Duration::ZERO) } else { millis(members.or_zero("spp_hbinterval")?) },
+        max_retrans: u32::try_from(members.or_zero("spp_pathmaxrxt")?).ok().filter(|&n| n > 0),
         mtu: None,
         demand: flags & 0x4 != 0,
     })

@@ -4,14 +4,14 @@
 
 mod packet;
 
-use crate::lex::{Spot, SyntaxError, Token, tokens};
+use crate::lex::{PlacedToken, SyntaxError, Token, tokens};
 use crate::script::{Action, Call, Event, Node, Script, Time, Value};
 use std::collections::BTreeSet;
 
 /// Parses a script.
 pub(crate) fn script(text: &str, defines: &BTreeSet<String>) -> Result<Script, SyntaxError> {
-    let spots = tokens(text, defines)?;
-    let mut parser = Parser { spots: &spots, at: 0, depth: 0 };
+    let tokens = tokens(text, defines)?;
+    let mut parser = Parser { tokens: &tokens, at: 0, depth: 0 };
     let mut script = Script::default();
     while let Some(Token::Flag(name)) = parser.peek() {
         let name = name.clone();
@@ -25,9 +25,9 @@ pub(crate) fn script(text: &str, defines: &BTreeSet<String>) -> Result<Script, S
         script.events.push(Event { line: parser.line(), time: Time::At(0), action });
         parser.at += 1;
     }
-    while parser.at < spots.len() {
+    while parser.at < tokens.len() {
         // A command after the last event cleans up the host.
-        if let (Some(Token::Shell(command)), true) = (parser.peek(), parser.at + 1 == spots.len()) {
+        if let (Some(Token::Shell(command)), true) = (parser.peek(), parser.at + 1 == tokens.len()) {
             let action = Action::Shell(command.clone());
             script.events.push(Event { line: parser.line(), time: Time::Any, action });
             break;
@@ -42,22 +42,22 @@ pub(crate) fn script(text: &str, defines: &BTreeSet<String>) -> Result<Script, S
 const DEEPEST: u32 = 50;
 
 struct Parser<'a> {
-    spots: &'a [Spot],
+    tokens: &'a [PlacedToken],
     at: usize,
     depth: u32,
 }
 
 impl<'a> Parser<'a> {
     fn peek(&self) -> Option<&'a Token> {
-        self.spots.get(self.at).map(|spot| &spot.token)
+        self.tokens.get(self.at).map(|spot| &spot.token)
     }
 
     fn peek_at(&self, ahead: usize) -> Option<&'a Token> {
-        self.spots.get(self.at + ahead).map(|spot| &spot.token)
+        self.tokens.get(self.at + ahead).map(|spot| &spot.token)
     }
 
     fn line(&self) -> usize {
-        self.spots.get(self.at).or(self.spots.last()).map_or(1, |spot| spot.line)
+        self.tokens.get(self.at).or(self.tokens.last()).map_or(1, |spot| spot.line)
     }
 
     fn fault<T>(&self, what: impl Into<String>) -> Result<T, SyntaxError> {

@@ -18,7 +18,7 @@ impl Machine {
                     return Ok(Some(sent));
                 }
                 // The script does not see packets to other addresses of the peer.
-                self.course.log.push(format!("{:>10} > elsewhere, to {target}", seconds(sent.at)));
+                self.script_log.log.push(format!("{:>10} > elsewhere, to {target}", seconds(sent.at)));
             }
             if !self.next_deadline(limit)? {
                 return Ok(None);
@@ -38,12 +38,12 @@ impl Machine {
             let what = "SCTP sends no ICMP messages: that is its host's affair".to_owned();
             return Err(Failure { line, ..Failure::misunderstood(what) });
         }
-        let fail = |why: String, seen: String| Failure {
+        let fail = |reason: String, observed: String| Failure {
             line,
-            what: FailureKind::Differs,
-            why,
+            kind: FailureKind::Differs,
+            reason,
             expected: expected.clone(),
-            seen,
+            observed,
         };
         let limit = span.map_or(self.now + PATIENCE, |(_, to)| to + tolerance);
         let Some(sent) = self.next_sent(packet.target.map(|target| target.0), limit)? else {
@@ -53,7 +53,7 @@ impl Machine {
         let drawn = Body::Chunks(seen.clone()).to_string();
         let to = sent.target.ip();
         let towards = if self.peer.is_multihomed() { format!("{to} ") } else { String::new() };
-        self.course.log.push(format!("{:>10} > {towards}{drawn}", seconds(sent.at)));
+        self.script_log.log.push(format!("{:>10} > {towards}{drawn}", seconds(sent.at)));
         match &packet.body {
             Body::Chunks(wanted) if wanted.is_empty() => {}
             Body::Chunks(wanted) => {
@@ -102,10 +102,11 @@ impl Machine {
                     let names = Names::new(both("tag").or(open("tag")), both("tsn").unwrap_or_default());
                     if live.name == "INIT_ACK" {
                         let cookie = live.items.iter().find(|item| item.name == "STATE_COOKIE");
-                        self.stock.cookie = cookie.map_or(Vec::new(), |item| item.raw[4..].to_vec());
+                        self.repeated.cookie = cookie.map_or(Vec::new(), |item| item.raw[4..].to_vec());
                     }
                     if names.tag.is_some() && known != number(live, "tag") {
-                        // A second INIT ACK is only an offer. Its tag and TSN count when the peer sends a COOKIE ECHO.
+                        // A second INIT ACK is only an offer. Its tag and TSN are used once the peer sends a COOKIE
+                        // ECHO.
                         if known.is_none() || live.name == "INIT" {
                             self.names = names;
                         } else {
@@ -116,7 +117,7 @@ impl Machine {
                 }
                 "HEARTBEAT" => {
                     let info = live.items.first().and_then(|item| item.raw.get(4..));
-                    self.stock.heartbeat = info.unwrap_or_default().to_vec();
+                    self.repeated.heartbeat = info.unwrap_or_default().to_vec();
                 }
                 _ => {}
             }
@@ -127,12 +128,12 @@ impl Machine {
     /// RFC 9260 §6.8, §8.5: checks the checksum of a sent packet, and the tag if the script states it.
     fn check_header(&self, packet: &Packet, sent: &PendingPacket) -> Result<(), String> {
         let mut bytes = sent.bytes.clone();
-        let told = u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]);
+        let checksum = u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]);
         bytes[8..12].fill(0);
         let sum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, &bytes) as u32;
-        let right = if packet.zero_checksum { told == 0 } else { told == sum };
+        let right = if packet.zero_checksum { checksum == 0 } else { checksum == sum };
         if !right {
-            return Err(format!("the checksum is {told:#010x}, and {sum:#010x} would be right"));
+            return Err(format!("the checksum is {checksum:#010x}, and {sum:#010x} would be right"));
         }
         if let Some((source, target)) = packet.ports {
             let seen = [0, 2].map(|at| u16::from_be_bytes([bytes[at], bytes[at + 1]]));

@@ -28,7 +28,8 @@ impl Machine {
                     opens |= chunk.name == "INIT";
                     self.peer_tag = number("tag").unwrap_or(self.peer_tag);
                 }
-                // With a COOKIE ECHO the peer accepts the last INIT ACK, whose tag and TSN count from now on.
+                // With a COOKIE ECHO the peer accepts the last INIT ACK. From now on, the tag and TSN of that INIT ACK
+                // are used.
                 "COOKIE_ECHO" if chunk.field("val").is_none_or(Value::is_any) => {
                     self.names = self.offered.take().unwrap_or(self.names);
                 }
@@ -42,14 +43,14 @@ impl Machine {
                 _ => {}
             }
         }
-        let told = self.peer.introduced(&packet.body);
-        let body = chunk::encode_body(&told, self.names, &self.stock)?;
+        let introduced = self.peer.introduced(&packet.body);
+        let body = chunk::encode_body(&introduced, self.names, &self.repeated)?;
         let (live, script) = self.names.tag.unwrap_or((1, 1));
         let tag = match packet.tag {
             Some(0) => 0,
-            Some(told) if reflected => told,
-            // The tag on the wire differs from the engine's tag by the same amount as the tags in the script differ.
-            Some(told) => told.wrapping_sub(script).wrapping_add(live).max(1),
+            Some(tag) if reflected => tag,
+            // If the tag in the script is wrong, the tag on the wire differs from the engine's tag by the same amount.
+            Some(tag) => tag.wrapping_sub(script).wrapping_add(live).max(1),
             None if opens => 0,
             None if reflected => self.peer_tag,
             None => live,
@@ -67,7 +68,7 @@ impl Machine {
         } else if packet.bad_checksum {
             bytes[8] = bytes[8].wrapping_add(1);
         }
-        self.course.log.push(format!("{:>10} < {}", seconds(self.now), told));
+        self.script_log.log.push(format!("{:>10} < {}", seconds(self.now), introduced));
         let packet = anabranch_base::Packet {
             source: SocketAddr::new(source.0, packet.udp.map_or(0, |udp| udp.0)),
             target: SocketAddr::new(target.0, packet.udp.map_or(0, |udp| udp.1)),
@@ -99,7 +100,7 @@ impl Machine {
             quoted.extend_from_slice(&[1, 0, 0, 20]);
             quoted.extend_from_slice(&self.names.tag.map_or(0, |(live, _)| live).to_be_bytes());
         }
-        self.course.log.push(format!("{:>10} < {}", seconds(self.now), packet.body));
+        self.script_log.log.push(format!("{:>10} < {}", seconds(self.now), packet.body));
         let (source, target) = (self.addresses.local, packet.source.map_or(self.addresses.remote, |s| s.0));
         match kind {
             Some(kind) => {

@@ -8,7 +8,7 @@ mod expect;
 mod inject;
 
 use crate::calls::Fds;
-use crate::chunk::{self, Names, Stock};
+use crate::chunk::{self, Names, RepeatedValues};
 use crate::script::{Action, Body, Call, Event, Script, Time};
 use crate::shell;
 use crate::stage::{Peer, Stage, Turn};
@@ -23,10 +23,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Failure {
     pub(crate) line: usize,
-    pub(crate) what: FailureKind,
-    pub(crate) why: String,
+    pub(crate) kind: FailureKind,
+    pub(crate) reason: String,
     pub(crate) expected: String,
-    pub(crate) seen: String,
+    pub(crate) observed: String,
 }
 
 /// The cause of a failure.
@@ -34,17 +34,29 @@ pub(crate) struct Failure {
 pub(crate) enum FailureKind {
     /// The engine did not do what the script expects.
     Differs,
-    /// The script asks for a feature that the interpreter does not have. `why` names the feature.
+    /// The script asks for a feature that the interpreter does not have. `reason` names the feature.
     Misunderstood,
 }
 
 impl Failure {
     fn of(turn: Turn, line: usize) -> Self {
-        Self { line, what: FailureKind::Differs, why: turn.why, expected: turn.expected, seen: turn.seen }
+        Self {
+            line,
+            kind: FailureKind::Differs,
+            reason: turn.reason,
+            expected: turn.expected,
+            observed: turn.observed,
+        }
     }
 
     pub(crate) fn misunderstood(why: String) -> Self {
-        Self { line: 0, what: FailureKind::Misunderstood, why, expected: String::new(), seen: String::new() }
+        Self {
+            line: 0,
+            kind: FailureKind::Misunderstood,
+            reason: why,
+            expected: String::new(),
+            observed: String::new(),
+        }
     }
 }
 
@@ -81,7 +93,7 @@ struct Blocked {
     tolerance: Duration,
 }
 
-/// The endpoint, its clock, and the state between script and packets.
+/// The endpoint under test, its clock, and the state of the running script.
 pub(crate) struct Machine {
     pub(crate) now: Instant,
     pub(crate) sockets: Sockets,
@@ -89,25 +101,25 @@ pub(crate) struct Machine {
     pub(crate) fds: Fds,
     sent: VecDeque<PendingPacket>,
     names: Names,
-    /// The tag and TSN mapping of the last INIT ACK. It counts when the peer sends its COOKIE ECHO.
+    /// The tag and TSN mapping of the last INIT ACK. It is used once the peer sends its COOKIE ECHO.
     offered: Option<Names>,
-    stock: Stock,
+    repeated: RepeatedValues,
     /// Whether the script names addresses of the peer. Such a script sees every packet, whatever its destination.
     all_addresses: bool,
-    /// The peer, with the addresses that the stage gives it.
+    /// The peer, with the addresses that its [`Stage`] lists.
     peer: Peer,
     /// The peer's initiate tag.
     peer_tag: u32,
     tolerance: Duration,
     percent: i64,
     blocked: Option<Blocked>,
-    course: ScriptLog,
+    script_log: ScriptLog,
 }
 
 /// The TTL with which hosts send (RFC 1700).
 const TTL: u32 = 64;
 
-/// The longest wait for an outbound packet whose time is open.
+/// The longest wait for an outbound packet for which the script gives no time.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Runs a script. `seed` determines the engine's tags and TSNs. With `to_the_end`, the script fails if the endpoint
@@ -148,7 +160,7 @@ pub(crate) fn run(
         machine.peer.check_end().map_err(|turn| Failure::of(turn, line))
     });
     let result = result.and_then(|()| if to_the_end { machine.silent(script) } else { Ok(()) });
-    (machine.course, result)
+    (machine.script_log, result)
 }
 
 impl Machine {
@@ -196,14 +208,14 @@ impl Machine {
             sent: VecDeque::new(),
             names: Names::default(),
             offered: None,
-            stock: Stock::default(),
+            repeated: RepeatedValues::default(),
             all_addresses: script.names_targets().is_some(),
             peer: Peer::new(stage, place.remote),
             peer_tag: 0,
             tolerance,
             percent,
             blocked: None,
-            course: ScriptLog::default(),
+            script_log: ScriptLog::default(),
         })
     }
 
@@ -240,10 +252,10 @@ impl Machine {
                 if early || late {
                     return Err(Failure {
                         line: blocked.line,
-                        what: FailureKind::Differs,
-                        why: "the call returned at another time".to_owned(),
+                        kind: FailureKind::Differs,
+                        reason: "the call returned at another time".to_owned(),
                         expected: format!("{} at {}", blocked.call, seconds(blocked.due)),
-                        seen: format!("{seen} at {}", seconds(self.now)),
+                        observed: format!("{seen} at {}", seconds(self.now)),
                     });
                 }
                 self.pump()
@@ -288,12 +300,12 @@ impl Machine {
     // Events.
 
     fn step(&mut self, event: &Event) -> Result<(), Failure> {
-        let fail = |why: String, expected: String, seen: String| Failure {
+        let fail = |reason: String, expected: String, observed: String| Failure {
             line: event.line,
-            what: FailureKind::Differs,
-            why,
+            kind: FailureKind::Differs,
+            reason,
             expected,
-            seen,
+            observed,
         };
         let (span, tolerance) = self.window(event.time);
         if let Action::Outbound(packet) = &event.action {
@@ -347,15 +359,15 @@ impl Machine {
                 let Some(blocked) = self.blocked.take() else { break };
                 return Err(Failure {
                     line: blocked.line,
-                    what: FailureKind::Differs,
-                    why: "the call did not return".to_owned(),
+                    kind: FailureKind::Differs,
+                    reason: "the call did not return".to_owned(),
                     expected: format!(
                         "{} = {} by {}",
                         blocked.call,
                         blocked.call.result,
                         seconds(blocked.due)
                     ),
-                    seen: "nothing".to_owned(),
+                    observed: "nothing".to_owned(),
                 });
             }
         }
@@ -371,10 +383,10 @@ impl Machine {
         let seen = chunk::decode_packet(body, self.names).map(Body::Chunks).unwrap_or_default();
         Err(Failure {
             line: script.events.last().map_or(1, |event| event.line),
-            what: FailureKind::Differs,
-            why: "a packet is left over at the end".to_owned(),
+            kind: FailureKind::Differs,
+            reason: "a packet is left over at the end".to_owned(),
             expected: "nothing".to_owned(),
-            seen: format!("{seen} at {}", seconds(sent.at)),
+            observed: format!("{seen} at {}", seconds(sent.at)),
         })
     }
 
@@ -384,7 +396,7 @@ impl Machine {
     }
 
     pub(crate) fn note(&mut self, line: String) {
-        self.course.log.push(format!("{:>10}   {line}", seconds(self.now)));
+        self.script_log.log.push(format!("{:>10}   {line}", seconds(self.now)));
     }
 }
 

@@ -1,6 +1,7 @@
-//! Stages: the set-up of a script that its language cannot express.
+//! Stages: parts of the set-up of a script that the script language cannot express.
 //!
-//! `table` lists the stage of each script. `peer` answers for the stage's addresses while the script runs.
+//! `table` lists the stage of each script. `peer` answers for the additional addresses of the peer while the script
+//! runs.
 
 mod peer;
 mod table;

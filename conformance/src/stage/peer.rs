@@ -3,7 +3,7 @@
 //! The peer lists its addresses when the association is set up, answers the HEARTBEATs that verify them, and checks the
 //! destination of data. The script does not see the further addresses and their HEARTBEATs.
 //!
-//! Home of RFC 9260 §5.1.2 (addresses in INIT and INIT ACK) and of the peer's part in §5.4 (path verification).
+//! Implements RFC 9260 §5.1.2 (addresses in INIT and INIT ACK) and the peer's part of §5.4 (path verification).
 
 use super::Stage;
 use crate::script::{Body, Node, Value};
@@ -15,12 +15,12 @@ const HEARTBEAT: u8 = 4;
 const HEARTBEAT_ACK: u8 = 5;
 const PAD: u8 = 132;
 
-/// The error that a packet with DATA went to another address than the stage lists.
+/// The error that a packet with DATA was sent to a different address than the stage lists.
 #[derive(Debug)]
 pub(crate) struct Turn {
-    pub(crate) why: String,
+    pub(crate) reason: String,
     pub(crate) expected: String,
-    pub(crate) seen: String,
+    pub(crate) observed: String,
 }
 
 /// The peer of a script: its addresses, and the expected destination address of each packet with DATA.
@@ -35,7 +35,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Creates the peer of a stage. Its other addresses are those that follow `first` numerically.
+    /// Creates the peer of a stage. The peer's other addresses follow `first` numerically.
     pub(crate) fn new(stage: &Stage, first: IpAddr) -> Self {
         let next = |n: u8| -> IpAddr {
             match first {
@@ -57,8 +57,8 @@ impl Peer {
         self.addresses.iter().position(|&own| own == address).map(|at| at + 1)
     }
 
-    /// RFC 9260 §5.1.2: adds the other addresses to an INIT or INIT ACK. A chunk in which the script lists addresses
-    /// or gives a length is left unchanged.
+    /// RFC 9260 §5.1.2: adds the peer's other addresses to an INIT or INIT ACK. A chunk in which the script lists
+    /// addresses or gives a length is left unchanged.
     pub(crate) fn introduced<'a>(&self, body: &'a Body) -> Cow<'a, Body> {
         let Body::Chunks(chunks) = body else { return Cow::Borrowed(body) };
         let lists = |chunk: &Node| chunk.items.iter().any(|item| item.name.ends_with("_ADDRESS"));
@@ -105,23 +105,23 @@ impl Peer {
         }
         self.data_packets += 1;
         let drawn = Body::Chunks(seen.to_vec()).to_string();
-        let went = self.number(target).unwrap_or_default();
-        let seen = format!("{drawn} towards {went} ({target})");
+        let number = self.number(target).unwrap_or_default();
+        let seen = format!("{drawn} towards {number} ({target})");
         let Some(&wanted) = self.destinations.get(self.data_packets - 1) else {
             return Err(Turn {
-                why: "the stage has no turn for this packet with DATA".to_owned(),
+                reason: "the stage has no turn for this packet with DATA".to_owned(),
                 expected: self.turns_listed(),
-                seen,
+                observed: seen,
             });
         };
-        if usize::from(wanted) == went {
+        if usize::from(wanted) == number {
             return Ok(());
         }
         let address = self.addresses[usize::from(wanted) - 1];
         Err(Turn {
-            why: format!("packet {} with DATA goes to another address", self.data_packets),
+            reason: format!("packet {} with DATA goes to another address", self.data_packets),
             expected: format!("{drawn} towards {wanted} ({address})"),
-            seen,
+            observed: seen,
         })
     }
 
@@ -131,9 +131,9 @@ impl Peer {
             return Ok(());
         }
         Err(Turn {
-            why: "the script ends before the turns that its stage lists".to_owned(),
+            reason: "the script ends before the turns that its stage lists".to_owned(),
             expected: self.turns_listed(),
-            seen: format!("{} packets with DATA", self.data_packets),
+            observed: format!("{} packets with DATA", self.data_packets),
         })
     }
 

@@ -8,7 +8,7 @@ use toml::Spanned;
 /// The possible numbers of addresses that a stage gives the peer.
 const ADDRESSES: RangeInclusive<u8> = 2..=8;
 
-/// The set-up around a script.
+/// The set-up of a script that the script itself cannot express: the peer's addresses, and the destinations of data.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stage {
     /// The script's file name without `.pkt`, or the id of a suite's case.

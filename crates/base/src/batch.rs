@@ -1,8 +1,8 @@
 //! The packet buffers that pass between an engine and its socket: [`SendBatch`] for output, [`RecvBatch`] for input.
 //!
 //! A batch owns one buffer, in which its packets lie back to back. If packets are sent one at a time, a `World` writes
-//! its headers in front of the packet and takes the whole buffer. An engine that receives one packet at a time may keep
-//! the packet's buffer ([`PacketBytes`]). In both cases the payload is not copied.
+//! the lower layers' headers in front of each packet and takes the buffer. An engine that receives one packet at a time
+//! may keep the packet's buffer ([`PacketBytes`]). In both cases the payload is not copied.
 
 use crate::packet::{Ecn, Icmp, Packet};
 use std::net::SocketAddr;
@@ -59,7 +59,7 @@ pub struct RecvBatch {
     segments: Segments,
 }
 
-/// A received packet that an engine processes: its bytes, and the buffer that holds them if the engine may keep it.
+/// The bytes of a received packet: either borrowed, or in a buffer that the engine may keep.
 #[derive(Debug)]
 pub enum PacketBytes<'a> {
     /// Part of a buffer that belongs to the caller. An engine that keeps the bytes must copy them.
@@ -183,8 +183,8 @@ impl Segments {
         if self.count == 0 { &[] } else { &self.buffer[self.start..] }
     }
 
-    /// Exchanges the batch's buffer for `buffer`, whose content is discarded, and empties the batch. Returns the offset
-    /// of the first packet in the buffer that is now in `buffer`.
+    /// Moves the batch's buffer into `buffer`, and empties the batch. The batch continues with the memory of the old
+    /// `buffer`. Returns the offset of the first packet in `buffer`.
     #[inline]
     fn take_buffer(&mut self, buffer: &mut Vec<u8>) -> usize {
         let start = self.start;
@@ -219,9 +219,9 @@ impl SendBatch {
         self.lane = 0;
     }
 
-    /// Aligns the first packet. If it has `size` bytes, its end is at an address that is a multiple of `line`. At least
-    /// `room` bytes stay free in front of the packet. Some checksums are faster on packets aligned in this way. The
-    /// batch must be empty.
+    /// Chooses the position of the first packet. A packet of `size` bytes will end at an address that is a multiple of
+    /// `line`, which makes some checksums faster. At least `room` bytes stay free in front of the packet. The batch
+    /// must be empty.
     #[inline]
     pub fn end_on(&mut self, line: usize, size: usize, room: usize) {
         let Segments { buffer, start, count, .. } = &mut self.segments;
@@ -309,8 +309,8 @@ impl SendBatch {
         self.segments.bytes()
     }
 
-    /// Exchanges the batch's buffer for `buffer`, whose content is discarded, and empties the batch. Returns the offset
-    /// of the first packet in the buffer that is now in `buffer`. The offset is at least [`HEADROOM`].
+    /// Moves the batch's buffer into `buffer`, and empties the batch. The batch continues with the memory of the old
+    /// `buffer`. Returns the offset of the first packet in `buffer`, which is at least [`HEADROOM`].
     #[inline]
     pub fn take_buffer(&mut self, buffer: &mut Vec<u8>) -> usize {
         if self.segments.start < HEADROOM {
@@ -437,7 +437,7 @@ impl RecvBatch {
         (self.len() == 1).then_some((self.segments.buffer.as_mut_slice(), self.segments.start))
     }
 
-    /// Returns the source, the target and the bytes of the packet, if the batch holds exactly one packet. The receiver
+    /// Returns the source, the target and the bytes of the packet, if the batch holds exactly one packet. The caller
     /// may take the packet's buffer.
     #[inline]
     pub fn only_owned(&mut self) -> Option<(&SocketAddr, &SocketAddr, PacketBytes<'_>)> {
@@ -473,10 +473,10 @@ impl PacketBytes<'_> {
         }
     }
 
-    /// Exchanges the packet's buffer for `buffer`, whose content is discarded, and empties the batch. Returns the
-    /// offset of the packet in the buffer that is now in `buffer`. Returns `None` and changes nothing if the buffer
-    /// cannot be taken. The buffer of a batch that can hold several packets cannot be taken, because most of that large
-    /// buffer would be wasted on one packet.
+    /// Moves the packet's buffer into `buffer`, and empties the batch. The batch continues with the memory of the old
+    /// `buffer`. Returns the offset of the packet in `buffer`. Returns `None` and changes nothing if the bytes are
+    /// borrowed, or if the batch can hold several packets. In the second case, most of the large buffer would be wasted
+    /// on one packet.
     #[inline(always)]
     pub fn take_buffer(&mut self, buffer: &mut Vec<u8>) -> Option<usize> {
         match self {
@@ -575,10 +575,10 @@ mod tests {
         input.put_buffer(&mut buffer, start);
         assert_eq!(input.segments().next(), Some(&[7; 100][..]));
         assert_eq!(input.only().map(|packet| packet.payload), Some(&[7; 100][..]));
-        let mut kept = Vec::new();
+        let mut buffers = Vec::new();
         let (.., mut packet) = input.only_owned().expect("one packet");
-        let start = packet.take_buffer(&mut kept).expect("its own buffer");
-        assert_eq!((kept[start..].as_ptr(), input.len()), (memory, 0));
+        let start = packet.take_buffer(&mut buffers).expect("its own buffer");
+        assert_eq!((buffers[start..].as_ptr(), input.len()), (memory, 0));
     }
 
     /// The buffer of a batch that holds several packets, or has room for several, cannot be taken for one packet.

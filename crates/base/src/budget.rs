@@ -1,17 +1,18 @@
 //! A memory budget that is shared by many sessions, across all threads.
 //!
-//! Up to half of the budget is reserved: each session may always hold its floor, whatever other sessions hold. The rest
-//! is a pool. One account may hold an eighth of the bytes left in the pool (the dynamic threshold of Choudhury and
-//! Hahne, 1998). Without competition, an account can therefore hold a ninth of the pool in addition to its floor. If
-//! many sessions compete, some memory is always left for the next session.
+//! Up to half of the budget is reserved: each session may always hold a fixed minimum, its floor, whatever other
+//! sessions hold. The rest is a pool. Each part of a session that needs memory has an [`Account`]. An account may hold
+//! an eighth of the bytes left in the pool (the dynamic threshold of Choudhury and Hahne, 1998). Without competition,
+//! an account can therefore hold a ninth of the pool in addition to its floor. If many sessions compete, some memory is
+//! always left for the next session.
 //!
-//! This module only counts bytes. The owner of the memory asks for its limit before it allocates, and uses less memory
-//! when the limit falls.
+//! This module only counts bytes. The owner of an account asks for the account's limit before it allocates memory, and
+//! uses less memory when the limit falls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
-/// A limit on the memory that all sessions hold together. Clones share the same count.
+/// A limit on the memory that all sessions hold together. All clones count towards the same limit.
 #[derive(Clone, Debug)]
 pub struct Budget {
     shared: Arc<Shared>,
@@ -21,10 +22,11 @@ pub struct Budget {
 struct Shared {
     total: u64,
     floor: u64,
-    left: AtomicI64,
+    available: AtomicI64,
 }
 
-/// Two budgets are equal if they share the same count. Budgets of the same size with separate counts are not equal.
+/// Two budgets are equal if they share one counter of used bytes. Budgets of the same size with separate counters are
+/// not equal.
 impl PartialEq for Budget {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
@@ -48,7 +50,7 @@ impl Budget {
         let floor = (total / 2 / sessions.max(1)).min(MAX_FLOOR);
         let pool = total - (floor * sessions).min(total);
         let left = AtomicI64::new(i64::try_from(pool).unwrap_or(i64::MAX));
-        Self { shared: Arc::new(Shared { total, floor, left }) }
+        Self { shared: Arc::new(Shared { total, floor, available: left }) }
     }
 
     /// Returns the size of the whole budget in bytes.
@@ -66,11 +68,11 @@ impl Budget {
     /// Returns the number of bytes of the pool that a single account may hold at present.
     #[must_use]
     pub fn room(&self) -> u64 {
-        u64::try_from(self.shared.left.load(Relaxed)).unwrap_or(0) / SHARES
+        u64::try_from(self.shared.available.load(Relaxed)).unwrap_or(0) / SHARES
     }
 
     fn take(&self, bytes: i64) {
-        self.shared.left.fetch_sub(bytes, Relaxed);
+        self.shared.available.fetch_sub(bytes, Relaxed);
     }
 }
 
@@ -122,7 +124,7 @@ impl Account {
     }
 
     /// Records that the account now holds `bytes` bytes. Changes below 4 KiB are not counted, because all threads share
-    /// the counter. A change to at most the floor is always counted.
+    /// the counter. A decrease to the floor or below is always counted.
     pub fn set_usage(&mut self, bytes: u64) {
         let beyond = bytes.saturating_sub(self.floor);
         if beyond.abs_diff(self.charged) >= GRAIN || beyond == 0 && self.charged > 0 {
@@ -159,16 +161,16 @@ mod tests {
             let mut accounts = Vec::new();
             for number in 0..sessions {
                 let mut account = Account::new(&budget, 1);
-                let mut held = account.floor();
+                let mut usage = account.floor();
                 // The account takes memory in steps of 10,000 bytes, up to its limit or 4 MiB.
-                while held + 10_000 <= account.limit().min(4 << 20) {
-                    held += 10_000;
-                    account.set_usage(held);
+                while usage + 10_000 <= account.limit().min(4 << 20) {
+                    usage += 10_000;
+                    account.set_usage(usage);
                 }
-                assert!(number > 0 || held + 10_000 > (4_u64 << 20).min(total / 18), "alone: {held}");
-                accounts.push((account, held));
+                assert!(number > 0 || usage + 10_000 > (4_u64 << 20).min(total / 18), "alone: {usage}");
+                accounts.push((account, usage));
             }
-            let all: u64 = accounts.iter().map(|(_, held)| held).sum();
+            let all: u64 = accounts.iter().map(|(_, usage)| usage).sum();
             assert!(all <= total, "{all} of {total}");
             drop(accounts);
             assert_eq!(budget.room(), Budget::new(total, sessions).room(), "all is given back");

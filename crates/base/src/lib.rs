@@ -12,8 +12,8 @@
 //!   read, and gives its previous buffer in exchange.
 //! - `knobs!` declares the settings of an engine as knobs. Each row has a field, its type, its default with the source,
 //!   its text form and its help. A profile lists only the values that differ from its parent.
-//! - The feature `testing` adds `testing::sent`, which collects all packets that an engine sends. The function is for
-//!   tests that deliver packets themselves.
+//! - The feature `testing` adds `testing::transmit_all`, which collects all packets that an engine sends. The function
+//!   is for tests that deliver packets themselves.
 //! - The feature `os-random` adds `Rng::from_os`, for programs that communicate with real peers. It gets one key from
 //!   the operating system, and computes all numbers from that key by HMAC-SHA-256 in counter mode.
 

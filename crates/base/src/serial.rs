@@ -1,6 +1,6 @@
 //! Serial number arithmetic: numbers that wrap around and are compared by their distance.
 //!
-//! Home of RFC 9260 §1.6 (TSN, SSN) and of RFC 1982, which RFC 9260 cites.
+//! Implements RFC 9260 §1.6 (TSN, SSN) and RFC 1982, which RFC 9260 cites.
 
 /// Declares a wrapping serial number type over an unsigned integer.
 #[macro_export]

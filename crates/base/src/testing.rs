@@ -3,8 +3,8 @@
 use crate::{Ecn, Engine, Instant, Packet, SendBatch};
 use std::net::SocketAddr;
 
-/// Whether the slow tests are enabled, and the tests that need a kernel's timers, a browser or a network.
-/// `ANABRANCH_FULL=1` enables them. Otherwise the function prints that the calling test is skipped.
+/// Returns whether two groups of tests are enabled: slow tests, and tests that need a kernel's timers, a browser or a
+/// network. `ANABRANCH_FULL=1` enables them. Otherwise the function prints that the calling test is skipped.
 #[must_use]
 pub fn are_slow_tests_enabled() -> bool {
     let full = std::env::var_os("ANABRANCH_FULL").is_some_and(|value| value == "1");
@@ -74,6 +74,6 @@ pub fn transmit_all_bytes(engine: &mut impl Engine, now: Instant) -> Vec<Vec<u8>
     transmit_all(engine, now).into_iter().map(|sent| sent.bytes).collect()
 }
 
-/// The limit on packets sent at one instant. An engine that exceeds this limit is considered to loop, because no buffer
-/// holds as many packets.
+/// The limit on packets sent at one instant. An engine that exceeds this limit is considered to loop, because no send
+/// buffer holds a million packets.
 const MAX_AT_ONCE: usize = 1_000_000;

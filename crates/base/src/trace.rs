@@ -55,7 +55,7 @@ pub enum TraceEvent {
         /// The number that the sender gave to the packet in which the units arrived.
         packet: u64,
     },
-    /// From now on, this is the reason why the sender sends no more data.
+    /// From now on, this limit prevents the sender from sending more data.
     Limited(Limit),
     /// The congestion window of the path in use has this many bytes from now on.
     Window(u64),

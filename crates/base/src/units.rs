@@ -66,7 +66,8 @@ impl BitRate {
     #[must_use]
     #[inline]
     pub const fn nanos_for(self, bytes: u64) -> u64 {
-        // The product `bytes` * 8e9 fits a `u64` for packets (up to 2.3 GB), so that usually one division is enough.
+        // The product `bytes` * 8e9 fits a `u64` if `bytes` is at most 2.3 GB, as for every packet. One division is
+        // then enough.
         match bytes.checked_mul(8_000_000_000) {
             Some(bit_nanos) => bit_nanos.div_ceil(self.0),
             None => {
@@ -412,8 +413,8 @@ mod tests {
     fn meant<T>(read: Result<T, UnitError>) -> String {
         let error = read.err().expect("refused");
         let meant = error.suggestion().unwrap_or("nothing").to_owned();
-        let told = error.to_string().contains(&format!("(did you mean {meant}?)"));
-        assert_eq!(told, meant != "nothing", "{error}");
+        let suggested = error.to_string().contains(&format!("(did you mean {meant}?)"));
+        assert_eq!(suggested, meant != "nothing", "{error}");
         meant
     }
 

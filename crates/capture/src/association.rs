@@ -24,7 +24,7 @@ const MAX_PPIDS: usize = 16;
 pub(super) struct Association {
     pub conversation: ConversationBuilder,
     /// The side that sent SHUTDOWN first.
-    leaver: Option<Side>,
+    shutdown_initiator: Option<Side>,
     /// HEARTBEATs that have no HEARTBEAT ACK yet: their times and paths, by sender and hash of the heartbeat
     /// information.
     heartbeats: BTreeMap<(Side, u64), (u64, usize)>,
@@ -33,10 +33,11 @@ pub(super) struct Association {
     takes_zero_checksum: [bool; 2],
     /// Packets of this association that are not processed yet.
     pub waiting: WaitingQueue,
-    /// The sender of the only known direction, and the facts collected about it; `None` if both directions are known.
-    pub half: Option<Box<(Side, OneDirection)>>,
-    /// The association into which this association was merged, because this one turned out to be only one direction of
-    /// the other.
+    /// If only one direction of the association is known, its sender and the facts collected about it. `None` if both
+    /// directions are known.
+    pub known_half: Option<Box<(Side, OneDirection)>>,
+    /// The association into which this entry was merged. The two entries turned out to be the two directions of the
+    /// same association.
     pub merged: Option<usize>,
 }
 
@@ -45,12 +46,12 @@ impl Association {
     pub fn new(conversation: ConversationBuilder, replaces: Option<usize>) -> Self {
         Self {
             conversation,
-            leaver: None,
+            shutdown_initiator: None,
             heartbeats: BTreeMap::new(),
             replaces,
             takes_zero_checksum: [false; 2],
             waiting: WaitingQueue::default(),
-            half: None,
+            known_half: None,
             merged: None,
         }
     }
@@ -60,12 +61,12 @@ impl Association {
         let side = arrival.side;
         let mut learnt = [None; 2];
         let mut causes = Vec::new();
-        let mut aside = false;
+        let mut is_other_chunk = false;
         for chunk in view.chunks().filter_map(Result::ok) {
             *self.conversation.directions[side].chunks.entry(chunk.name()).or_default() += 1;
             match chunk {
                 Chunk::Init(init) => {
-                    aside = true;
+                    is_other_chunk = true;
                     learnt[side] = Some(init.tag);
                     self.init(arrival, &init);
                 }
@@ -90,14 +91,14 @@ impl Association {
                 Chunk::Sack(sack) => self.sack(arrival, &sack, sack.gaps()),
                 Chunk::NrSack(nr) => self.sack(arrival, &nr.sack, nr.all_gaps()),
                 Chunk::Shutdown(shutdown) => {
-                    self.leaver.get_or_insert(side);
+                    self.shutdown_initiator.get_or_insert(side);
                     self.cumulative(arrival, shutdown.cumulative);
                 }
                 Chunk::ShutdownComplete(_) => {
-                    self.ended(arrival, "shutdown", self.leaver, None);
+                    self.ended(arrival, "shutdown", self.shutdown_initiator, None);
                 }
                 Chunk::Abort(abort) => {
-                    aside = true;
+                    is_other_chunk = true;
                     let how =
                         if self.conversation.opening[3].is_none() && self.conversation.opening[0].is_some() {
                             "refused"
@@ -127,7 +128,7 @@ impl Association {
         }
         // Except for INIT and ABORT, a packet carries the Verification Tag that its receiver chose.
         let tag = view.header.tag;
-        if !aside && tag != 0 && self.conversation.tags[1 - side].is_none() {
+        if !is_other_chunk && tag != 0 && self.conversation.tags[1 - side].is_none() {
             self.conversation.tags[1 - side] = Some(tag);
             learnt[1 - side] = Some(tag);
         }
@@ -138,19 +139,20 @@ impl Association {
     }
 
     /// Checks a packet's checksum.
-    pub fn checksum(&self, side: Side, bytes: &[u8], cut: bool) -> Checksum {
-        if cut {
+    pub fn checksum(&self, side: Side, bytes: &[u8], is_cut: bool) -> Checksum {
+        if is_cut {
             return Checksum::Unknown;
         }
         if packet::has_zero_checksum(bytes) {
-            // RFC 9653 §5.3: the receiver accepts packets without a checksum, so a zero checksum is not left to the
-            // network card.
+            // RFC 9653 §5.3: a receiver may accept packets without a checksum. If it does not, a zero checksum means
+            // that the network card computes the checksum later.
             return if self.takes_zero_checksum[1 - side] { Checksum::Unknown } else { Checksum::Left };
         }
         if crc32c::is_valid(bytes) || has_adler32(bytes) { Checksum::Right } else { Checksum::Wrong }
     }
 
-    /// Learns the Verification Tag of a packet's receiver, unless a chunk of this type may carry the sender's tag.
+    /// Records the tag of a packet as the Verification Tag of its receiver. Packets are skipped if one of their chunks
+    /// may come with another tag than the receiver's.
     pub fn learn(&mut self, side: Side, view: &PacketView<'_>) {
         let owner = &mut self.conversation.tags[1 - side];
         // RFC 9260 §8.5.1: INIT, ABORT and SHUTDOWN COMPLETE may carry another tag than the receiver's.
@@ -163,7 +165,7 @@ impl Association {
     fn init(&mut self, arrival: &Arrival<'_>, init: &Init<'_>) {
         self.offers(arrival.side, init);
         if arrival.side == 0 {
-            self.conversation.asks(arrival.at);
+            self.conversation.request(arrival.at);
         }
         if self.conversation.end.how == "open" {
             self.conversation.end.how = "incomplete";
@@ -175,8 +177,8 @@ impl Association {
         self.conversation.opening[2] = Some(arrival.at);
     }
 
-    /// Records the tag, initial TSN and extensions of an INIT's or INIT ACK's sender. If data of this side was already
-    /// captured, its first TSN is not changed.
+    /// Records the tag, the initial TSN and the extensions that `side` announces in an INIT or INIT ACK. If data of
+    /// this side was already captured, the recorded first TSN stays unchanged.
     fn offers(&mut self, side: Side, init: &Init<'_>) {
         self.conversation.tags[side] = Some(init.tag);
         // RFC 9653 §5.1: whether the side accepts packets without a checksum.
@@ -187,11 +189,11 @@ impl Association {
 
     fn cookie_echo(&mut self, arrival: &Arrival<'_>) {
         if self.conversation.opening[3].is_none()
-            && let [_, Some(asked), Some(answered), _] = self.conversation.opening
+            && let [_, Some(offered), Some(answered), _] = self.conversation.opening
         {
             // The round-trip time is the sum of two parts: from the place of capture to one host and back, and to the
             // other host and back.
-            self.conversation.round_trip([asked, answered, arrival.at]);
+            self.conversation.round_trip([offered, answered, arrival.at]);
         }
         self.conversation.opening[3].get_or_insert(arrival.at);
     }
@@ -210,8 +212,8 @@ impl Association {
         }
     }
 
-    /// Processes the fields that DATA and I-DATA have in common. `carried` has three values. The first is `None` unless
-    /// a message ends in this chunk, and then says whether the message is unordered. The second is the payload protocol
+    /// Processes the fields that DATA and I-DATA have in common. `carried` has three values. The first says whether the
+    /// message is unordered, and is `None` unless the message ends in this chunk. The second is the payload protocol
     /// identifier, if a message begins in this chunk. The third is the number of bytes of user data.
     fn data(
         &mut self,

@@ -184,8 +184,8 @@ impl ConversationBuilder {
         }
         direction.reordered += u64::from(passing == DataClass::Reordered);
         if self.max_lines > 0 {
-            // The next ladder line will show this packet. If the ladder is full, no line shows this packet. The line of
-            // an earlier transmission of the same data must not be marked instead.
+            // The next ladder line will show this packet, and is marked if the packet turns out to be spurious. If the
+            // ladder is full, `None` prevents a mark at the line of an earlier transmission of the same data.
             let line = (self.lines.len() < self.max_lines).then_some(self.lines.len());
             self.tracks.of(side).drawn(units.0, units.1, line);
         }
@@ -200,8 +200,8 @@ impl ConversationBuilder {
         direction.fast_packets += u64::from(causes.iter().any(|(cause, _)| *cause == Cause::Fast));
     }
 
-    /// Counts the round-trip times and spurious retransmissions of the peer's data that an acknowledgement of `side`
-    /// revealed.
+    /// Processes what an acknowledgement from `side` revealed about the peer's data: round-trip times and spurious
+    /// retransmissions.
     pub fn settle(&mut self, at: u64, side: Side) {
         let peer = 1 - side;
         if self.tracks.known(peer).is_none() {
@@ -234,7 +234,7 @@ impl ConversationBuilder {
     }
 
     /// Records an INIT or a SYN of side A.
-    pub fn asks(&mut self, at: u64) {
+    pub fn request(&mut self, at: u64) {
         self.handshake.seen = true;
         self.handshake.attempts += 1;
         self.opening[0].get_or_insert(at);
@@ -257,8 +257,8 @@ impl ConversationBuilder {
         if track.plausible(start, reach) { track.history(start, end) } else { History::Seen }
     }
 
-    /// Sets the round-trip time of both directions from the times of three handshake packets: a request, its answer,
-    /// and the packet that followed the answer.
+    /// Sets the round-trip time between the hosts from the times of three handshake packets: a request, its answer, and
+    /// the packet that followed the answer.
     pub fn round_trip(&mut self, [asked, answered, followed]: [u64; 3]) {
         let nanos = answered.saturating_sub(asked) + followed.saturating_sub(answered);
         self.handshake.rtt_ns = Some(nanos);
@@ -386,19 +386,19 @@ impl Retransmitted {
 
 /// Returns the remark at the end of the ladder line of a packet that retransmits data.
 pub(super) fn remark(causes: &[(Cause, bool)]) -> String {
-    let mut words: BTreeMap<&str, bool> = BTreeMap::new();
+    let mut names: BTreeMap<&str, bool> = BTreeMap::new();
     for (cause, spurious) in causes {
-        let word = match cause {
+        let cause_name = match cause {
             Cause::Fast => "fast retransmission",
             Cause::Timeout => "timeout",
             Cause::Other => "retransmitted",
         };
-        *words.entry(word).or_default() |= spurious;
+        *names.entry(cause_name).or_default() |= spurious;
     }
-    let spurious = words.values().any(|spurious| *spurious);
-    let words: Vec<&str> = words.into_keys().collect();
-    match words.is_empty() {
+    let spurious = names.values().any(|spurious| *spurious);
+    let names: Vec<&str> = names.into_keys().collect();
+    match names.is_empty() {
         true => String::new(),
-        false => format!("↻ {}{}", words.join(", "), if spurious { SPURIOUS } else { "" }),
+        false => format!("↻ {}{}", names.join(", "), if spurious { SPURIOUS } else { "" }),
     }
 }

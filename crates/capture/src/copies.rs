@@ -19,9 +19,9 @@ const SAME_PLACE: u64 = 1_000_000;
 /// timer is longer.
 const OTHER_PLACE: u64 = 50_000_000;
 /// The maximum number of places of capture that are remembered for a packet.
-const PLACES: usize = 3;
+const MAX_VANTAGES: usize = 3;
 
-/// The relation between a copy and the packet that was captured first.
+/// Where a copy was captured, compared with the packet that was captured first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum CopyKind {
     /// The packet was captured earlier at another place.
@@ -42,7 +42,7 @@ pub(super) fn digest(bytes: &[u8], checksum: Range<usize>) -> u64 {
 struct RecentPacket {
     digest: u64,
     at: u64,
-    places: [Option<Vantage>; PLACES],
+    vantages: [Option<Vantage>; MAX_VANTAGES],
     /// The number of copies captured at a place where this packet was already captured.
     copies: u8,
 }
@@ -66,19 +66,23 @@ impl Copies {
         let mut hasher = DefaultHasher::new();
         (arrival.identification, arrival.source, arrival.target, arrival.digest).hash(&mut hasher);
         let digest = hasher.finish();
+        // Whether the first packet of a side has an Identification that distinguishes packets is not known yet. A host
+        // repeats this packet only after a timeout.
+        let repeats_first = arrival.identification != 0 && self.recent[side].len() == 1;
+        let same_place = if repeats_first && arrival.is_unique { OTHER_PLACE } else { SAME_PLACE };
         for seen in self.recent[side].iter_mut().filter(|seen| seen.digest == digest) {
             let age = arrival.at.saturating_sub(seen.at);
-            if !seen.places.contains(&Some(arrival.vantage)) {
+            if !seen.vantages.contains(&Some(arrival.vantage)) {
                 if age > OTHER_PLACE && !tells {
                     continue;
                 }
-                let free = seen.places.iter().position(Option::is_none).unwrap_or(PLACES - 1);
-                seen.places[free] = Some(arrival.vantage);
+                let free = seen.vantages.iter().position(Option::is_none).unwrap_or(MAX_VANTAGES - 1);
+                seen.vantages[free] = Some(arrival.vantage);
                 return Some(CopyKind::OtherPlace);
             }
             // A host may send identical acknowledgements in quick succession. Such a repetition counts as a copy only
             // while it is not more frequent than the copies of other packets.
-            if tells || age <= SAME_PLACE && (arrival.is_unique || seen.copies < self.max_copies) {
+            if tells || age <= same_place && (arrival.is_unique || seen.copies < self.max_copies) {
                 seen.copies = seen.copies.saturating_add(1);
                 if arrival.is_unique {
                     self.max_copies = self.max_copies.max(seen.copies);
@@ -86,9 +90,9 @@ impl Copies {
                 return Some(CopyKind::SamePlace);
             }
         }
-        let mut places = [None; PLACES];
-        places[0] = Some(arrival.vantage);
-        self.recent[side].push_back(RecentPacket { digest, at: arrival.at, places, copies: 0 });
+        let mut vantages = [None; MAX_VANTAGES];
+        vantages[0] = Some(arrival.vantage);
+        self.recent[side].push_back(RecentPacket { digest, at: arrival.at, vantages, copies: 0 });
         if self.recent[side].len() > RECENT {
             self.recent[side].pop_front();
         }

@@ -23,19 +23,19 @@ fn rows(out: &mut String, number: usize, conversation: &Conversation) {
         .map(|side| format!("{},{}", field(&side.addresses.join(" ")), side.port))
         .collect();
     let begin = format!("{number},{},{}", conversation.transport, sides.join(","));
-    for (way, direction) in ["A to B", "B to A"].iter().zip(&conversation.directions) {
+    for (label, direction) in ["A to B", "B to A"].iter().zip(&conversation.directions) {
         let mut row = |stream: &str, counts: [u64; 2], numbers: [u32; 2], of: Retransmitted| {
             let ([data, bytes], [first, last]) = (counts, numbers);
             let Retransmitted { fast, timeout, other, inferred, spurious } = of;
             // Writing to a string does not fail.
             let _ = writeln!(
                 out,
-                "{begin},{way},{stream},{data},{bytes},{first},{last},{fast},{timeout},{other},{inferred},{spurious}"
+                "{begin},{label},{stream},{data},{bytes},{first},{last},{fast},{timeout},{other},{inferred},{spurious}"
             );
         };
         for (id, stream) in &direction.streams {
-            let place = format!("{id},{},{}", stream.messages, stream.unordered);
-            row(&place, [stream.chunks, stream.bytes], stream.tsns, stream.retransmitted);
+            let columns = format!("{id},{},{}", stream.messages, stream.unordered);
+            row(&columns, [stream.chunks, stream.bytes], stream.tsns, stream.retransmitted);
         }
         if let (true, Some(numbers)) = (conversation.transport == "tcp", direction.numbers) {
             row(",,", [direction.data, direction.bytes], numbers, direction.retransmitted);

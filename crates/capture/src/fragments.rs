@@ -2,7 +2,7 @@
 //!
 //! The number of incomplete packets is limited. When the limit is exceeded, the oldest incomplete packet is dropped.
 //!
-//! Home of RFC 791 §3.2 and RFC 8200 §4.5 for captures.
+//! Implements RFC 791 §3.2 and RFC 8200 §4.5 for captures.
 
 use super::frame::{IpPayload, Vantage};
 use super::ranges::Ranges;
@@ -25,12 +25,12 @@ type Key = (IpAddr, IpAddr, u8, u32, Vantage);
 #[derive(Debug, Default)]
 struct Partial {
     /// The time when the first fragment was captured.
-    began: u64,
+    started_at: u64,
     bytes: Vec<u8>,
-    have: Ranges,
-    whole: Option<usize>,
+    received: Ranges,
+    length: Option<usize>,
     wire_len: u64,
-    cut: bool,
+    is_cut: bool,
 }
 
 /// All incomplete packets of a capture.
@@ -45,15 +45,15 @@ pub(super) struct Fragments {
 impl Fragments {
     /// Processes a packet or a fragment. Returns the packet if it is not fragmented or has become complete.
     pub fn take<'a>(&mut self, at: u64, piece: IpPayload<'a>) -> Option<IpPayload<'a>> {
-        let Some(place) = piece.fragment else { return Some(piece) };
+        let Some(position) = piece.fragment else { return Some(piece) };
         self.pieces += 1;
-        let key = (piece.source, piece.target, piece.protocol, place.identification, piece.vantage);
-        let end = place.offset + piece.payload.len();
+        let key = (piece.source, piece.target, piece.protocol, position.identification, piece.vantage);
+        let end = position.offset + piece.payload.len();
         if end > LONGEST {
             return None;
         }
-        if self.partial.get(&key).is_some_and(|partial| at.saturating_sub(partial.began) > LIFETIME) {
-            self.partial.insert(key, Partial { began: at, ..Partial::default() });
+        if self.partial.get(&key).is_some_and(|partial| at.saturating_sub(partial.started_at) > LIFETIME) {
+            self.partial.insert(key, Partial { started_at: at, ..Partial::default() });
         }
         if !self.partial.contains_key(&key) {
             self.order.push_back(key);
@@ -62,29 +62,30 @@ impl Fragments {
                 self.partial.remove(&oldest);
             }
         }
-        let partial = self.partial.entry(key).or_insert_with(|| Partial { began: at, ..Partial::default() });
+        let partial =
+            self.partial.entry(key).or_insert_with(|| Partial { started_at: at, ..Partial::default() });
         if partial.bytes.len() < end {
             partial.bytes.resize(end, 0);
         }
-        partial.bytes[place.offset..end].copy_from_slice(&piece.payload);
-        let known = partial.have.covers(place.offset as i64, end as i64);
-        partial.have.insert(place.offset as i64, end as i64);
+        partial.bytes[position.offset..end].copy_from_slice(&piece.payload);
+        let known = partial.received.covers(position.offset as i64, end as i64);
+        partial.received.insert(position.offset as i64, end as i64);
         // The size of a fragment is added only once, even if the fragment arrived twice.
         if !known {
             partial.wire_len += piece.wire_len;
         }
-        partial.cut |= piece.cut;
-        if !place.more {
-            partial.whole = Some(end);
+        partial.is_cut |= piece.is_cut;
+        if !position.more {
+            partial.length = Some(end);
         }
-        let whole = partial.whole.filter(|&whole| partial.have.covers(0, whole as i64))?;
+        let whole = partial.length.filter(|&whole| partial.received.covers(0, whole as i64))?;
         let mut partial = self.partial.remove(&key)?;
         self.order.retain(|other| *other != key);
         partial.bytes.truncate(whole);
         Some(IpPayload {
             fragment: None,
             wire_len: partial.wire_len,
-            cut: partial.cut,
+            is_cut: partial.is_cut,
             payload: Cow::Owned(partial.bytes),
             ..piece
         })

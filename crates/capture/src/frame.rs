@@ -2,8 +2,8 @@
 //!
 //! This module knows the link types (tcpdump.org's list) and skips IPv6 extension headers (RFC 8200 §4). It also
 //! repairs two changes that captures make to packets. A capture may keep only the beginning of a packet: zeros replace
-//! the missing end, so that lengths stay right. A capture may also see a packet before the network card has set its
-//! length (RFC 791 §3.1: total length 0; RFC 2675 §2: payload length 0).
+//! the missing end, so that lengths stay right. A capture may also see a packet before the network card has set the
+//! packet's length field. The field is then 0 (total length, RFC 791 §3.1; payload length, RFC 2675 §2).
 
 use super::layers::{self, CapturedBytes, HeaderKind};
 use anabranch_wire::ip::{Fragment, fragment, protocol, v4, v6};
@@ -27,7 +27,7 @@ pub(super) struct IpPayload<'a> {
     /// The size of the IP packet on the wire in bytes.
     pub wire_len: u64,
     /// Whether the capture kept only a part of the packet. Zeros then replace the missing end of `payload`.
-    pub cut: bool,
+    pub is_cut: bool,
     pub payload: Cow<'a, [u8]>,
     /// The names of the tunnels around the packet, outermost first.
     pub tunnel: Vec<&'static str>,
@@ -57,7 +57,7 @@ impl<'a> IpPayload<'a> {
             identification,
             fragment,
             wire_len,
-            cut: false,
+            is_cut: false,
             payload,
             tunnel,
             vantage,
@@ -73,9 +73,9 @@ impl Default for Vantage {
 
 impl Vantage {
     /// Creates a vantage from any value that identifies the place of capture.
-    pub fn new(place: impl Hash) -> Self {
+    pub fn new(origin: impl Hash) -> Self {
         let mut hasher = DefaultHasher::new();
-        place.hash(&mut hasher);
+        origin.hash(&mut hasher);
         // A capture has few places, so a hash of 16 bits distinguishes them well enough.
         Self(NonZeroU16::new(hasher.finish() as u16).unwrap_or(NonZeroU16::MIN))
     }
@@ -97,7 +97,7 @@ pub(super) enum Network<'a> {
 /// Finds the IP packet in a frame with this link type. Also returns a number that identifies the interface and
 /// direction that the frame's header names.
 pub(super) fn network<'a>(link_type: u16, frame: CapturedBytes<'a>) -> (Network<'a>, u32) {
-    let (mut tunnel, mut place) = (Vec::new(), 0);
+    let (mut tunnel, mut network_hash) = (Vec::new(), 0);
     let begins = match link_type {
         // BSD loopback, in the byte order of the capturing host, and OpenBSD loopback: four bytes of address family
         // come first.
@@ -112,63 +112,63 @@ pub(super) fn network<'a>(link_type: u16, frame: CapturedBytes<'a>) -> (Network<
             Some((HeaderKind::Pppoe, frame))
         }
         // Cisco HDLC: address, control and an Ethernet type. Links of this type may also carry PPP.
-        104 if frame.kept.starts_with(&[0xff, 3]) => Some((HeaderKind::Ppp, frame)),
+        104 if frame.captured.starts_with(&[0xff, 3]) => Some((HeaderKind::Ppp, frame)),
         104 => frame.u16(2).zip(frame.after(4)).map(|(kind, rest)| (HeaderKind::EtherType(kind), rest)),
         // Linux cooked capture, versions 1 and 2: the header has the packet's direction and an Ethernet type. Version 2
         // also has the interface.
         113 => {
-            place = frame.u16(0).map_or(0, |direction| 1 + u32::from(direction));
+            network_hash = frame.u16(0).map_or(0, |direction| 1 + u32::from(direction));
             frame.u16(14).zip(frame.after(16)).map(|(kind, rest)| (HeaderKind::EtherType(kind), rest))
         }
         276 => {
-            let interface = frame.kept.get(4..8).and_then(|bytes| bytes.try_into().ok());
-            let direction = frame.kept.get(10).copied().unwrap_or(0);
-            place = interface.map_or(0, u32::from_be_bytes) << 8 | (1 + u32::from(direction));
+            let interface = frame.captured.get(4..8).and_then(|bytes| bytes.try_into().ok());
+            let direction = frame.captured.get(10).copied().unwrap_or(0);
+            network_hash = interface.map_or(0, u32::from_be_bytes) << 8 | (1 + u32::from(direction));
             frame.u16(0).zip(frame.after(20)).map(|(kind, rest)| (HeaderKind::EtherType(kind), rest))
         }
-        239 => nflog(frame, &mut place).map(|rest| (HeaderKind::Ip, rest)),
+        239 => nflog(frame, &mut network_hash).map(|rest| (HeaderKind::Ip, rest)),
         248 => return (Network::Sctp(frame), 0),
         _ => return (Network::UnknownLink, 0),
     };
     let found = begins.and_then(|(kind, bytes)| layers::ip(kind, bytes, &mut tunnel));
-    (found.map_or(Network::Other, |packet| Network::Ip(packet, tunnel)), place)
+    (found.map_or(Network::Other, |packet| Network::Ip(packet, tunnel)), network_hash)
 }
 
 /// Returns the packet inside a message that Linux's firewall logged. After the family, version and group, the message
-/// has attributes, each with a length and a type in the byte order of the host. Sets `place` to the number of the
-/// netfilter hook where the packet was logged.
-fn nflog<'a>(frame: CapturedBytes<'a>, place: &mut u32) -> Option<CapturedBytes<'a>> {
+/// has attributes, each with a length and a type in the byte order of the host. Sets `network_hash` to the number of
+/// the netfilter hook where the packet was logged.
+fn nflog<'a>(frame: CapturedBytes<'a>, network_hash: &mut u32) -> Option<CapturedBytes<'a>> {
     const PACKET_HEADER: u16 = 1;
     const PAYLOAD: u16 = 9;
     let read = |number: fn([u8; 2]) -> u16| {
         let (mut rest, mut hook) = (frame.after(4)?, 0);
         loop {
-            let half = |at: usize| Some(number(*rest.kept.get(at..)?.first_chunk()?));
+            let half = |at: usize| Some(number(*rest.captured.get(at..)?.first_chunk()?));
             let (length, kind) = (usize::from(half(0)?), half(2)?);
             match kind {
                 PAYLOAD => return Some((rest.after(4)?, hook)),
-                PACKET_HEADER => hook = *rest.kept.get(6)?,
+                PACKET_HEADER => hook = *rest.captured.get(6)?,
                 _ => {}
             }
             rest = rest.after(length.max(4).next_multiple_of(4))?;
         }
     };
     let (payload, hook) = read(u16::from_le_bytes).or_else(|| read(u16::from_be_bytes))?;
-    *place = 1 + u32::from(hook);
+    *network_hash = 1 + u32::from(hook);
     Some(payload)
 }
 
 /// Returns an SCTP packet that was captured without an IP header. Its addresses are unknown.
 pub(super) fn without_ip(packet: CapturedBytes<'_>) -> IpPayload<'_> {
-    let (payload, cut) = up_to(packet.kept, packet.len().min(LONGEST));
+    let (payload, is_cut) = up_to(packet.captured, packet.len().min(LONGEST));
     let unknown = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
     let wire_len = payload.len() as u64;
-    IpPayload { cut, ..IpPayload::new([unknown; 2], protocol::SCTP, None, wire_len, payload) }
+    IpPayload { is_cut, ..IpPayload::new([unknown; 2], protocol::SCTP, None, wire_len, payload) }
 }
 
 /// Parses an IP packet. Returns `None` if the packet is invalid.
 pub(super) fn carried(packet: CapturedBytes<'_>) -> Option<IpPayload<'_>> {
-    match packet.kept.first()? >> 4 {
+    match packet.captured.first()? >> 4 {
         4 => parse_ipv4(packet),
         6 => parse_ipv6(packet),
         _ => None,
@@ -176,7 +176,7 @@ pub(super) fn carried(packet: CapturedBytes<'_>) -> Option<IpPayload<'_>> {
 }
 
 fn parse_ipv4(packet: CapturedBytes<'_>) -> Option<IpPayload<'_>> {
-    let mut patched = *packet.kept.first_chunk::<{ v4::HEADER_LEN }>()?;
+    let mut patched = *packet.captured.first_chunk::<{ v4::HEADER_LEN }>()?;
     let header_len = usize::from(patched[0] & 15) * 4;
     let mut wire_len = usize::from(u16::from_be_bytes([patched[2], patched[3]]));
     if wire_len == 0 {
@@ -195,14 +195,14 @@ fn parse_ipv4(packet: CapturedBytes<'_>) -> Option<IpPayload<'_>> {
         offset: usize::from(header.fragment_offset) * 8,
         more: header.more_fragments,
     });
-    let (payload, cut) = up_to(packet.kept.get(header_len..)?, declared);
+    let (payload, is_cut) = up_to(packet.captured.get(header_len..)?, declared);
     let ends = [header.source, header.target].map(IpAddr::from);
     let carried = IpPayload::new(ends, header.protocol, fragment, wire_len as u64, payload);
-    Some(IpPayload { identification: header.identification.into(), cut, ..carried })
+    Some(IpPayload { identification: header.identification.into(), is_cut, ..carried })
 }
 
 fn parse_ipv6(packet: CapturedBytes<'_>) -> Option<IpPayload<'_>> {
-    let header = v6::Header::parse_quoted(packet.kept).ok()?;
+    let header = v6::Header::parse_quoted(packet.captured).ok()?;
     let rest = packet.after(v6::HEADER_LEN)?;
     let whole = match header.payload_len {
         // RFC 2675 §3: a jumbogram has its length in an option and 0 in this field. The field is also 0 if the network
@@ -210,7 +210,7 @@ fn parse_ipv6(packet: CapturedBytes<'_>) -> Option<IpPayload<'_>> {
         0 => rest.len().min(LONGEST),
         length => usize::from(length),
     };
-    let rest = rest.kept;
+    let rest = rest.captured;
     let (mut at, mut next, mut piece) = (0, header.protocol, None);
     // RFC 8200 §4.1: each extension header names the next header. Later fragments have no headers after the fragment
     // header.
@@ -223,10 +223,10 @@ fn parse_ipv6(packet: CapturedBytes<'_>) -> Option<IpPayload<'_>> {
             0 | 43 | 60 | 135 => words(8, 1)?,
             51 => words(4, 2)?,
             protocol::FRAGMENT if piece.is_none() => {
-                let (inner, place) = fragment::read_v6(extension.first_chunk()?);
-                (next, piece) = (inner, place);
+                let (inner, position) = fragment::read_v6(extension.first_chunk()?);
+                (next, piece) = (inner, position);
                 at += fragment::V6_LEN;
-                if piece.is_some_and(|place| place.offset > 0) {
+                if piece.is_some_and(|position| position.offset > 0) {
                     break;
                 }
                 continue;
@@ -237,9 +237,9 @@ fn parse_ipv6(packet: CapturedBytes<'_>) -> Option<IpPayload<'_>> {
         at += length;
     }
     let declared = whole.checked_sub(at)?;
-    let (payload, cut) = up_to(rest.get(at..)?, declared);
+    let (payload, is_cut) = up_to(rest.get(at..)?, declared);
     let ends = [header.source, header.target].map(IpAddr::from);
-    Some(IpPayload { cut, ..IpPayload::new(ends, next, piece, (v6::HEADER_LEN + whole) as u64, payload) })
+    Some(IpPayload { is_cut, ..IpPayload::new(ends, next, piece, (v6::HEADER_LEN + whole) as u64, payload) })
 }
 
 /// Returns the first `declared` bytes. The flag says whether zeros replace bytes that were not captured.
@@ -309,7 +309,7 @@ mod tests {
         assert!(other(9, &[0xff, 3, 0xc0, 0x21, 1, 1, 0, 4]), "LCP");
         assert!(other(239, &[2, 0, 0, 1, 8, 0, 1, 0]), "a header alone");
         assert!(
-            matches!(network(248, CapturedBytes::whole(b"sctp")).0, Network::Sctp(found) if found.kept == b"sctp")
+            matches!(network(248, CapturedBytes::whole(b"sctp")).0, Network::Sctp(found) if found.captured == b"sctp")
         );
     }
 
@@ -356,9 +356,9 @@ mod tests {
             (276, second(1, 4)),
             (276, second(2, 0)),
         ];
-        let places = frames.map(|(link_type, frame)| network(link_type, CapturedBytes::whole(&frame)).1);
-        let distinct: std::collections::BTreeSet<u32> = places.into_iter().collect();
-        assert_eq!(distinct.len(), places.len(), "{places:?}");
+        let networks = frames.map(|(link_type, frame)| network(link_type, CapturedBytes::whole(&frame)).1);
+        let distinct: std::collections::BTreeSet<u32> = networks.into_iter().collect();
+        assert_eq!(distinct.len(), networks.len(), "{networks:?}");
         assert!(!distinct.contains(&0));
     }
 
@@ -381,14 +381,16 @@ mod tests {
     fn truncated_packets_keep_their_length() {
         let packet = ipv4(6, &[9; 100]);
         let found = carried(CapturedBytes::whole(&packet[..50])).expect("a packet");
-        assert!(found.cut && found.payload.len() == 100 && found.payload[29] == 9 && found.payload[30] == 0);
+        assert!(
+            found.is_cut && found.payload.len() == 100 && found.payload[29] == 9 && found.payload[30] == 0
+        );
         let mut large = packet;
         large[2..4].fill(0);
         assert_eq!(carried(CapturedBytes::whole(&large)).expect("a packet").payload.len(), 100);
         // If the capture kept only a part of the packet, the original length is restored, even if no header field can
         // hold it.
         let found = carried(CapturedBytes::new(&large[..60], 70_020)).expect("a packet");
-        assert_eq!((found.payload.len(), found.wire_len, found.cut), (70_000, 70_020, true));
+        assert_eq!((found.payload.len(), found.wire_len, found.is_cut), (70_000, 70_020, true));
         let found = carried(CapturedBytes::new(&large[..60], usize::MAX)).expect("a packet");
         assert_eq!(found.wire_len, LONGEST as u64);
     }

@@ -12,8 +12,8 @@ use std::net::IpAddr;
 
 /// The maximum number of heartbeats, and of addresses, that are remembered for a direction.
 const MAX: usize = 64;
-/// The maximum distance between the TSNs of one direction's data and the TSNs that the other direction acknowledges, if
-/// both are one association.
+/// The maximum distance between the TSNs of one direction's data and the TSNs that the opposite direction acknowledges.
+/// Beyond this distance, only matching heartbeats can show that two directions belong to the same association.
 const NEAR: u32 = 1 << 16;
 
 /// The evidence that two directions belong to the same association, in increasing order of strength.
@@ -66,8 +66,8 @@ impl OneDirection {
         }
     }
 
-    /// Returns the evidence that this direction and `other` are one association. Returns `None` if no evidence was
-    /// found, or if TSNs are too far apart.
+    /// Returns the evidence that this direction and `other` belong to the same association. Returns `None` if no
+    /// evidence was found, or if TSNs are too far apart.
     pub fn fit(&self, other: &Self) -> Option<MatchEvidence> {
         let meets =
             |one: &Self, other: &Self| one.targets.iter().any(|address| other.sources.contains(address));

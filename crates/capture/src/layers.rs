@@ -3,8 +3,11 @@
 //!
 //! The work is bounded, because every header consumes bytes and the number of tunnels is limited.
 //!
-//! Home of RFC 3032 §2.1 (MPLS), RFC 2516 §4 and §6 (PPPoE), RFC 1661 §2 and
-//! RFC 1662 §3.1 (PPP), RFC 1042 (SNAP), RFC 4385 §3 (control word).
+//! Implements RFC 3032 §2.1 (MPLS), RFC 2516 §4 and §6 (PPPoE), RFC 1661 §2 and RFC 1662 §3.1 (PPP), RFC 1042 (SNAP),
+//! RFC 4448 §4.6 (Ethernet over MPLS).
+
+use anabranch_wire::checksum::internet_checksum;
+use anabranch_wire::ip::v6;
 
 /// The maximum number of nested tunnels. Packets in more tunnels are ignored.
 pub(super) const MAX_TUNNELS: usize = 8;
@@ -12,45 +15,64 @@ pub(super) const MAX_TUNNELS: usize = 8;
 /// The captured bytes of a packet, and the number of bytes at its end that were not captured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct CapturedBytes<'a> {
-    pub kept: &'a [u8],
+    pub captured: &'a [u8],
     pub missing: usize,
 }
 
 impl<'a> CapturedBytes<'a> {
     /// Returns the bytes of a packet that was `original_len` bytes long.
-    pub fn new(kept: &'a [u8], original_len: usize) -> Self {
-        Self { kept, missing: original_len.saturating_sub(kept.len()) }
+    pub fn new(captured: &'a [u8], original_len: usize) -> Self {
+        Self { captured, missing: original_len.saturating_sub(captured.len()) }
     }
 
     /// Returns the bytes of a packet that was captured completely.
-    pub fn whole(kept: &'a [u8]) -> Self {
-        Self { kept, missing: 0 }
+    pub fn whole(captured: &'a [u8]) -> Self {
+        Self { captured, missing: 0 }
     }
 
     /// Returns the length that the packet had on the wire, in bytes.
     pub fn len(self) -> usize {
-        self.kept.len().saturating_add(self.missing)
+        self.captured.len().saturating_add(self.missing)
     }
 
     /// Returns the bytes after a header of `count` bytes, or `None` if the header was not captured completely.
     pub fn after(self, count: usize) -> Option<Self> {
-        Some(Self { kept: self.kept.get(count..)?, ..self })
+        Some(Self { captured: self.captured.get(count..)?, ..self })
     }
 
     /// Returns the packet shortened to at most `count` bytes.
     fn limit(self, count: usize) -> Self {
-        let kept = &self.kept[..self.kept.len().min(count)];
-        Self { kept, missing: self.len().min(count) - kept.len() }
+        let captured = &self.captured[..self.captured.len().min(count)];
+        Self { captured, missing: self.len().min(count) - captured.len() }
     }
 
     /// Returns the big-endian 16-bit number at offset `at`.
     pub fn u16(self, at: usize) -> Option<u16> {
-        Some(u16::from_be_bytes(*self.kept.get(at..)?.first_chunk()?))
+        Some(u16::from_be_bytes(*self.captured.get(at..)?.first_chunk()?))
     }
 
     /// Returns whether the version field has the value 4 or 6, as in IPv4 and IPv6.
     fn is_ip(self) -> bool {
-        matches!(self.kept.first().map(|byte| byte >> 4), Some(4 | 6))
+        matches!(self.captured.first().map(|byte| byte >> 4), Some(4 | 6))
+    }
+
+    /// Returns whether the bytes look like an Ethernet frame and not like an IP packet. An address of a frame may begin
+    /// like an IP packet. Returns `None` if too few bytes were captured.
+    pub fn is_ethernet(self) -> Option<bool> {
+        let is_ip = self.is_plausible_ip();
+        Some(!is_ip && matches!(self.u16(12)?, 0x0800 | 0x86dd | 0x8100 | 0x88a8 | 0x8847 | 0x8864))
+    }
+
+    /// Returns whether the bytes begin with an IPv4 header with a right checksum, or with an IPv6 header with a
+    /// plausible length.
+    fn is_plausible_ip(self) -> bool {
+        match self.captured.first().map(|byte| (byte >> 4, usize::from(byte & 15) * 4)) {
+            Some((4, length)) => self.captured.get(..length).is_some_and(|h| internet_checksum(h) == 0),
+            Some((6, _)) => {
+                self.u16(4).is_some_and(|length| v6::HEADER_LEN + usize::from(length) <= self.len())
+            }
+            _ => false,
+        }
     }
 }
 
@@ -110,7 +132,7 @@ fn ether_type<'a>(
         0x6558 => (HeaderKind::Ethernet, bytes),
         0x880b => (HeaderKind::Ppp, bytes),
         // RFC 1042: the field is the length of the frame. The Ethernet type follows in the LLC and SNAP headers.
-        0..=1_500 if bytes.kept.starts_with(&[0xaa, 0xaa, 3, 0, 0, 0]) => {
+        0..=1_500 if bytes.captured.starts_with(&[0xaa, 0xaa, 3, 0, 0, 0]) => {
             (HeaderKind::EtherType(bytes.u16(6)?), bytes.after(8)?)
         }
         _ => return None,
@@ -120,17 +142,21 @@ fn ether_type<'a>(
 /// RFC 3032 §2.1: skips the MPLS label stack. Labels do not say what follows them, so the bytes after the stack decide.
 fn labels(mut bytes: CapturedBytes<'_>) -> Option<(HeaderKind, CapturedBytes<'_>)> {
     loop {
-        let bottom = bytes.kept.get(2)? & 1 != 0;
+        let bottom = bytes.captured.get(2)? & 1 != 0;
         bytes = bytes.after(4)?;
         if bottom {
             break;
         }
     }
+    // RFC 4448 §4.6: an Ethernet pseudowire may begin with a control word (RFC 4385 §3), whose first four bits are zero.
+    // The first address of a frame may begin like that, too, so the Ethernet type decides.
+    if bytes.is_ethernet()? {
+        return Some((HeaderKind::Ethernet, bytes));
+    }
     if bytes.is_ip() {
         return Some((HeaderKind::Ip, bytes));
     }
-    // RFC 4385 §3: an Ethernet pseudowire. It may begin with a control word, whose first four bits are zero.
-    let control = bytes.kept.first()? >> 4 == 0;
+    let control = bytes.captured.first()? >> 4 == 0;
     Some((HeaderKind::Ethernet, if control { bytes.after(4)? } else { bytes }))
 }
 
@@ -147,11 +173,11 @@ fn ppp<'a>(
     tunnel: &mut Vec<&'static str>,
 ) -> Option<(HeaderKind, CapturedBytes<'a>)> {
     // RFC 1662 §3.1: the address and control fields, which may be omitted.
-    if bytes.kept.starts_with(&[0xff, 3]) {
+    if bytes.captured.starts_with(&[0xff, 3]) {
         bytes = bytes.after(2)?;
     }
     // RFC 1661 §2: the protocol number may be compressed to one byte. Only the last byte has its lowest bit set.
-    let first = *bytes.kept.first()?;
+    let first = *bytes.captured.first()?;
     let (protocol, length) = if first & 1 != 0 { (first.into(), 1) } else { (bytes.u16(0)?, 2) };
     let bytes = bytes.after(length)?;
     match protocol {

@@ -47,7 +47,7 @@ use tunnel::Tunnel;
 pub const ENCAPSULATION: u16 = 9_899;
 
 /// The default maximum number of conversations that are followed. Each takes about 2 kB, and 6 kB more if it carries
-/// traffic. The results of a conversation take as much again.
+/// traffic. Its results take the same amount in addition.
 pub const CONVERSATIONS: usize = 1 << 16;
 
 /// How to read a capture.
@@ -105,7 +105,7 @@ pub fn decode(file: &str, input: impl Read, settings: &Settings) -> Result<Decod
         let interface = record.interface;
         let frame = Frame {
             at: reading.clock(record.at_nanos),
-            place: (interface, record.direction),
+            origin: (interface, record.direction),
             bytes: CapturedBytes::new(record.packet, record.original_len),
         };
         let link_type = match links.get(interface) {
@@ -113,12 +113,12 @@ pub fn decode(file: &str, input: impl Read, settings: &Settings) -> Result<Decod
             // `record` borrows from the source, so the link types of the source cannot be read meanwhile. The frame is
             // therefore copied if its interface was not seen before.
             None => {
-                let (copy, missing) = (frame.bytes.kept.to_vec(), frame.bytes.missing);
-                let (at, place) = (frame.at, frame.place);
+                let (copy, missing) = (frame.bytes.captured.to_vec(), frame.bytes.missing);
+                let (at, origin) = (frame.at, frame.origin);
                 links.clear();
                 links.extend(source.interfaces().iter().map(|interface| interface.link_type));
                 let link_type = links.get(interface).copied().unwrap_or(u16::MAX);
-                let frame = Frame { at, place, bytes: CapturedBytes { kept: &copy, missing } };
+                let frame = Frame { at, origin, bytes: CapturedBytes { captured: &copy, missing } };
                 unknown = reading.packet(link_type, &frame).or(unknown);
                 continue;
             }
@@ -142,7 +142,7 @@ const UNKNOWN_LINK: &str = "frames of unknown link types";
 /// A captured frame, with its time, and the interface and direction where it was captured.
 struct Frame<'a> {
     at: u64,
-    place: (usize, Option<Direction>),
+    origin: (usize, Option<Direction>),
     bytes: CapturedBytes<'a>,
 }
 
@@ -201,19 +201,19 @@ impl Reading {
             self.associations.forget_ladders();
             self.connections.forget_ladders();
         }
-        let (network, place) = frame::network(link_type, frame.bytes);
-        let place = (frame.place.0, frame.place.1.map(|direction| direction as u8), place);
+        let (network, interface) = frame::network(link_type, frame.bytes);
+        let interface = (frame.origin.0, frame.origin.1.map(|direction| direction as u8), interface);
         match network {
             Network::Ip(packet, tunnel) => match frame::carried(packet) {
                 Some(carried) => {
-                    let vantage = Vantage::new((place, &tunnel));
+                    let vantage = Vantage::new((interface, &tunnel));
                     self.carried(frame.at, IpPayload { tunnel, vantage, ..carried });
                 }
                 None => self.leave_out("damaged IP packets"),
             },
             Network::Sctp(packet) => {
                 let carried = frame::without_ip(packet);
-                self.carried(frame.at, IpPayload { vantage: Vantage::new(place), ..carried });
+                self.carried(frame.at, IpPayload { vantage: Vantage::new(interface), ..carried });
             }
             Network::Other => self.leave_out("frames without IP"),
             Network::UnknownLink => {
@@ -250,17 +250,17 @@ impl Reading {
 
     fn is_named(&self, datagram: &udp::Datagram<'_>) -> bool {
         let ports = [datagram.source_port, datagram.target_port];
-        let meant = |(one, other): &(u16, Option<u16>)| match other {
+        let is_udp_port = |(one, other): &(u16, Option<u16>)| match other {
             Some(other) => ports == [*one, *other] || ports == [*other, *one],
             None => ports.contains(one),
         };
-        self.settings.udp_ports.iter().any(meant)
+        self.settings.udp_ports.iter().any(is_udp_port)
     }
 
     fn process_packet(&mut self, at: u64, carried: &IpPayload<'_>) {
         let bytes = &carried.payload[..];
         let room = self.associations.len() + self.connections.len() < self.settings.conversations;
-        let (taken, what) = match carried.protocol {
+        let (is_decoded, kind) = match carried.protocol {
             protocol::SCTP => {
                 (self.associations.take(at, carried, bytes, None, &self.settings, room), "damaged headers")
             }
@@ -269,9 +269,9 @@ impl Reading {
             protocol::ICMP | protocol::ICMPV6 => return self.leave_out("ICMP messages"),
             _ => return self.leave_out("packets of other protocols"),
         };
-        match taken {
+        match is_decoded {
             PacketOutcome::Counted => {}
-            PacketOutcome::Damaged => self.leave_out(what),
+            PacketOutcome::Damaged => self.leave_out(kind),
             PacketOutcome::NotFollowed { opening } => {
                 self.not_followed.packets += 1;
                 self.not_followed.openings += u64::from(opening);
@@ -291,8 +291,8 @@ impl Reading {
         self.associations.take(at, carried, datagram.payload, Some(ports), &self.settings, room)
     }
 
-    fn leave_out(&mut self, what: &'static str) {
-        *self.left_out.entry(what).or_default() += 1;
+    fn leave_out(&mut self, kind: &'static str) {
+        *self.left_out.entry(kind).or_default() += 1;
     }
 
     fn finish(self, file: &str, cut_at: Option<u64>) -> Decoded {

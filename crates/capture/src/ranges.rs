@@ -1,7 +1,7 @@
 //! A set of integers that is stored as ranges, for example the TSNs captured so far, in any order.
 //!
-//! The crate `quic` has a set of its own. That set never joins ranges, because the peer bounds it, and its `insert`
-//! returns the integers that are new.
+//! The crate `quic` has its own set of ranges, for the bytes of a stream. That set does not limit the number of its
+//! ranges, and its `insert` returns the parts that are new.
 
 use std::collections::BTreeMap;
 

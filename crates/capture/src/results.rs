@@ -121,7 +121,7 @@ pub struct ConversationEnd {
     pub by: Option<&'static str>,
     /// The time at which the conversation ended.
     pub at_ns: Option<u64>,
-    /// The reason in the ABORT, if one ended the conversation.
+    /// The reason in the ABORT that ended the conversation, if any.
     pub reason: Option<String>,
 }
 

@@ -83,14 +83,14 @@ impl Associations {
         };
         arrival.side = side;
         let association = &mut self.all[index];
-        arrival.checksum = association.checksum(side, bytes, carried.cut);
+        arrival.checksum = association.checksum(side, bytes, carried.is_cut);
         if let Some([from, to]) = udp {
             association.conversation.udp_ports = Some(if side == 0 { [from, to] } else { [to, from] });
         }
-        if association.half.as_ref().is_some_and(|half| half.0 != side) {
+        if association.known_half.as_ref().is_some_and(|half| half.0 != side) {
             self.complete(index);
         } else if association.waiting.awaits_peer && self.by_pair.len() < MAX_TAGS {
-            // Later packets between any pair of addresses that was captured are assigned to this association.
+            // Later packets between these two endpoints are assigned to this association.
             self.by_pair.entry(pair).or_insert(index);
         }
         self.offer(index, &mut arrival, &view);
@@ -125,7 +125,7 @@ impl Associations {
         );
         let known = self.halves.entry(half).or_default();
         if is_middle && known.len() < MAX_HALVES {
-            association.half = Some(Box::new((arrival.side, OneDirection::default())));
+            association.known_half = Some(Box::new((arrival.side, OneDirection::default())));
             association.waiting.awaits_peer = true;
             known.push(index);
         }
@@ -137,14 +137,14 @@ impl Associations {
     /// come.
     fn offer(&mut self, index: usize, arrival: &mut Arrival<'_>, view: &PacketView<'_>) {
         let association = &mut self.all[index];
-        let is_known = association.half.is_none() && association.waiting.is_idle();
+        let is_known = association.known_half.is_none() && association.waiting.is_idle();
         if is_known && arrival.checksum != Checksum::Wrong {
             association.waiting.note(arrival);
             self.take_in(index, arrival, view);
             return;
         }
         let facts = facts(view);
-        if let Some(half) = &mut association.half {
+        if let Some(half) = &mut association.known_half {
             half.1.add(arrival.source, arrival.target, view, &facts);
         }
         let history = facts.data.map(|data| association.conversation.history(arrival.side, data, REACH));
@@ -261,7 +261,7 @@ impl Associations {
             [false, true] => 1,
             // The addresses do not identify the sender. This packet has another tag than the known direction, so it
             // belongs to the opposite direction.
-            _ => association.half.as_ref().map_or(1, |half| 1 - half.0),
+            _ => association.known_half.as_ref().map_or(1, |half| 1 - half.0),
         }
     }
 
@@ -278,7 +278,7 @@ impl Associations {
     /// direction.
     fn complete(&mut self, index: usize) {
         let association = &mut self.all[index];
-        let Some(half) = association.half.take() else { return };
+        let Some(half) = association.known_half.take() else { return };
         association.waiting.awaits_peer = false;
         let mut ports = association.conversation.ports;
         ports.rotate_left(half.0);
@@ -299,11 +299,11 @@ impl Associations {
     /// `None` if several directions match equally well.
     fn peer(&self, index: usize) -> Option<(MatchEvidence, usize)> {
         let association = &self.all[index];
-        let half = association.half.as_ref()?;
+        let half = association.known_half.as_ref()?;
         let mut ports = association.conversation.ports;
         ports.rotate_left(half.0);
         let others = self.halves.get(&(ports[1], ports[0]))?.iter().filter(|other| **other != index);
-        let fit = |other: &usize| Some((half.1.fit(&self.all[*other].half.as_ref()?.1)?, *other));
+        let fit = |other: &usize| Some((half.1.fit(&self.all[*other].known_half.as_ref()?.1)?, *other));
         let fits: Vec<(MatchEvidence, usize)> = others.filter_map(fit).collect();
         let best = fits.iter().map(|(fit, _)| *fit).max()?;
         let mut found = fits.into_iter().filter(|(fit, _)| *fit == best);
@@ -323,8 +323,8 @@ impl Associations {
         if is_begun(from) {
             return;
         }
-        let Some(sender) = self.all[into].half.as_ref().map(|half| half.0) else { return };
-        let Some(other_sender) = self.all[from].half.as_ref().map(|half| half.0) else { return };
+        let Some(sender) = self.all[into].known_half.as_ref().map(|half| half.0) else { return };
+        let Some(other_sender) = self.all[from].known_half.as_ref().map(|half| half.0) else { return };
         let packets: Vec<_> = self.all[from].waiting.take().collect();
         let (tag, mut udp_ports) =
             (self.all[from].conversation.tags[1 - other_sender], self.all[from].conversation.udp_ports);

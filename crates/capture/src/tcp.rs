@@ -32,7 +32,7 @@ struct Connection {
     /// The byte offset after the FIN of each side, once the side has sent a FIN.
     fin: [Option<i64>; 2],
     /// The side that sent the first FIN.
-    closer: Option<Side>,
+    first_fin: Option<Side>,
     /// The acknowledgement number and window in the last segment of each side. They serve to detect duplicate
     /// acknowledgements (RFC 5681 §2).
     acknowledged: [Option<(u32, u16)>; 2],
@@ -114,7 +114,7 @@ impl Connections {
                 conversation,
                 initiator,
                 fin: [None; 2],
-                closer: None,
+                first_fin: None,
                 acknowledged: [None; 2],
                 waiting: WaitingQueue::default(),
             }));
@@ -178,7 +178,7 @@ impl Connections {
 /// RFC 9293 §3.1: checks a segment's checksum.
 fn checksum(carried: &IpPayload<'_>) -> Checksum {
     let bytes = &carried.payload[..];
-    if carried.cut {
+    if carried.is_cut {
         Checksum::Unknown
     } else if is_intact(bytes, carried.source, carried.target) {
         Checksum::Right
@@ -210,11 +210,11 @@ impl Connection {
         } else if header.flags.has(Flags::ACK)
             && side == 0
             && self.conversation.opening[3].is_none()
-            && let [Some(first), Some(asked), Some(answered), _] = self.conversation.opening
+            && let [Some(first), Some(offered), Some(answered), _] = self.conversation.opening
         {
             self.conversation.opening[3] = Some(arrival.at);
             self.conversation.handshake.took_ns = Some(arrival.at.saturating_sub(first));
-            self.conversation.round_trip([asked, answered, arrival.at]);
+            self.conversation.round_trip([offered, answered, arrival.at]);
             self.conversation.end.how = "open";
         }
         if header.flags.has(Flags::ACK) {
@@ -243,7 +243,7 @@ impl Connection {
         if answer {
             self.conversation.opening[2] = Some(arrival.at);
         } else if side == 0 {
-            self.conversation.asks(arrival.at);
+            self.conversation.request(arrival.at);
             if self.conversation.opening[3].is_none() {
                 self.conversation.end.how = "incomplete";
             }
@@ -277,7 +277,7 @@ impl Connection {
         let end = start + length + i64::from(fin);
         if fin {
             self.fin[side] = Some(end);
-            self.closer.get_or_insert(side);
+            self.first_fin.get_or_insert(side);
         }
         let before = track.high();
         let passing =
@@ -349,7 +349,7 @@ impl Connection {
         if known(0) && known(1) {
             let end = &mut self.conversation.end;
             (end.how, end.at_ns) = ("closed", Some(at));
-            end.by = self.closer.map(|side| ["A", "B"][side]);
+            end.by = self.first_fin.map(|side| ["A", "B"][side]);
         }
     }
 }

@@ -282,9 +282,9 @@ fn a_connection_from_beginning_to_end() {
     }
     tape.tcp(1_180, B, ack(11, first.wrapping_add(100)), b"");
     for n in 3..=5_u32 {
-        let mut told = ack(11, first.wrapping_add(100));
-        told.options.sack.push(Seq(first.wrapping_add(200)), Seq(first.wrapping_add(n * 100)));
-        tape.tcp(1_180 + n, B, told, b"");
+        let mut sack = ack(11, first.wrapping_add(100));
+        sack.options.sack.push(Seq(first.wrapping_add(200)), Seq(first.wrapping_add(n * 100)));
+        tape.tcp(1_180 + n, B, sack, b"");
     }
     tape.tcp(1_185, A, ack(first.wrapping_add(100), 11), &[7; 100]);
     tape.tcp(1_265, B, ack(11, first.wrapping_add(500)), b"");
@@ -353,12 +353,12 @@ fn fragments_udp_and_version_6() {
 
 #[test]
 fn invalid_captures_are_refused_in_one_line() {
-    let told = |bytes: &[u8]| read(bytes).expect_err("not a capture").to_string();
-    assert_eq!(told(b""), "the capture ends after 0 bytes, before its header does");
-    assert_eq!(told(b"#!/bin/sh\nexit"), "not a pcap or pcapng capture");
+    let error_of = |bytes: &[u8]| read(bytes).expect_err("not a capture").to_string();
+    assert_eq!(error_of(b""), "the capture ends after 0 bytes, before its header does");
+    assert_eq!(error_of(b"#!/bin/sh\nexit"), "not a pcap or pcapng capture");
     let mut radio = CaptureBuilder::new(105, &[]);
     radio.frame(0, &[0; 50]);
-    assert!(told(&radio.bytes).starts_with("link type 105 is not known"));
+    assert!(error_of(&radio.bytes).starts_with("link type 105 is not known"));
     let mut tape = CaptureBuilder::ethernet();
     open(&mut tape);
     let length = tape.bytes.len();
@@ -412,7 +412,7 @@ fn packets_beyond_the_conversation_limit_are_counted() {
     tape.sctp(100, A, B, TAG_B, |b| data(100, 0).emit(b));
     let settings = Settings { conversations: 2, ..Settings::default() };
     let decoded = decode("test", &tape.bytes[..], &settings).expect("a capture");
-    let told: Vec<_> = decoded
+    let figures: Vec<_> = decoded
         .conversations
         .iter()
         .map(|conversation| {
@@ -424,7 +424,7 @@ fn packets_beyond_the_conversation_limit_are_counted() {
             )
         })
         .collect();
-    assert_eq!(told, [("sctp", "open", 3, 2), ("tcp", "refused", 1, 1)]);
+    assert_eq!(figures, [("sctp", "open", 3, 2), ("tcp", "refused", 1, 1)]);
     assert_eq!((decoded.not_followed.packets, decoded.not_followed.openings), (6, 4));
     assert_eq!(decoded.conversations[0].directions[0].data, 1);
     let text = table::render(&decoded, 3);

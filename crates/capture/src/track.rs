@@ -16,7 +16,7 @@
 //! 2. *timeout* if the data was already retransmitted, and nothing was acknowledged for a retransmission timeout;
 //! 3. *fast* if three acknowledgements have since reported its loss, the last of them within a retransmission timeout
 //!    (RFC 9260 §7.2.4, RFC 5681 §3.2); also if fewer have reported it and no timeout can have passed;
-//! 4. *timeout* if this data was not sent and no new data was acknowledged for a retransmission timeout;
+//! 4. *timeout* if, for a retransmission timeout, this data was not sent and no new data was acknowledged;
 //! 5. *fast* if a fast recovery is in progress (RFC 6582 §3.2);
 //! 6. *other* if none of these applies.
 //!
@@ -79,7 +79,7 @@ struct GapReport {
 /// The state of the data that one side sends.
 #[derive(Debug, Default)]
 pub(super) struct Track {
-    seen: Ranges,
+    received: Ranges,
     /// The records of transmissions, by the first TSN or byte of each. No two records overlap.
     sent: BTreeMap<i64, SentUnit>,
     /// The first TSN or byte of each record that is not acknowledged. An acknowledgement visits only these records, so
@@ -90,7 +90,7 @@ pub(super) struct Track {
     holes: BTreeMap<i64, (i64, u64)>,
     /// The TSN or byte after the highest one that was captured.
     high: i64,
-    begun: bool,
+    started: bool,
     /// The first TSN or byte that is not acknowledged cumulatively.
     cumulative: i64,
     /// The blocks beyond `cumulative` that the last acknowledgement reported as received. They are sorted and do not
@@ -101,8 +101,8 @@ pub(super) struct Track {
     last_advance: u64,
     /// The time of the last timeout on each path.
     timed_out: BTreeMap<usize, u64>,
-    /// The end of the data that the latest fast recovery covers. It covers all data that was captured before its first
-    /// retransmission.
+    /// The end of the data that the latest fast recovery covers. A recovery covers all data that was captured before
+    /// the first retransmission of that recovery.
     recovery: i64,
     /// The number of records whose data is acknowledged.
     history: usize,
@@ -150,7 +150,7 @@ const REPORTS: usize = 64;
 /// The maximum number of records that one report of a duplicate marks. A report refers to a single packet (RFC 2883
 /// §4).
 const DUPLICATES: usize = 1_024;
-/// The minimum duration in nanoseconds of the period in which a late packet counts as reordered, even if the round-trip
+/// The period in nanoseconds in which a late packet counts as reordered is at least this long, even if the round-trip
 /// time is shorter.
 const RACK_REORDERING: u64 = 3_000_000;
 const LATE_REORDERING: u64 = 30_000_000;
@@ -167,12 +167,12 @@ impl Track {
     /// Returns whether a TSN or byte is within `reach` of the last captured one. No host sends data further ahead or
     /// behind.
     pub fn plausible(&self, unit: i64, reach: i64) -> bool {
-        !self.begun || (unit - self.high).abs() <= reach
+        !self.started || (unit - self.high).abs() <= reach
     }
 
     /// Records that a packet with the data `start..end` was captured on `path`. Returns the classification of the data.
     pub fn sent(&mut self, at: u64, start: i64, end: i64, stream: u16, path: usize) -> DataClass {
-        self.begun = true;
+        self.started = true;
         let mut since = at;
         let passing = if start >= self.high {
             if start > self.high {
@@ -188,7 +188,7 @@ impl Track {
             self.late(at, since, start, path)
         };
         self.high = self.high.max(end);
-        self.seen.insert(start, end);
+        self.received.insert(start, end);
         let times = if passing == DataClass::New || passing == DataClass::Reordered { 1 } else { 2 };
         let acked = end <= self.cumulative;
         let spurious = matches!(passing, DataClass::Retransmitted { spurious: true, .. });
@@ -220,16 +220,16 @@ impl Track {
         }
     }
 
-    /// Records an acknowledgement of all data before `cumulative` and in `blocks`. `duplicate` says that it is a
-    /// duplicate acknowledgement without blocks, which a gap explains.
+    /// Records an acknowledgement of all data before `cumulative` and in `blocks`. `duplicate` says that this is a
+    /// duplicate acknowledgement without blocks. The receiver sends it when it has a gap in its data.
     pub fn acknowledged(&mut self, at: u64, cumulative: i64, blocks: Vec<(i64, i64)>, duplicate: bool) {
         let blocks = merge_blocks(blocks);
         if cumulative > self.high {
-            if self.begun {
+            if self.started {
                 self.not_captured += cumulative.abs_diff(self.high);
             }
             self.high = cumulative;
-            self.begun = true;
+            self.started = true;
         }
         let mut newest = None;
         if cumulative > self.cumulative {
@@ -307,20 +307,20 @@ impl Track {
 
     fn overlaps(&self, start: i64, end: i64) -> bool {
         let last = self.sent.range(..end).next_back();
-        last.is_some_and(|(_, sent)| sent.end > start) || self.seen.covers(start, end)
+        last.is_some_and(|(_, sent)| sent.end > start) || self.received.covers(start, end)
     }
 
     fn retransmitted(&mut self, at: u64, start: i64, end: i64, path: usize) -> DataClass {
         let acked = end <= self.cumulative || self.block(start).is_some_and(|(_, until)| end <= until);
         let record = self.overlapping(start, end).next().copied();
-        let (cause, had) = match record {
+        let (cause, earlier) = match record {
             Some(sent) => {
                 (self.cause(at, start, (sent.last, sent.since, sent.path, sent.times), path), sent.acked)
             }
             // The data was acknowledged long ago, and its record was removed.
             None => (Cause::Other, true),
         };
-        DataClass::Retransmitted { cause, inferred: false, spurious: acked || had }
+        DataClass::Retransmitted { cause, inferred: false, spurious: acked || earlier }
     }
 
     /// Classifies data that was not captured before, although later data was.
@@ -340,8 +340,8 @@ impl Track {
     }
 
     /// Returns whether late data was reordered and not retransmitted. Reordered data meets three conditions. Fewer than
-    /// three acknowledgements reported the gap, a retransmission that they cause would arrive later, and no timeout can
-    /// have passed.
+    /// three acknowledgements reported the gap. The first report is too recent for a retransmission by time. No timeout
+    /// can have passed.
     fn is_late_reordering(&self, at: u64, opened: u64, start: i64) -> bool {
         let Some(first) = self.missed(opened, start).next().map(|report| report.at) else { return false };
         let quiet = at.saturating_sub(opened.max(self.last_advance));
@@ -396,9 +396,9 @@ impl Track {
     pub fn history(&self, start: i64, end: i64) -> History {
         // A TSN or byte before the first data cannot belong to this conversation: damage changed the number in the
         // packet.
-        if self.begun && (start < 0 || start < self.high && self.overlaps(start, end)) {
+        if self.started && (start < 0 || start < self.high && self.overlaps(start, end)) {
             History::Seen
-        } else if self.begun && end <= self.cumulative {
+        } else if self.started && end <= self.cumulative {
             History::Acknowledged
         } else {
             History::New
@@ -514,7 +514,8 @@ fn merge_blocks(mut blocks: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
 mod tests {
     use super::*;
 
-    /// Large SACKs with hostile blocks are repeated many times. Checks that each record is visited only a few times.
+    /// Large SACKs with hostile blocks are repeated many times. Each record must be visited only a few times, not once
+    /// per SACK.
     #[test]
     fn hostile_blocks_are_gone_through_once() {
         const UNITS: i64 = 40_000;

@@ -2,7 +2,7 @@
 //!
 //! This module detects a tunnel by its IP protocol or UDP port, and skips the tunnel's headers, options and extensions.
 //!
-//! Home of these tunnels:
+//! Implements these tunnels:
 //! - IP in IP: RFC 2003 (IPv4 in IPv4), RFC 4213 §3 (IPv6 in IPv4), RFC 2473 (in IPv6)
 //! - GRE: RFC 2784, 2890 and 1701, RFC 7637 (NVGRE), RFC 2637 §4.1 (PPTP), RFC 8086 (GRE in UDP)
 //! - MPLS: RFC 7510 (in UDP), RFC 4023 (in IP)
@@ -10,8 +10,6 @@
 
 use super::frame::{IpPayload, carried};
 use super::layers::{CapturedBytes, HeaderKind, MAX_TUNNELS, ip};
-use anabranch_wire::checksum::internet_checksum;
-use anabranch_wire::ip::v6;
 use anabranch_wire::udp;
 
 /// The result of looking for a tunnel in a packet.
@@ -39,7 +37,12 @@ pub(super) fn open<'a>(outer: &'a IpPayload<'_>) -> Tunnel<'a> {
     let Some(inner) = inner.filter(|_| tunnel.len() <= MAX_TUNNELS) else {
         return Tunnel::Other("tunnelled frames without IP");
     };
-    Tunnel::Carries(IpPayload { tunnel, cut: inner.cut || outer.cut, vantage: outer.vantage, ..inner })
+    Tunnel::Carries(IpPayload {
+        tunnel,
+        is_cut: inner.is_cut || outer.is_cut,
+        vantage: outer.vantage,
+        ..inner
+    })
 }
 
 fn header<'a>(outer: &'a IpPayload<'_>) -> Option<Header<'a>> {
@@ -64,7 +67,7 @@ fn in_udp(datagram: &[u8]) -> Option<Header<'_>> {
     match datagram.target_port {
         2_152 => gtp(bytes),
         // RFC 7348 §5: the header has eight bytes. The flag I must be set, and an Ethernet frame follows.
-        4_789 | 8_472 if bytes.kept.first()? & 0x08 != 0 => {
+        4_789 | 8_472 if bytes.captured.first()? & 0x08 != 0 => {
             Some(("VXLAN", HeaderKind::Ethernet, bytes.after(8)?))
         }
         4_790 => vxlan_gpe(bytes),
@@ -79,43 +82,31 @@ fn in_udp(datagram: &[u8]) -> Option<Header<'_>> {
 /// 3GPP TS 29.281 §5.1: skips the header of a GTP-U packet. It must have version 1, protocol type 1 and message type
 /// 255 (G-PDU).
 fn gtp(bytes: CapturedBytes<'_>) -> Option<Header<'_>> {
-    let [flags, 0xff, ..] = *bytes.kept.first_chunk::<8>()? else { return None };
+    let [flags, 0xff, ..] = *bytes.captured.first_chunk::<8>()? else { return None };
     if flags >> 4 != 0b0011 {
         return None;
     }
     let mut rest = bytes.after(8)?;
     // The header has the fields for sequence number, N-PDU number and next extension if any of their flags is set.
     if flags & 0b111 != 0 {
-        let mut next = *rest.kept.get(3)?;
+        let mut next = *rest.captured.get(3)?;
         rest = rest.after(4)?;
         // TS 29.281 §5.2.1: extensions follow only if the flag E is set. Each has its length in words at its beginning,
         // and the type of the next extension in its last byte.
         while flags & 0b100 != 0 && next != 0 {
-            let length = usize::from(*rest.kept.first()?) * 4;
-            next = *rest.kept.get(length.checked_sub(1)?)?;
+            let length = usize::from(*rest.captured.first()?) * 4;
+            next = *rest.captured.get(length.checked_sub(1)?)?;
             rest = rest.after(length)?;
         }
     }
-    // If the PDU session has the type Ethernet, the payload is a frame. Its first address may look like the beginning
-    // of an IP packet.
-    let is_frame = !is_plausible_ip(rest) && matches!(rest.u16(12)?, 0x0800 | 0x86dd | 0x8100 | 0x88a8);
-    Some(("GTP-U", if is_frame { HeaderKind::Ethernet } else { HeaderKind::Ip }, rest))
-}
-
-/// Returns whether the bytes begin with an IPv4 header with a right checksum, or with an IPv6 header with a plausible
-/// length.
-fn is_plausible_ip(bytes: CapturedBytes<'_>) -> bool {
-    let Some(&first) = bytes.kept.first() else { return false };
-    match first >> 4 {
-        4 => bytes.kept.get(..usize::from(first & 15) * 4).is_some_and(|h| internet_checksum(h) == 0),
-        6 => bytes.u16(4).is_some_and(|length| v6::HEADER_LEN + usize::from(length) <= bytes.len()),
-        _ => false,
-    }
+    // The payload is a frame if the PDU session has the type Ethernet.
+    let kind = if rest.is_ethernet()? { HeaderKind::Ethernet } else { HeaderKind::Ip };
+    Some(("GTP-U", kind, rest))
 }
 
 /// draft-ietf-nvo3-vxlan-gpe §3: if the flag P is set, the fourth byte is the type of the payload.
 fn vxlan_gpe(bytes: CapturedBytes<'_>) -> Option<Header<'_>> {
-    let [flags, _, _, next] = *bytes.kept.first_chunk()?;
+    let [flags, _, _, next] = *bytes.captured.first_chunk()?;
     let kind = match next {
         1 | 2 if flags & 4 != 0 => HeaderKind::Ip,
         5 if flags & 4 != 0 => HeaderKind::Mpls,
@@ -128,7 +119,7 @@ fn vxlan_gpe(bytes: CapturedBytes<'_>) -> Option<Header<'_>> {
 
 /// RFC 8926 §3.4: skips a Geneve header. It has version 0, the length of the options in words, and an Ethernet type.
 fn geneve(bytes: CapturedBytes<'_>) -> Option<Header<'_>> {
-    let first = *bytes.kept.first()?;
+    let first = *bytes.captured.first()?;
     if first >> 6 != 0 {
         return None;
     }
@@ -147,22 +138,22 @@ fn gre(bytes: CapturedBytes<'_>) -> Option<Header<'_>> {
             let mut rest = bytes.after(4 + field(0xc000) + field(0x2000) + field(0x1000))?;
             // RFC 1701: a list of source routes follows, each with its length. An empty route ends the list.
             while has(0x4000) {
-                let (family, length) = (rest.u16(0)?, usize::from(*rest.kept.get(3)?));
+                let (family, length) = (rest.u16(0)?, usize::from(*rest.captured.get(3)?));
                 rest = rest.after(4 + length)?;
                 if family == 0 && length == 0 {
                     break;
                 }
             }
             match protocol {
-                // RFC 7637 §3.2: the GRE header of NVGRE has a key, but neither a checksum nor a sequence number.
-                0x6558 if flags & 0xf000 == 0x2000 => Some(("NVGRE", HeaderKind::Ethernet, rest)),
+                // NVGRE (RFC 7637 §3.2) has the same header as other Ethernet frames in GRE with a key, so it has no
+                // name of its own.
                 // ERSPAN carries mirrored frames. If the GRE header has a sequence number, an ERSPAN header of 8 bytes
                 // comes first.
                 0x88be => {
                     Some(("ERSPAN", HeaderKind::Ethernet, rest.after(if has(0x1000) { 8 } else { 0 })?))
                 }
                 0x22eb => {
-                    let more = if rest.kept.get(11)? & 1 != 0 { 8 } else { 0 };
+                    let more = if rest.captured.get(11)? & 1 != 0 { 8 } else { 0 };
                     Some(("ERSPAN", HeaderKind::Ethernet, rest.after(12 + more)?))
                 }
                 _ => Some(("GRE", HeaderKind::EtherType(protocol), rest)),
@@ -180,7 +171,7 @@ fn gre(bytes: CapturedBytes<'_>) -> Option<Header<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use anabranch_wire::ip::v4;
+    use anabranch_wire::ip::{v4, v6};
     use std::net::{IpAddr, SocketAddr};
 
     fn v4_packet(protocol: u8, payload: &[u8]) -> Vec<u8> {
@@ -266,7 +257,7 @@ mod tests {
             // This header has a source route of four bytes, and the empty route that ends the list.
             ("GRE", gre(&[0x40, 0, 8, 0, 0, 0, 0, 0, 8, 0, 0, 4, 10, 0, 0, 3, 0, 0, 0, 0], &inner)),
             ("GRE", gre(&[0, 0, 0x65, 0x58], &frame)),
-            ("NVGRE", gre(&[0x20, 0, 0x65, 0x58, 0, 0, 9, 1], &frame)),
+            ("GRE", gre(&[0x20, 0, 0x65, 0x58, 0, 0, 9, 1], &frame)),
             ("ERSPAN", gre(&[0x10, 0, 0x88, 0xbe, 0, 0, 0, 1, 0x10, 0, 0, 0, 0, 0, 0, 0], &frame)),
             (
                 "GRE",
@@ -277,6 +268,9 @@ mod tests {
             ("MPLS", datagram(6_635, &labels)),
             ("MPLS", v4_packet(137, &labels)),
             ("MPLS", datagram(6_635, &before(&[0, 0x10, 1, 64, 0, 0, 0, 1], &frame))),
+            // A pseudowire without a control word. The address looks like an IPv4 packet or like a control word.
+            ("MPLS", datagram(6_635, &before(&[0, 0x10, 1, 64], &frame))),
+            ("MPLS", datagram(6_635, &before(&[0, 0x10, 1, 64, 0, 0x1b, 0x21], &frame[3..]))),
             ("IP in IP (4in4)", v4_packet(4, &inner)),
             ("IP in IP (6in4)", v4_packet(41, &inner6)),
             ("IP in IP (4in6)", v6_packet(4, &inner)),
@@ -319,7 +313,9 @@ mod tests {
         let packet = v4_packet(4, &v4_packet(132, &[7; 100]));
         let found = carried(CapturedBytes::new(&packet[..80], packet.len())).expect("a packet");
         let Tunnel::Carries(inner) = open(&found) else { panic!("a packet within") };
-        assert!(inner.cut && inner.payload.len() == 100 && inner.payload[39] == 7 && inner.payload[40] == 0);
+        assert!(
+            inner.is_cut && inner.payload.len() == 100 && inner.payload[39] == 7 && inner.payload[40] == 0
+        );
     }
 
     #[test]

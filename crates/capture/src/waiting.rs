@@ -1,10 +1,10 @@
 //! A queue of packets whose meaning is not known yet.
 //!
-//! Packets wait for one of two reasons. First, a wrong checksum has two possible causes. Either the packet was damaged,
-//! or its host leaves checksums to the network card, which also cuts and joins segments. If the peer acknowledges the
-//! data, the packet was not damaged. If the same data is sent again first, the packet was damaged. Second, the
-//! beginning of an association may be missing in the capture. Packets of one direction then wait until the other
-//! direction is found, which may use other addresses.
+//! Packets wait for one of two reasons. First, a packet has a wrong checksum: either it is damaged, or its host leaves
+//! checksums to the network card, which also cuts and joins segments. If the peer acknowledges the data, the packet was
+//! not damaged. If the same data is sent again first, the packet was damaged. Second, the beginning of an association
+//! may be missing in the capture. Packets of one direction then wait until the other direction is found, which may use
+//! other addresses.
 //!
 //! A packet is in doubt as long as it is not known whether it is damaged. All later packets of a conversation wait
 //! behind the first packet in doubt, so that they are processed in order. Their number is limited. If the limit is
@@ -38,7 +38,7 @@ pub(super) struct WaitingPacket {
     bytes: Vec<u8>,
     tunnel: Vec<&'static str>,
     data: Option<Numbers>,
-    /// Whether the packet may be damaged, but it is not known yet.
+    /// Whether it is still unknown if the packet is damaged.
     is_unverified: bool,
     damaged: bool,
 }

@@ -1,4 +1,4 @@
-//! The definition of the command line. The table of plan keys declares most of the flags of `race`.
+//! The definition of the command line. Most flags of `race` come from the table of plan keys.
 
 mod gateway;
 pub mod secure;
@@ -15,12 +15,12 @@ pub fn command() -> Command {
     all().mut_subcommands(|verb| verb.mut_args(hyphened))
 }
 
-/// Allows the value of `arg` to begin with a hyphen, so that the parser of that flag reports a wrong value such as `-1%`.
-/// Flags that name an output file are exempt: `--json --quiet` would write to a file named `--quiet`.
+/// Allows the value of `arg` to begin with a hyphen, so that the parser of that flag reports a wrong value such as
+/// `-1%`. Flags that name an output file are exempt: `--json --quiet` would write to a file named `--quiet`.
 fn hyphened(arg: Arg) -> Arg {
     let writes = ["json", "csv", "out", "output", "har", "resume"].contains(&arg.get_id().as_str());
-    let takes = arg.get_action().takes_values() && !arg.is_positional() && !arg.is_require_equals_set();
-    if takes && !writes { arg.allow_hyphen_values(true) } else { arg }
+    let takes_value = arg.get_action().takes_values() && !arg.is_positional() && !arg.is_require_equals_set();
+    if takes_value && !writes { arg.allow_hyphen_values(true) } else { arg }
 }
 
 fn all() -> Command {
@@ -201,7 +201,7 @@ fn lasting(arg: Arg) -> Arg {
     fn read(text: &str) -> Result<String, &'static str> {
         match parse_duration(text) {
             Ok(Duration::ZERO) => Err("must be more than zero"),
-            // The code that reads the flag reports a value that does not parse as a duration.
+            // An invalid duration is reported later, by the code that reads the flag.
             _ => Ok(text.to_owned()),
         }
     }
@@ -473,8 +473,8 @@ mod tests {
 
     #[test]
     fn switches_take_no_value_and_lists_repeat() {
-        let words = ["anabranch", "race", "--half-duplex", "plan.toml", "--loss", "0,1%", "--loss", "2%"];
-        let matches = command().try_get_matches_from(words).expect("a command line");
+        let arguments = ["anabranch", "race", "--half-duplex", "plan.toml", "--loss", "0,1%", "--loss", "2%"];
+        let matches = command().try_get_matches_from(arguments).expect("a command line");
         let (_, race) = matches.subcommand().expect("a verb");
         assert_eq!(plan_flags(race), [("loss", "0,1%"), ("loss", "2%"), ("half-duplex", "yes")]);
         assert_eq!(race.get_one::<String>("plan").map(String::as_str), Some("plan.toml"));

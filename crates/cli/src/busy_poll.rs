@@ -1,7 +1,7 @@
 //! The `--busy-poll` flag: whether the event loop polls for the next packet for a short time before it sleeps.
 //!
-//! The flag is on by default for clients, which wait for responses. It is off by default for servers, which usually share
-//! their machine with other programs.
+//! The flag is on by default for clients, which wait for responses. It is off by default for servers, which usually
+//! share their machine with other programs.
 
 use clap::{Arg, ArgMatches};
 

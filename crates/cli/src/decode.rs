@@ -16,7 +16,8 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
-/// The maximum number of packets of a short capture. The ladder diagrams of a short capture are drawn without a flag.
+/// The maximum number of packets of a short capture. The ladder diagrams of a short capture are drawn even without a
+/// flag.
 const SHORT: usize = 60;
 /// The maximum number of streams shown for each direction.
 const STREAMS: usize = 20;
@@ -99,29 +100,30 @@ pub fn command() -> Command {
 pub fn run(matches: &ArgMatches) -> Result<Completion, Failure> {
     let file = matches.get_one::<String>("file").map_or("", String::as_str);
     let number = |name| matches.get_one::<u32>(name).map(|n| *n as usize);
-    let asked = number("ladder");
-    // Whether a capture is short is known only after it has been read. The ladder diagram of a short capture has no more
-    // lines than the capture has packets.
-    let ladder_packets = if asked.is_some() { u64::MAX } else { SHORT as u64 };
-    let ladder_lines = asked.unwrap_or(SHORT);
+    let requested_lines = number("ladder");
+    // Whether a capture is short is known only at its end. Ladder diagrams are therefore drawn with at most `SHORT`
+    // lines, and discarded if the capture has more than `SHORT` packets.
+    let ladder_packets = if requested_lines.is_some() { u64::MAX } else { SHORT as u64 };
+    let ladder_lines = requested_lines.unwrap_or(SHORT);
     let mut settings = Settings { ladder_lines, ladder_packets, ..Settings::default() };
     for ports in matches.get_many::<String>("udp").into_iter().flatten() {
         settings.udp_ports.push(udp_ports(ports)?);
     }
     let unreadable = |error: io::Error| Failure::Host(format!("{file}: {error}"));
-    let gzip::Capture { bytes, cut } = gzip::unpacked(open(file)?).map_err(unreadable)?;
+    let gzip::Capture { bytes, is_cut } = gzip::unpacked(open(file)?).map_err(unreadable)?;
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
     let page = text("html").map(|file| PendingFile::new(Path::new(file))).transpose()?;
     if page.is_some() {
-        settings.view = packets::KEPT;
+        settings.view = packets::MAX_DRAWN;
     }
     let outputs = Outputs::reserve(text("json"), text("csv"))?;
     let decoded = anabranch_capture::decode(file, BufReader::with_capacity(1 << 16, bytes), &settings)
         .map_err(|error| {
-            // If the file could not be read, the innermost error is an error of the operating system, which has a
-            // different exit code.
-            let why = error.source().and_then(Error::source).and_then(|why| why.downcast_ref::<io::Error>());
-            let host = why.is_some_and(|why| why.kind() != io::ErrorKind::InvalidData);
+            // A file that cannot be read is an error of this host, with an exit code of its own. In this case, the
+            // innermost error is the one that the operating system reported.
+            let innermost =
+                error.source().and_then(Error::source).and_then(|error| error.downcast_ref::<io::Error>());
+            let host = innermost.is_some_and(|error| error.kind() != io::ErrorKind::InvalidData);
             let message = format!("{file}: {error}");
             if host { Failure::Host(message) } else { Failure::Usage(message) }
         })?;
@@ -134,14 +136,14 @@ pub fn run(matches: &ArgMatches) -> Result<Completion, Failure> {
         false => table::render(&decoded, number("streams").unwrap_or(STREAMS)),
     };
     outputs.write(&shown, || decoded.to_json(), || csv::render(&decoded))?;
-    let told = match decoded.cut_at {
+    let problem = match decoded.cut_at {
         Some(at) => {
             format!("{file}: ends in the middle of a packet, at byte {at}; what comes before is shown")
         }
-        None if cut.get() => format!("{file}: gzip ends early; what comes before is shown"),
+        None if is_cut.get() => format!("{file}: gzip ends early; what comes before is shown"),
         None => return Ok(Completion::Well),
     };
-    complain(&told);
+    complain(&problem);
     Ok(Completion::Badly)
 }
 
@@ -163,14 +165,14 @@ fn open(file: &str) -> Result<Box<dyn Read>, Failure> {
 /// Parses the UDP ports of `--udp`, for example `9899` or `9899:5000`.
 fn udp_ports(text: &str) -> Result<(u16, Option<u16>), Failure> {
     let port = |text: &str| text.parse::<u16>().ok().filter(|port| *port > 0);
-    let (one, other) = text.split_once(':').map_or((text, None), |(one, other)| (one, Some(other)));
+    let (first, second) = text.split_once(':').map_or((text, None), |(first, second)| (first, Some(second)));
     let usage = || {
-        let what = format!(
+        let message = format!(
             "--udp: '{text}': write a port from 1 to 65535, as {ENCAPSULATION}, or two, as 9899:5000"
         );
-        Failure::Usage(what)
+        Failure::Usage(message)
     };
-    let one = port(one).ok_or_else(usage)?;
-    let other = other.map(|other| port(other).ok_or_else(usage)).transpose()?;
-    Ok((one, other))
+    let first = port(first).ok_or_else(usage)?;
+    let second = second.map(|second| port(second).ok_or_else(usage)).transpose()?;
+    Ok((first, second))
 }

@@ -16,7 +16,8 @@ use std::time::Duration;
 /// Starts the transport of `target` and makes a connector to the server. Path events are logged to `paths`.
 pub async fn dial(world: &OsWorld, target: Target, paths: Option<&PathLog>) -> Result<Dialed, DialFailure> {
     warn_of_host(&target.scheme);
-    // Only sessions with several paths have events. The log holds the hosts that it watches.
+    // Only multipath sessions of our own transports have path events. Other transports are not added to the path log,
+    // because the log would keep them alive.
     let can = target.scheme.can();
     let paths = paths.filter(|_| can.paths && !can.kernel);
     let dialed = os::dial(world, target).await?;
@@ -38,40 +39,40 @@ pub fn failure(scheme: &UrlScheme, failure: DialFailure) -> Failure {
     }
 }
 
-/// Tries the servers of `connector` in order. All of them are routes to one server, and `first` are their first
-/// addresses. Returns an established session, or the reasons why all routes failed.
+/// Tries the server's addresses one after the other, in the order in which `connector` has them. `first` lists the same
+/// addresses, for error messages. Returns the established session, or the reasons why all attempts failed.
 pub async fn session<C: Connector>(
     world: &OsWorld,
     connector: &C,
     first: &[SocketAddr],
     timeout: Duration,
 ) -> Result<C::Session, String> {
-    let whys = match connect_in_turn(world, connector, first.len(), timeout).await {
+    let errors = match connect_in_turn(world, connector, first.len(), timeout).await {
         Ok(session) => return Ok(session),
-        Err(whys) => whys,
+        Err(errors) => errors,
     };
-    let text = |why: &ReachError| match why {
+    let text = |error: &ReachError| match error {
         ReachError::Timeout => format!("no connection within {} s", timeout.as_secs_f32()),
-        ReachError::Closed(why) => why.to_string(),
-        why => why.to_string(),
+        ReachError::Closed(error) => error.to_string(),
+        error => error.to_string(),
     };
-    let several = whys.len() > 1;
-    let each = whys.iter().zip(first).map(|(why, at)| match several {
-        true => format!("{}: {}", at.ip(), text(why)),
-        false => text(why),
+    let several = errors.len() > 1;
+    let each = errors.iter().zip(first).map(|(error, at)| match several {
+        true => format!("{}: {}", at.ip(), text(error)),
+        false => text(error),
     });
     Err(each.collect::<Vec<_>>().join("; "))
 }
 
-/// Returns the number of the first of `count` servers that answers, or of the last server if none answers. All of them are
-/// addresses of one server.
-pub async fn answering<C: Connector>(
+/// Returns the index of the first address that answers, out of `count` addresses of one server. If none answers,
+/// returns the last index.
+pub async fn first_answering<C: Connector>(
     world: &OsWorld,
     connector: &C,
     count: usize,
     timeout: Duration,
 ) -> usize {
-    // The last server needs no attempt, because it is returned in any case.
+    // The last address needs no attempt, because its index is returned in any case.
     let last = count.saturating_sub(1);
     for server in 0..last {
         let Ok(session) = connector.connect(server) else { continue };
@@ -84,7 +85,7 @@ pub async fn answering<C: Connector>(
     last
 }
 
-/// Warns once about the host, if it disturbs the transport of `scheme`.
+/// Prints a warning, once, if a setting of this host disturbs the transport of `scheme`.
 pub fn warn_of_host(scheme: &UrlScheme) {
     static ONCE: Once = Once::new();
     if let Some(warning) = os::host_warning(scheme) {

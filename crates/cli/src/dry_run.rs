@@ -1,4 +1,4 @@
-//! The output of `--dry-run` on a real network: one line for each setting, whether it was given or is the default.
+//! The output of `--dry-run` on a real network: one line for each setting, including the settings with default values.
 
 use clap::ArgMatches;
 use std::fmt::Write;

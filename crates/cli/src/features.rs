@@ -14,13 +14,13 @@ pub fn run(matches: &ArgMatches) -> Result<Completion, Failure> {
     if json == Some("") {
         return Err(Failure::Usage("--json: a value is missing; write a file, or -".to_owned()));
     }
-    let place =
+    let output_file =
         json.filter(|target| *target != "-").map(|target| PendingFile::new(Path::new(target))).transpose()?;
     let progress = Progress::new(anabranch_features::ROWS, matches.get_flag("quiet"));
     let found = anabranch_features::run(|done| progress.update(done)).map_err(Failure::Internal)?;
     progress.finish();
-    if let Some(place) = place {
-        files::publish(vec![place.fill(found.to_json().as_bytes())?])?;
+    if let Some(output_file) = output_file {
+        files::publish(vec![output_file.fill(found.to_json().as_bytes())?])?;
     }
     if json == Some("-") {
         say(&found.to_json())?;

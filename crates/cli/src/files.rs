@@ -3,15 +3,15 @@
 //! Content is written to a hidden file next to its final name. [`publish`] renames all files of a command when every
 //! one is complete. After a failure or an interrupt, [`clean_up`] or [`abandon`] removes unfinished files. A target
 //! that is not a regular file (a pipe, a terminal, a device) is written to and never replaced. Files whose names come
-//! from another host are confined to one directory ([`PendingFile::below`]). Symbolic links cannot lead these files out of
-//! that directory.
+//! from another host are confined to one directory ([`PendingFile::confined`]). Symbolic links cannot lead these files
+//! out of that directory.
 
 #[cfg(target_os = "linux")]
-mod below;
+mod confined;
 
 use crate::Failure;
 #[cfg(target_os = "linux")]
-use below::Parent;
+use confined::Parent;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -42,43 +42,49 @@ static COUNT: AtomicU64 = AtomicU64::new(0);
 #[derive(Debug)]
 pub struct PendingFile {
     /// The path of the file, as the user wrote it.
-    named: PathBuf,
+    user_path: PathBuf,
     /// The path of the file, with symbolic links resolved.
     target: PathBuf,
     /// The path of the hidden file; `None` if the target is not a regular file.
     partial: Option<PathBuf>,
     file: Option<File>,
-    /// The open directory of the hidden file and the final file. It is used if the path of that directory may have been
-    /// replaced in the meantime.
+    /// The open directory that holds the hidden file and later the final file; set if [`confined`](Self::below) created
+    /// the file. A rename relative to it is safe even if the path of the directory now leads elsewhere.
     parent: Option<Parent>,
 }
 
 impl PendingFile {
-    /// Checks that the file `named` can be written, before hours are spent on its content.
+    /// Checks that the file `user_path` can be written, before hours are spent on its content.
     ///
     /// # Errors
     /// [`Failure::Host`] with the reason.
-    pub fn new(named: &Path) -> Result<Self, Failure> {
-        let target = resolve(named)?;
+    pub fn new(user_path: &Path) -> Result<Self, Failure> {
+        let target = resolve(user_path)?;
         let kind = fs::metadata(&target).ok();
         if kind.as_ref().is_some_and(fs::Metadata::is_dir) {
-            return Err(Failure::Host(format!("'{}' is a directory; expected a file", named.display())));
+            return Err(Failure::Host(format!("'{}' is a directory; expected a file", user_path.display())));
         }
         if kind.is_some_and(|kind| !kind.is_file()) {
-            return Ok(Self { named: named.to_owned(), target, partial: None, file: None, parent: None });
+            return Ok(Self {
+                user_path: user_path.to_owned(),
+                target,
+                partial: None,
+                file: None,
+                parent: None,
+            });
         }
-        Self::hidden(named, target, &mut pending_paths())
+        Self::hidden(user_path, target, &mut pending_paths())
     }
 
-    /// Creates the hidden file next to `target`. The file is always new: an existing file or symbolic link of that name is
-    /// not touched.
-    fn hidden(named: &Path, target: PathBuf, under_way: &mut Vec<PathBuf>) -> Result<Self, Failure> {
-        Self::begin(named, target, under_way, |partial| File::create_new(partial))
+    /// Creates the hidden file next to `target`. The file is always new: an existing file or symbolic link of that name
+    /// is not touched.
+    fn hidden(user_path: &Path, target: PathBuf, under_way: &mut Vec<PathBuf>) -> Result<Self, Failure> {
+        Self::begin(user_path, target, under_way, |partial| File::create_new(partial))
     }
 
     /// Like [`hidden`](Self::hidden), but calls `create_new` to create the file.
     fn begin(
-        named: &Path,
+        user_path: &Path,
         target: PathBuf,
         under_way: &mut Vec<PathBuf>,
         create_new: impl Fn(&Path) -> std::io::Result<File>,
@@ -89,23 +95,23 @@ impl PendingFile {
                 target.with_file_name(format!(".anabranch.{}.{number}.partial", std::process::id()));
             match create_new(&partial) {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(failure(named, &error)),
+                Err(error) => return Err(failure(user_path, &error)),
                 Ok(file) => {
                     under_way.push(partial.clone());
-                    let (named, partial, file) = (named.to_owned(), Some(partial), Some(file));
-                    return Ok(Self { named, target, partial, file, parent: None });
+                    let (user_path, partial, file) = (user_path.to_owned(), Some(partial), Some(file));
+                    return Ok(Self { user_path, target, partial, file, parent: None });
                 }
             }
         }
     }
 
     /// The path of the file, as the user wrote it.
-    pub fn named(&self) -> &Path {
-        &self.named
+    pub fn user_path(&self) -> &Path {
+        &self.user_path
     }
 
     /// Whether this file and `other` would be written to the same path.
-    pub fn same_place(&self, other: &Self) -> bool {
+    pub fn same_target(&self, other: &Self) -> bool {
         self.target == other.target && self.partial.is_some()
     }
 
@@ -121,7 +127,7 @@ impl PendingFile {
             }
             (None, Some(_)) => Ok(()),
         };
-        written.map_err(|error| failure(&self.named, &error))?;
+        written.map_err(|error| failure(&self.user_path, &error))?;
         Ok(self)
     }
 
@@ -138,7 +144,7 @@ impl PendingFile {
                 written
             }),
         };
-        written.map_err(|error| failure(&self.named, &error))
+        written.map_err(|error| failure(&self.user_path, &error))
     }
 
     /// Appends the content of the file `source`.
@@ -163,47 +169,48 @@ impl PendingFile {
     /// [`Failure::Host`] with the reason.
     pub fn done(mut self) -> Result<Self, Failure> {
         let file = self.file.take().filter(|_| self.partial.is_some());
-        file.map_or(Ok(()), |file| file.sync_all()).map_err(|error| failure(&self.named, &error))?;
+        file.map_or(Ok(()), |file| file.sync_all()).map_err(|error| failure(&self.user_path, &error))?;
         Ok(self)
     }
 }
 
-/// A directory that appears complete or not at all. Until [`publish`](Self::publish) is called, it has a hidden name next
-/// to its final name.
+/// A directory that appears complete or not at all. Until [`publish`](Self::publish) is called, it has a hidden name
+/// next to its final name.
 #[derive(Debug)]
 pub struct ReservedDirectory {
-    named: PathBuf,
+    user_path: PathBuf,
     target: PathBuf,
     partial: PathBuf,
 }
 
 impl ReservedDirectory {
-    /// Checks that `named` does not exist or is an empty directory, and creates the hidden directory next to it.
+    /// Checks that `user_path` does not exist or is an empty directory, and creates the hidden directory next to it.
     ///
     /// # Errors
-    /// [`Failure::Usage`] if `named` exists and is not an empty directory; [`Failure::Host`] with any other reason.
-    pub fn new(named: &Path) -> Result<Self, Failure> {
-        let parent = named.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    /// [`Failure::Usage`] if `user_path` exists and is not an empty directory; [`Failure::Host`] with any other reason.
+    pub fn new(user_path: &Path) -> Result<Self, Failure> {
+        let parent =
+            user_path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         reserve_directory(parent)?;
-        let target = resolve(named)?;
+        let target = resolve(user_path)?;
         if target.file_name().is_none() {
-            return Err(Failure::Usage(format!("'{}': name a new directory", named.display())));
+            return Err(Failure::Usage(format!("'{}': name a new directory", user_path.display())));
         }
         match fs::read_dir(&target).map(|mut entries| entries.next().is_none()) {
             Ok(true) => {}
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Ok(false) => {
-                let line = format!("'{}' is not empty; name another directory", named.display());
+                let line = format!("'{}' is not empty; name another directory", user_path.display());
                 return Err(Failure::Usage(line));
             }
-            Err(error) => return Err(failure(named, &error)),
+            Err(error) => return Err(failure(user_path, &error)),
         }
         let mut under_way = pending_paths();
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let partial = target.with_file_name(format!(".anabranch.{}.{number}.partial", std::process::id()));
-        fs::create_dir(&partial).map_err(|error| failure(named, &error))?;
+        fs::create_dir(&partial).map_err(|error| failure(user_path, &error))?;
         under_way.push(partial.clone());
-        Ok(Self { named: named.to_owned(), target, partial })
+        Ok(Self { user_path: user_path.to_owned(), target, partial })
     }
 
     /// The path of the hidden directory, into which the content is written.
@@ -218,7 +225,7 @@ impl ReservedDirectory {
     pub fn publish(self) -> Result<(), Failure> {
         settle(&self.partial)?;
         let mut under_way = pending_paths();
-        fs::rename(&self.partial, &self.target).map_err(|error| failure(&self.named, &error))?;
+        fs::rename(&self.partial, &self.target).map_err(|error| failure(&self.user_path, &error))?;
         under_way.retain(|path| !path.starts_with(&self.partial));
         Ok(())
     }
@@ -236,7 +243,7 @@ pub fn publish(filled: Vec<PendingFile>) -> Result<(), Failure> {
             Some(parent) => parent.rename(partial, &file.target),
             None => fs::rename(partial, &file.target),
         };
-        renamed.map_err(|error| failure(&file.named, &error))?;
+        renamed.map_err(|error| failure(&file.user_path, &error))?;
         under_way.retain(|other| other != partial);
     }
     Ok(())
@@ -295,9 +302,10 @@ pub fn check_kind(path: &Path, found: fs::FileType, kind: EntryKind) -> Result<(
     if is_it {
         return Ok(());
     }
-    let what = if found.is_symlink() { "is a symbolic link".to_owned() } else { format!("is no {expected}") };
+    let problem =
+        if found.is_symlink() { "is a symbolic link".to_owned() } else { format!("is no {expected}") };
     Err(Failure::Usage(format!(
-        "'{}' {what}; put a {expected} there, or name another directory",
+        "'{}' {problem}; put a {expected} there, or name another directory",
         path.display()
     )))
 }
@@ -328,8 +336,8 @@ pub fn write(target: &Path, content: &[u8]) -> Result<(), Failure> {
     publish(vec![PendingFile::new(target)?.fill(content)?])
 }
 
-/// Creates a directory and checks that it is writable. If the process ends early and the new directory is still empty, it
-/// is removed.
+/// Creates a directory and checks that it is writable. If the process ends early and the new directory is still empty,
+/// it is removed.
 ///
 /// # Errors
 /// [`Failure::Host`] with the reason.
@@ -379,8 +387,8 @@ pub fn abandon(code: i32) -> ! {
 
 fn remove(under_way: &mut Vec<PathBuf>) {
     for path in under_way.drain(..).rev() {
-        // A directory with a hidden name is removed with its content. A directory with its final name is removed only if
-        // it is empty.
+        // A directory with a hidden name is removed with its content. A directory with its final name is removed only
+        // if it is empty.
         let hidden = path.extension().is_some_and(|ending| ending == "partial");
         let _ = match (path.is_dir(), hidden) {
             (true, true) => fs::remove_dir_all(&path),
@@ -390,14 +398,14 @@ fn remove(under_way: &mut Vec<PathBuf>) {
     }
 }
 
-/// Resolves the path `named`. If it is a symbolic link, returns the target of the link, so that the link is kept.
-fn resolve(named: &Path) -> Result<PathBuf, Failure> {
-    if fs::symlink_metadata(named).is_ok_and(|kind| kind.is_symlink()) {
-        return named.canonicalize().map_err(|error| failure(named, &error));
+/// Resolves the path `user_path`. If it is a symbolic link, returns the target of the link, so that the link is kept.
+fn resolve(user_path: &Path) -> Result<PathBuf, Failure> {
+    if fs::symlink_metadata(user_path).is_ok_and(|kind| kind.is_symlink()) {
+        return user_path.canonicalize().map_err(|error| failure(user_path, &error));
     }
-    let Some(name) = named.file_name() else { return Ok(named.to_owned()) };
-    let parent = named.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    Ok(parent.canonicalize().map_err(|error| failure(named, &error))?.join(name))
+    let Some(name) = user_path.file_name() else { return Ok(user_path.to_owned()) };
+    let parent = user_path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Ok(parent.canonicalize().map_err(|error| failure(user_path, &error))?.join(name))
 }
 
 fn pending_paths() -> MutexGuard<'static, Vec<PathBuf>> {

@@ -37,33 +37,33 @@ use std::time::Duration;
 
 /// Runs the gateway until a signal ends it.
 pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Completion, Failure> {
-    let mut places = Vec::new();
+    let mut listens = Vec::new();
     for text in matches.get_many::<String>("listen").into_iter().flatten() {
-        let place = Listen::parse(text, transports).map_err(Failure::Usage)?;
-        if place.scheme.http() == Some(Http::Http3) {
+        let listen = Listen::parse(text, transports).map_err(Failure::Usage)?;
+        if listen.scheme.http() == Some(Http::Http3) {
             return Err(Failure::Usage(format!(
                 "--listen {text}: a gateway speaks HTTP/1.1; write https:// instead of h3://"
             )));
         }
-        places.push(place);
+        listens.push(listen);
     }
-    let settings = Settings::read(matches, &places, transports)?;
+    let settings = Settings::read(matches, &listens, transports)?;
     settings.mode.check_flags(matches)?;
-    let memory = memory::budget(matches, &places)?;
+    let memory = memory::budget(matches, &listens)?;
     let onward = settings.mode.describe();
     if matches.get_flag("dry-run") {
         settings.tuned.warn();
-        say(&dry_run(matches, &places, &settings))?;
+        say(&dry_run(matches, &listens, &settings))?;
         return Ok(Completion::Well);
     }
-    // The certificates are read once for all threads, so that a warning appears once and an error is reported before the
-    // gateway accepts clients.
+    // The certificates are read once for all threads, so that a warning appears once and an error is reported before
+    // the gateway accepts clients.
     let trust = settings.mode.trust(matches)?;
-    let tls = secure::server(matches, &places, NegotiatedProtocol::Http(VERSION))?;
-    let certificate = tls.as_ref().map(|tls| tls.shown.clone());
-    let in_the_clear = in_the_clear(&places, &settings.mode);
+    let tls = secure::server(matches, &listens, NegotiatedProtocol::Http(VERSION))?;
+    let certificate = tls.as_ref().map(|tls| tls.description.clone());
+    let in_the_clear = unencrypted_traffic(&listens, &settings.mode);
     let number = |name: &str| matches.get_one::<u16>(name).copied().map_or(1, usize::from);
-    let specs = ListenSpecs::open(&places, number("threads"), number("connections"), &settings.tuned)?;
+    let specs = ListenSpecs::open(&listens, number("threads"), number("connections"), &settings.tuned)?;
     let tuned = settings.tuned;
     let announce = move |urls: &[String]| {
         complain(&format!("carrying from {} {onward}", urls.join(" ")));
@@ -83,9 +83,10 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Completion, 
     let security = tls.map(|tls| tls.security);
     let transports = transports.clone();
     specs.run(announce, move |specs, worker| {
-        let settings = Settings::read(&matches, &places, &transports)?;
+        let settings = Settings::read(&matches, &listens, &transports)?;
         let mut settings = Settings { exchanges: exchanges.clone(), ..settings };
-        // All threads share one memory account. It covers the associations of both sides and the data queued between them.
+        // All threads share one memory account. It covers the associations with clients and with servers, and the data
+        // queued between them.
         settings.tuned.share_memory(&memory);
         settings.memory = Some(memory.clone());
         settings.trust = trust.clone();
@@ -98,16 +99,16 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Completion, 
             if let Some(reload) = reload.clone() {
                 servers = servers.with_reload(reload)?;
             }
-            carry(world.clone(), specs, Settings { name, ..settings }, servers).await
+            run_gateway(world.clone(), specs, Settings { name, ..settings }, servers).await
         });
-        carried.map_err(|why| Failure::Host(format!("no network here: {why}")))?
+        carried.map_err(|error| Failure::Host(format!("no network here: {error}")))?
     })
 }
 
-fn dry_run(matches: &ArgMatches, places: &[Listen], settings: &Settings) -> String {
+fn dry_run(matches: &ArgMatches, listens: &[Listen], settings: &Settings) -> String {
     let mut out = String::new();
-    for place in places {
-        out += &format!("listen: {place}\n");
+    for listen in listens {
+        out += &format!("listen: {listen}\n");
     }
     let names = [
         "allow",
@@ -152,7 +153,7 @@ struct Settings {
     unsummed: bool,
     trusted_proxies: Vec<Network>,
     tuned: Tuned,
-    /// The account of the memory of all sessions.
+    /// The memory account that all sessions share.
     memory: Option<Budget>,
     sctp_port: u16,
     /// The name by which this gateway identifies itself. It is the same in all threads.
@@ -167,16 +168,16 @@ struct Settings {
 }
 
 impl Settings {
-    fn read(matches: &ArgMatches, places: &[Listen], transports: &Transports) -> Result<Self, Failure> {
+    fn read(matches: &ArgMatches, listens: &[Listen], transports: &Transports) -> Result<Self, Failure> {
         let text = |name: &str| matches.get_one::<String>(name).map_or("", String::as_str);
         let span = |name: &str| -> Result<Duration, Failure> {
             parse_duration(text(name))
-                .map_err(|why| Failure::Usage(format!("--{name} {}: {why}", text(name))))
+                .map_err(|error| Failure::Usage(format!("--{name} {}: {error}", text(name))))
         };
         let number = |name: &str| matches.get_one::<u16>(name).copied().unwrap_or(1);
         let head: Bytes = text("max-header")
             .parse()
-            .map_err(|why| Failure::Usage(format!("--max-header {}: {why}", text("max-header"))))?;
+            .map_err(|error| Failure::Usage(format!("--max-header {}: {error}", text("max-header"))))?;
         let max_head = usize::try_from(head.0).ok().filter(|most| HEADS.contains(most));
         let max_head = max_head
             .ok_or_else(|| Failure::Usage(format!("--max-header {}: 1KiB to 1MiB", text("max-header"))))?;
@@ -188,11 +189,13 @@ impl Settings {
             unsent: Some(memory::UNSENT),
         };
         let onward = ForwardingMode::read(matches, transports)?;
-        let schemes = places.iter().map(|place| &place.scheme).chain(onward.scheme());
+        let schemes = listens.iter().map(|listen| &listen.scheme).chain(onward.scheme());
         let tuned = Tuned::read(matches, transports, schemes, &needs)?;
         let proxies = matches.get_many::<String>("trusted-proxy").into_iter().flatten();
         let trusted_proxies = proxies
-            .map(|text| text.parse().map_err(|why| Failure::Usage(format!("--trusted-proxy {text}: {why}"))))
+            .map(|text| {
+                text.parse().map_err(|error| Failure::Usage(format!("--trusted-proxy {text}: {error}")))
+            })
             .collect::<Result<_, _>>()?;
         Ok(Self {
             mode: onward,
@@ -241,7 +244,7 @@ impl Settings {
     fn target(&self, url: &Url) -> Result<Target, Failure> {
         let security = match url.scheme.is_secure() {
             true => {
-                let security = secure::client_that(self.trust.clone(), NegotiatedProtocol::Http(VERSION));
+                let security = secure::client_for(self.trust.clone(), NegotiatedProtocol::Http(VERSION));
                 Some(security.map_err(Failure::Host)?.with_unsummed(self.unsummed))
             }
             false => None,
@@ -262,13 +265,14 @@ impl ForwardingMode {
     fn read(matches: &ArgMatches, transports: &Transports) -> Result<Self, Failure> {
         let mut rules = Vec::new();
         for text in matches.get_many::<String>("allow").into_iter().flatten() {
-            let rule: Rule = text.parse().map_err(|why| Failure::Usage(format!("--allow {text}: {why}")))?;
+            let rule: Rule =
+                text.parse().map_err(|error| Failure::Usage(format!("--allow {text}: {error}")))?;
             rules.push(rule);
         }
         let url = |name: &str| -> Result<Option<Url>, Failure> {
             let Some(text) = matches.get_one::<String>(name) else { return Ok(None) };
             let url = Url::parse(text, transports);
-            let url = url.map_err(|why| Failure::Usage(format!("--{name} {why}")))?;
+            let url = url.map_err(|error| Failure::Usage(format!("--{name} {error}")))?;
             if url.scheme.http() == Some(Http::Http3) {
                 return Err(Failure::Usage(format!(
                     "--{name} {text}: a gateway speaks HTTP/1.1; write https:// instead of h3://"
@@ -312,8 +316,8 @@ impl ForwardingMode {
             None if matches.get_flag("insecure") => "--insecure".to_owned(),
             None => return Ok(()),
         };
-        let why = "this gateway reaches nothing over TLS; write https:// or https+sctp://";
-        Err(Failure::Usage(format!("{flag}: {why}")))
+        let message = "this gateway reaches nothing over TLS; write https:// or https+sctp://";
+        Err(Failure::Usage(format!("{flag}: {message}")))
     }
 
     /// Returns the certificates to accept from servers. If all requests go to a single server, also checks that a TLS
@@ -324,7 +328,7 @@ impl ForwardingMode {
             _ => secure::trust(matches)?,
         };
         if self.scheme().is_some() {
-            secure::client_that(trust.clone(), NegotiatedProtocol::Http(VERSION)).map_err(Failure::Host)?;
+            secure::client_for(trust.clone(), NegotiatedProtocol::Http(VERSION)).map_err(Failure::Host)?;
         }
         Ok(trust)
     }
@@ -343,10 +347,10 @@ fn origin(url: &Url) -> Origin {
 }
 
 /// Describes the traffic that anybody on the path can read; `None` if all traffic is encrypted.
-fn in_the_clear(places: &[Listen], onward: &ForwardingMode) -> Option<String> {
+fn unencrypted_traffic(listens: &[Listen], onward: &ForwardingMode) -> Option<String> {
     let on = onward.scheme();
     let targets = if on.is_none() { vec!["http"] } else { Vec::new() };
-    let schemes = places.iter().map(|place| &place.scheme).chain(on);
+    let schemes = listens.iter().map(|listen| &listen.scheme).chain(on);
     let mut open: Vec<&str> = schemes.clone().filter(|one| !one.is_secure()).map(UrlScheme::url).collect();
     open.extend(targets);
     let mut seen = BTreeSet::new();
@@ -358,7 +362,7 @@ fn in_the_clear(places: &[Listen], onward: &ForwardingMode) -> Option<String> {
     }
 }
 
-async fn carry(
+async fn run_gateway(
     world: OsWorld,
     specs: Vec<ListenSpec>,
     settings: Settings,
@@ -368,50 +372,50 @@ async fn carry(
     let trust = settings.trust.clone();
     // Opens the key log now, because the process later drops the privilege to write to any file.
     let _ = key_log();
-    let make = move || secure::client_that(trust.clone(), NegotiatedProtocol::Http(VERSION));
-    let web = Web { world: world.clone(), security: OnceCell::new(), make: Box::new(make) };
+    let load_security = move || secure::client_for(trust.clone(), NegotiatedProtocol::Http(VERSION));
+    let web = Web { world: world.clone(), security: OnceCell::new(), load_security: Box::new(load_security) };
     let connect = settings.connect;
-    let carrying = Carrying { world: world.clone(), specs, settings: &settings, servers };
+    let gateway = PreparedGateway { world: world.clone(), specs, settings: &settings, servers };
     match &settings.mode {
         ForwardingMode::Anywhere(rules) => {
             let origins = Rc::new(Origins::new(&world, None, rules.clone(), connect, web));
-            let itself = origins.clone();
-            let heard = move |servers: &Servers| itself.never_reach(&servers.listening(is_web));
-            carrying.listen(origins, heard).await
+            let pool = origins.clone();
+            let on_listening = move |servers: &Servers| pool.never_reach(&servers.listening(is_web));
+            gateway.listen(origins, on_listening).await
         }
         ForwardingMode::Origin(url) if url.scheme.is_registered() => {
             let origins = Origins::new(&world, Some(origin(url)), Rules::default(), connect, web);
             let origins = Rc::new(origins);
-            let itself = origins.clone();
-            let heard = move |servers: &Servers| itself.never_reach(&servers.listening(is_web));
-            carrying.listen(origins, heard).await
+            let pool = origins.clone();
+            let on_listening = move |servers: &Servers| pool.never_reach(&servers.listening(is_web));
+            gateway.listen(origins, on_listening).await
         }
         ForwardingMode::Origin(url) | ForwardingMode::Via(url, _) => {
             let target = settings.target(url)?;
             let addresses = target.addresses.clone();
             let dialed = dial(&world, target, None).await;
-            let dialed = dialed.map_err(|why| dial::failure(&url.scheme, why))?;
+            let dialed = dialed.map_err(|error| dial::failure(&url.scheme, error))?;
             let peer = match &settings.mode {
                 ForwardingMode::Via(_, rules) => Peer::Gateway(rules.clone()),
                 _ => Peer::Origin(origin(url)),
             };
-            let mut carrying = carrying;
-            carrying.servers.also_close(dialed.host.clone());
+            let mut gateway = gateway;
+            gateway.servers.also_close(dialed.host.clone());
             let count = dialed.servers.len();
             if url.scheme.http() == Some(Http::OneStream) {
-                let connector = dialed.connector().map_err(|why| dial::failure(&url.scheme, why))?;
+                let connector = dialed.connector().map_err(|error| dial::failure(&url.scheme, error))?;
                 let server = OneServer::new(&world, connector, count, connect);
-                return carrying.listen(Rc::new(server), |_| {}).await;
+                return gateway.listen(Rc::new(server), |_| {}).await;
             }
             let scheme = url.scheme.clone();
-            let carried = dialed.with(CarryOn { carrying, scheme, addresses, count, peer, connect });
-            carried.map_err(|why| dial::failure(&url.scheme, why))?.await
+            let carried = dialed.with(ForwardToPeer { gateway, scheme, addresses, count, peer, connect });
+            carried.map_err(|error| dial::failure(&url.scheme, error))?.await
         }
     }
 }
 
-/// Whether the gateway's connections to origins may reach a listener of `scheme`. They may if the listener uses the
-/// kernel's TCP.
+/// Whether a listener of `scheme` uses the kernel's TCP, as the gateway's connections to origins do. The gateway must
+/// not connect to its own listeners.
 fn is_web(scheme: &UrlScheme) -> bool {
     scheme.can().kernel
 }
@@ -419,10 +423,10 @@ fn is_web(scheme: &UrlScheme) -> bool {
 /// Opens connections to origins over TCP, and to `https` origins over TLS.
 struct Web {
     world: OsWorld,
-    /// The client's security. It is created when it is first needed, because loading the certificates of authorities takes
-    /// time.
+    /// The client's security. It is created when it is first needed, because loading the certificates of authorities
+    /// takes time.
     security: OnceCell<Result<ClientSecurity, String>>,
-    make: Box<dyn Fn() -> Result<ClientSecurity, String>>,
+    load_security: Box<dyn Fn() -> Result<ClientSecurity, String>>,
 }
 
 impl Web {
@@ -431,8 +435,8 @@ impl Web {
         if !to.secure {
             return Ok(None);
         }
-        let security = self.security.get_or_init(|| (self.make)());
-        security.as_ref().map(Some).map_err(|why| ReachError::NoTrust(why.clone()))
+        let security = self.security.get_or_init(|| (self.load_security)());
+        security.as_ref().map(Some).map_err(|error| ReachError::NoTrust(error.clone()))
     }
 }
 
@@ -446,12 +450,12 @@ impl Dial for Web {
     fn connector(&self, to: &Origin, addresses: Vec<SocketAddr>) -> Result<Self::Connector, ReachError> {
         let tls = self.security(to)?.map(|security| (security, to.authority.host.as_str()));
         StreamConnector::new(&self.world, addresses, tls)
-            .map_err(|why| ReachError::Closed(CloseReason::Untrusted(why)))
+            .map_err(|error| ReachError::Closed(CloseReason::Untrusted(error)))
     }
 }
 
 /// A gateway that can reach its destination, and has not opened its listeners yet.
-struct Carrying<'a> {
+struct PreparedGateway<'a> {
     world: OsWorld,
     specs: Vec<ListenSpec>,
     settings: &'a Settings,
@@ -459,8 +463,8 @@ struct Carrying<'a> {
 }
 
 /// Forwards requests to one peer, with each exchange on a stream of its own.
-struct CarryOn<'a> {
-    carrying: Carrying<'a>,
+struct ForwardToPeer<'a> {
+    gateway: PreparedGateway<'a>,
     scheme: UrlScheme,
     /// The addresses of the peer.
     addresses: Vec<SocketAddr>,
@@ -469,37 +473,37 @@ struct CarryOn<'a> {
     connect: Duration,
 }
 
-impl<'a> WithConnector for CarryOn<'a> {
+impl<'a> WithConnector for ForwardToPeer<'a> {
     type Out = Pin<Box<dyn Future<Output = Result<Completion, Failure>> + 'a>>;
 
     fn on<C: Connector>(self, connector: C) -> Self::Out {
-        let Self { carrying, scheme, addresses, count, peer, connect } = self;
-        let associations = Associations::new(&carrying.world, connector, count, peer, connect);
+        let Self { gateway, scheme, addresses, count, peer, connect } = self;
+        let associations = Associations::new(&gateway.world, connector, count, peer, connect);
         let associations = Rc::new(associations);
-        let itself = associations.clone();
-        let heard = move |servers: &Servers| {
-            let is_meant = |other: &UrlScheme| {
+        let pool = associations.clone();
+        let on_listening = move |servers: &Servers| {
+            let is_same_transport = |other: &UrlScheme| {
                 other.transport().name() == scheme.transport().name()
                     && other.needs_raw_sockets() == scheme.needs_raw_sockets()
             };
-            itself.never_reach(&addresses, &servers.listening(is_meant));
+            pool.never_reach(&addresses, &servers.listening(is_same_transport));
         };
-        Box::pin(carrying.listen(associations, heard))
+        Box::pin(gateway.listen(associations, on_listening))
     }
 }
 
-impl Carrying<'_> {
-    /// Opens the listeners, and forwards their requests to `upstream` until a signal ends the gateway. `heard` is
-    /// called once all listeners are open.
+impl PreparedGateway<'_> {
+    /// Opens the listeners, and forwards the requests of their clients to `upstream` until a signal ends the gateway.
+    /// Calls the function `on_listening` once all listeners are open.
     async fn listen<U: Upstream>(
         self,
         upstream: Rc<U>,
-        heard: impl FnOnce(&Servers),
+        on_listening: impl FnOnce(&Servers),
     ) -> Result<Completion, Failure> {
         let Self { world, specs, settings, mut servers } = self;
         let stop = Stop::new();
         for spec in specs {
-            let secure = spec.place.scheme.is_secure();
+            let secure = spec.address.scheme.is_secure();
             for opened in servers.open(&world, spec, &settings.tuned, settings.sctp_port).await? {
                 let Opened { listening, scheme, limit } = opened;
                 let half_close = scheme.can().half_close;
@@ -509,9 +513,9 @@ impl Carrying<'_> {
                 servers.start(&world, listening);
             }
         }
-        heard(&servers);
+        on_listening(&servers);
         servers.ready();
-        servers.until_told(&world, &stop, settings.grace).await
+        servers.run_until_signal(&world, &stop, settings.grace).await
     }
 }
 
@@ -530,8 +534,8 @@ impl<U: Upstream> WithListener for Gateway<U> {
     }
 }
 
-/// The version of HTTP that the gateway speaks. The gateway forwards the bytes of a body as they arrive, which HTTP/2
-/// would not allow, because its framing must be decoded.
+/// The version of HTTP that the gateway speaks. The gateway forwards the bytes of a body as they arrive. With HTTP/2,
+/// it would have to decode the framing first.
 const VERSION: Option<&str> = Some("1.1");
 /// The accepted limits for the size of a request head, in bytes. A smaller limit would reject requests that ordinary
 /// clients send.

@@ -1,24 +1,24 @@
 //! `anabranch get`: fetches objects over TCP, SCTP and HTTP/3, into files or to standard output.
 //!
-//! Objects of one server share a session. Over SCTP, HTTP/2 and HTTP/3 each object has its own stream, and all objects are
-//! fetched concurrently. Over HTTP/1.1 on TCP they are fetched one after the other.
+//! Objects of one server share a connection or association. Over SCTP, HTTP/2 and HTTP/3 each object has its own
+//! stream, and all objects are fetched concurrently. Over HTTP/1.1 on TCP they are fetched one after the other.
 //!
 //! - `account`: the result as JSON and CSV
 //! - `exchange`: the exchange for one object
-//! - `keep`: names and paths of the files of a page
+//! - `download_dir`: names and paths of the files of a page
 //! - `meter`: progress on the terminal
 //! - `objects`: all objects, grouped by server
 //! - `page`: a document and its embedded objects
-//! - `wanted`: an object to fetch, the settings, and the outcome
+//! - `object`: an object to fetch, the settings, and the outcome
 //! - `waterfall`: a page load drawn as bars over time
 
 mod account;
+mod download_dir;
 mod exchange;
-mod keep;
 mod meter;
+mod object;
 mod objects;
 mod page;
-mod wanted;
 mod waterfall;
 
 use crate::files::{self, PendingFile};
@@ -36,12 +36,12 @@ use anabranch_world::World;
 use anabranch_world::os::{self, OsWorld};
 use clap::ArgMatches;
 use meter::Meter;
+use object::{ObjectRequest, Settings};
 use objects::get_all;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
-use wanted::{ObjectRequest, Settings};
 
 /// Runs `anabranch get`.
 pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Completion, Failure> {
@@ -87,11 +87,11 @@ impl<'a> Flags<'a> {
         if outputs.contains(&"") {
             return Err(Failure::Usage("--output '': expected a file name".to_owned()));
         }
-        let given = matches.get_one::<String>("timeout").map(|text| {
-            parse_duration(text).map_err(|why| Failure::Usage(format!("--timeout {text}: {why}")))
+        let both_timeouts = matches.get_one::<String>("timeout").map(|text| {
+            parse_duration(text).map_err(|error| Failure::Usage(format!("--timeout {text}: {error}")))
         });
-        let given = given.transpose()?;
-        let (connect, timeout) = (given.unwrap_or(CONNECT), given.unwrap_or(SILENCE));
+        let both_timeouts = both_timeouts.transpose()?;
+        let (connect, timeout) = (both_timeouts.unwrap_or(CONNECT), both_timeouts.unwrap_or(SILENCE));
         Ok(Self { matches, transports, urls, outputs, connect, timeout })
     }
 
@@ -129,7 +129,7 @@ impl<'a> Flags<'a> {
         Ok(out)
     }
 
-    /// Returns the settings of the transports, and warns of their weaknesses.
+    /// Returns the settings of the transports, and prints a warning about their weaknesses.
     fn tuned(&self) -> Result<Tuned, Failure> {
         let needs = Needs { cancels: true, detects_dead_peers: true, ..Needs::default() };
         let tuned = Tuned::read(self.matches, self.transports, &self.schemes(), &needs)?;
@@ -144,7 +144,7 @@ impl<'a> Flags<'a> {
             connect: self.connect,
             timeout: self.timeout,
             tuned: self.tuned()?,
-            logs: qlog::given(self.matches, &self.schemes())?,
+            logs: qlog::log_destination(self.matches, &self.schemes())?,
             sctp_port: self.matches.get_one::<u16>("sctp-port").copied().unwrap_or(80),
             tls,
             http: self.text("http").map(str::to_owned),
@@ -155,9 +155,9 @@ impl<'a> Flags<'a> {
     }
 
     /// Returns the objects to fetch. Checks that their files can be written.
-    fn wanted(&self) -> Result<Vec<ObjectRequest>, Failure> {
+    fn object_requests(&self) -> Result<Vec<ObjectRequest>, Failure> {
         let (urls, outputs) = (&self.urls, &self.outputs);
-        // If the output is a directory, it can take any number of objects.
+        // A directory as the only output can take any number of objects.
         let directory = outputs.first().filter(|name| name.ends_with('/') || Path::new(name).is_dir());
         let directory = directory.filter(|_| outputs.len() == 1).map(Path::new);
         if !outputs.is_empty() && outputs.len() != urls.len() && directory.is_none() {
@@ -171,7 +171,7 @@ impl<'a> Flags<'a> {
         if let Some(directory) = directory {
             files::reserve_directory(directory)?;
         }
-        let mut wanted: Vec<ObjectRequest> = Vec::new();
+        let mut requests: Vec<ObjectRequest> = Vec::new();
         for (number, url) in urls.iter().enumerate() {
             let file = match (directory, outputs.get(number)) {
                 (Some(directory), _) => Some(PendingFile::new(&directory.join(last_name(&url.target)))?),
@@ -184,25 +184,25 @@ impl<'a> Flags<'a> {
                 _ => None,
             };
             let same = |other: &&ObjectRequest| {
-                other.file.as_ref().zip(file.as_ref()).is_some_and(|(a, b)| a.same_place(b))
+                other.file.as_ref().zip(file.as_ref()).is_some_and(|(a, b)| a.same_target(b))
             };
-            if let Some(other) = wanted.iter().find(same) {
+            if let Some(other) = requests.iter().find(same) {
                 let message = format!(
                     "{} and {} would be one file; write -o FILE once for each",
                     other.url.text, url.text
                 );
                 return Err(Failure::Usage(message));
             }
-            wanted.push(ObjectRequest { number, url: url.clone(), file, redirects: 0 });
+            requests.push(ObjectRequest { number, url: url.clone(), file, redirects: 0 });
         }
-        Ok(wanted)
+        Ok(requests)
     }
 
     /// Runs the command without `--page`.
     fn get_objects(self, tls: Option<ClientSecurity>) -> Result<Completion, Failure> {
-        let wanted = self.wanted()?;
+        let requests = self.object_requests()?;
         let outputs = Outputs::reserve(self.text("json"), self.text("csv"))?;
-        if let Some(one) = wanted.iter().find(|one| outputs.takes(one.file.as_ref())) {
+        if let Some(one) = requests.iter().find(|one| outputs.writes_to(one.file.as_ref())) {
             let message = format!(
                 "--json or --csv and {} would be written to one place; write -o FILE and --json FILE",
                 one.url.text
@@ -210,14 +210,14 @@ impl<'a> Flags<'a> {
             return Err(Failure::Usage(message));
         }
         // If an object is printed on the terminal, progress is not shown.
-        let on_terminal = wanted.iter().any(|one| one.file.is_none()) && std::io::stdout().is_terminal();
+        let on_terminal = requests.iter().any(|one| one.file.is_none()) && std::io::stdout().is_terminal();
         let quiet = self.matches.get_flag("quiet") || on_terminal;
         let settings = Rc::new(self.settings(tls, quiet)?);
         in_world(async |world| {
             let start = world.now();
             settings.paths.begin(start);
             let shown = (!quiet).then(|| world.spawn("progress", settings.meter.clone().show(world.clone())));
-            let done = get_all(world.clone(), wanted, settings.clone()).await?;
+            let done = get_all(world.clone(), requests, settings.clone()).await?;
             drop(shown);
             if !quiet {
                 settings.paths.summary().lines().for_each(complain);
@@ -250,25 +250,25 @@ impl<'a> Flags<'a> {
         let outputs = Outputs::reserve(self.text("json"), self.text("csv"))?;
         let same = match &har {
             page::Har::Discard => false,
-            page::Har::Stdout => outputs.takes(None),
-            page::Har::File(file) => outputs.takes(Some(file)),
+            page::Har::Stdout => outputs.writes_to(None),
+            page::Har::File(file) => outputs.writes_to(Some(file)),
         };
         if same {
             return Err(Failure::Usage("--json or --csv and --har need different files".to_owned()));
         }
         let quiet = self.matches.get_flag("quiet");
         let settings = self.settings(tls, quiet)?;
-        let asked = page::Asked { url: url.clone(), directory, har, outputs, quiet, settings };
-        in_world(async |world| page::get(&world, asked).await)
+        let page_request = page::PageRequest { url: url.clone(), directory, har, outputs, quiet, settings };
+        in_world(async |world| page::get(&world, page_request).await)
     }
 }
 
-/// Carries out `command` in the world of this host.
+/// Runs `command` with the network and the clock of this host.
 fn in_world(
     command: impl AsyncFnOnce(OsWorld) -> Result<Completion, Failure>,
 ) -> Result<Completion, Failure> {
     let done = os::run(os::Options::default(), command);
-    done.map_err(|why| Failure::Host(format!("no network here: {why}")))?
+    done.map_err(|error| Failure::Host(format!("no network here: {error}")))?
 }
 
 /// Returns the file name for a request target: the last segment of its path.
@@ -282,6 +282,6 @@ fn last_name(target: &str) -> &str {
 
 /// The default time limit for connecting.
 const CONNECT: Duration = Duration::from_secs(30);
-/// The default timeout of a response that makes no progress. After an outage of 60 s, SCTP retransmits at most 63 s after
-/// the start of the outage: its timer starts at 1 s and doubles (RFC 9260 §6.3.3 E2).
+/// The default timeout of a response that makes no progress. It outlasts an outage of 60 s: SCTP retransmits at most 63
+/// s after the start of the outage, because its timer starts at 1 s and doubles (RFC 9260 §6.3.3 E2).
 const SILENCE: Duration = Duration::from_secs(120);

@@ -9,10 +9,10 @@ use std::path::Path;
 /// The plan keys whose values may be file names.
 const KEYS: [&str; 4] = ["page", "trace", "down-trace", "up-trace"];
 
-/// Returns the files that `plan` names and the file of the plan itself, if there is one. Files that do not exist are left
-/// out.
+/// Returns the files that `plan` names and the file of the plan itself, if there is one. Files that do not exist are
+/// left out.
 pub fn of(plan: &Value) -> Vec<Input> {
-    let mut names: Vec<String> = crate::words().filter(|word| word.ends_with(".toml")).collect();
+    let mut names: Vec<String> = crate::arguments().filter(|argument| argument.ends_with(".toml")).collect();
     named(plan, false, &mut names);
     let mut found: Vec<Input> = Vec::new();
     for name in names {

@@ -13,8 +13,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
-/// Returns the key log of this process. The key log writes nothing if `SSLKEYLOGFILE` is not set, or if the file that it
-/// names is refused.
+/// Returns the key log of this process. It writes nothing if `SSLKEYLOGFILE` is not set or names a file that is
+/// refused.
 pub fn key_log() -> Arc<dyn KeyLog> {
     static LOG: LazyLock<Arc<KeyLogFile>> = LazyLock::new(|| Arc::new(KeyLogFile::from_environment()));
     LOG.clone()
@@ -52,7 +52,7 @@ fn open(path: &Path) -> Result<File, String> {
         Some(Errno::LOOP) => "it is a symbolic link; name the file itself".to_owned(),
         _ => why.to_string(),
     })?;
-    let is_file = file.metadata().map_err(|why| why.to_string())?.is_file();
+    let is_file = file.metadata().map_err(|error| error.to_string())?.is_file();
     if is_file { Ok(file) } else { Err("it is not a regular file".to_owned()) }
 }
 
@@ -60,17 +60,17 @@ impl KeyLog for KeyLogFile {
     fn log(&self, label: &str, client_random: &[u8], secret: &[u8]) {
         let Some(mut file) = self.0.as_ref() else { return };
         let mut line = format!("{label} ");
-        let put = |line: &mut String, bytes: &[u8]| {
+        let append_hex = |line: &mut String, bytes: &[u8]| {
             bytes.iter().for_each(|byte| {
                 let _ = write!(line, "{byte:02x}");
             });
         };
-        put(&mut line, client_random);
+        append_hex(&mut line, client_random);
         line.push(' ');
-        put(&mut line, secret);
+        append_hex(&mut line, secret);
         line.push('\n');
-        // The line is written with a single call, so that lines of several threads and programs do not mix. If the write
-        // fails, for example because the disk is full, the session continues.
+        // The line is written with a single call, so that lines of several threads and programs do not mix. If the
+        // write fails, for example because the disk is full, the session continues.
         let _ = file.write_all(line.as_bytes());
     }
 

@@ -1,9 +1,9 @@
 //! `--set`, `--key-file` and `--ppid`: the knobs, the shared keys and the payload protocol identifier of the transports
 //! on a real network.
 //!
-//! A command uses the transports of its URLs and addresses, and each transport has its own settings. `--set` and
-//! `--key-file` apply to the only transport with knobs that is used. If no such transport is used, the flags are
-//! checked against the first transport of the list.
+//! A command uses the transports of its URLs and addresses, and each transport has its own settings. If exactly one of
+//! these transports has knobs, `--set` and `--key-file` apply to it. If none has knobs, the flags are checked against
+//! the first transport of the list.
 
 use crate::flag::flag;
 use clap::{Arg, ArgAction, value_parser};
@@ -39,7 +39,7 @@ pub fn ppid() -> Arg {
 }
 
 #[cfg(target_os = "linux")]
-pub use linux::{Tuned, describe, given, is_senders, key_file as key_file_of, tuned, warn};
+pub use linux::{Tuned, describe, from_flags, is_senders, key_file as key_file_of, tuned, warn};
 
 #[cfg(target_os = "linux")]
 mod linux {
@@ -59,7 +59,7 @@ mod linux {
     type Pair = (String, String);
 
     /// Returns the keys and values of `--set`, in the order in which they were given.
-    pub fn given(matches: &ArgMatches) -> Result<Vec<Pair>, Failure> {
+    pub fn from_flags(matches: &ArgMatches) -> Result<Vec<Pair>, Failure> {
         let mut pairs = Vec::new();
         for text in matches.get_many::<String>("set").into_iter().flatten() {
             for part in text.split(',') {
@@ -75,32 +75,32 @@ mod linux {
     /// The settings of the transports that a command uses.
     #[derive(Clone, Debug)]
     pub struct Tuned {
-        /// The transports with knobs, in the order of the list. If no transport with knobs is used, this is the first
-        /// transport of the list.
+        /// The transports with knobs that the command uses, in the order of the transport list. If the command uses no
+        /// transport with knobs, only the first transport of the list.
         engines: Vec<(Arc<Transport>, Box<dyn Settings>)>,
         /// The kernel's transports, which have no knobs that `--set` can change.
         kernels: Vec<(Arc<Transport>, Box<dyn Settings>)>,
         /// Whether a transport with knobs is used.
         used: bool,
-        /// For each of `engines`, whether its name stands before its knobs in output, because it is not the first of
-        /// the list.
+        /// For each entry of `engines`, whether output shows the transport's name before its knobs. The first transport
+        /// of the list is shown without its name.
         named: Vec<bool>,
         /// The payload protocol identifier of `--ppid`; `None` without the flag.
         ppid: Option<u32>,
-        /// The needs of the command.
+        /// What the command needs from its transports.
         needs: Needs,
     }
 
     impl Tuned {
-        /// Returns the settings of the transports of `schemes`, adapted to `needs`. Fails if there are knobs for several
-        /// transports, because some knobs of different transports have the same name.
+        /// Returns the settings of the transports of `schemes`, adapted to `needs`. Fails if there are knobs for
+        /// several transports, because some knobs of different transports have the same name.
         pub fn read<'a>(
             matches: &ArgMatches,
             transports: &Transports,
             schemes: impl IntoIterator<Item = &'a UrlScheme>,
             needs: &Needs,
         ) -> Result<Self, Failure> {
-            let set = given(matches)?;
+            let set = from_flags(matches)?;
             let (mut engines, mut kernels) = (Vec::new(), Vec::new());
             let schemes: Vec<&UrlScheme> = schemes.into_iter().collect();
             for transport in transports.iter() {
@@ -110,10 +110,10 @@ mod linux {
                 kind.push(transport.clone());
             }
             let used = !engines.is_empty();
-            if let ([one, other, ..], Some((key, value))) = (engines.as_slice(), set.first()) {
-                let [one, other] = [one, other].map(|transport| transport.name().to_uppercase());
+            if let ([one, second, ..], Some((key, value))) = (engines.as_slice(), set.first()) {
+                let [one, second] = [one, second].map(|transport| transport.name().to_uppercase());
                 return Err(Failure::Usage(format!(
-                    "--set {key}={value}: of {one} or of {other}? both are used; use one of them, or leave --set out"
+                    "--set {key}={value}: of {one} or of {second}? both are used; use one of them, or leave --set out"
                 )));
             }
             let first = transports.first_engine();
@@ -142,7 +142,7 @@ mod linux {
                             add_keys(&mut *settings, path)?;
                             keyed = true;
                         }
-                        Err(why) => refused = refused.or(Some(format!("--key-file {path}: {why}"))),
+                        Err(error) => refused = refused.or(Some(format!("--key-file {path}: {error}"))),
                     }
                 }
                 if let Some(ppid) = ppid.filter(|_| used) {
@@ -206,12 +206,13 @@ mod linux {
             out
         }
 
-        /// Lets all sessions share this account of memory.
+        /// Makes all sessions share the memory account `memory`.
         pub fn share_memory(&mut self, memory: &Budget) {
             self.engines.iter_mut().for_each(|(_, settings)| settings.share_memory(memory.clone()));
         }
 
-        /// Warns once about weaknesses of these settings. A server calls this function after it has printed its addresses.
+        /// Warns once about weaknesses of these settings. A server calls this function after it has printed its
+        /// addresses.
         pub fn warn(&self) {
             self.engines.iter().for_each(|(_, settings)| warn(&**settings));
         }
@@ -223,13 +224,13 @@ mod linux {
         transport.in_emulation().map(|protocol| &**protocol as &dyn Protocol).ok_or_else(none)
     }
 
-    /// Returns the settings of `protocol` for real networks with the knobs in `set`. The profile is applied first, wherever
-    /// it stands in `set`.
+    /// Returns the settings of `protocol` for real networks with the knobs in `set`. The profile is applied first,
+    /// wherever it stands in `set`.
     fn set(protocol: &dyn Protocol, set: &[Pair]) -> Result<Box<dyn Settings>, Failure> {
         let none = || Failure::Internal(format!("{} has no settings for real networks", protocol.name()));
-        let mut made = protocol.deployed().ok_or_else(none)?;
+        let mut settings = protocol.deployed().ok_or_else(none)?;
         for (_, name) in set.iter().filter(|(key, _)| key == "profile") {
-            made = protocol.profile(name).ok_or_else(|| {
+            settings = protocol.profile(name).ok_or_else(|| {
                 let profiles = protocol.profiles();
                 let (names, hint) = (profiles.join(", "), hint(name, profiles));
                 Failure::Usage(format!(
@@ -238,23 +239,24 @@ mod linux {
             })?;
         }
         for (key, value) in set.iter().filter(|(key, _)| key != "profile") {
-            made.set(key, value).map_err(|why| Failure::Usage(format!("--set {why}")))?;
+            settings.set(key, value).map_err(|error| Failure::Usage(format!("--set {error}")))?;
         }
-        made.check().map_err(|why| Failure::Usage(format!("--set {why}")))?;
-        Ok(made)
+        settings.check().map_err(|error| Failure::Usage(format!("--set {error}")))?;
+        Ok(settings)
     }
 
-    /// Returns the settings of `scheme` with the knobs in `set` and the keys of `--key-file`, for one end of a `bulk` test.
+    /// Returns the settings of `scheme` with the knobs in `set` and the keys of `--key-file`, for one end of a `bulk`
+    /// test.
     pub fn tuned(
         matches: &ArgMatches,
         scheme: &UrlScheme,
         set: &[Pair],
     ) -> Result<Box<dyn Settings>, Failure> {
-        let mut made = self::set(scheme.protocol(), set)?;
+        let mut settings = self::set(scheme.protocol(), set)?;
         if let Some(path) = key_file(matches) {
-            add_keys(&mut *made, path)?;
+            add_keys(&mut *settings, path)?;
         }
-        Ok(made)
+        Ok(settings)
     }
 
     /// Returns the settings in the form in which results list them.
@@ -275,11 +277,11 @@ mod linux {
         matches.get_one::<String>("key-file").map(String::as_str)
     }
 
-    /// Adds the keys of the file `path` to the settings. The file is read only once, because every thread needs the keys
-    /// and the file may be a pipe.
+    /// Adds the keys of the file `path` to the settings. The file is read only once, because every thread needs the
+    /// keys and the file may be a pipe.
     fn add_keys(settings: &mut dyn Settings, path: &str) -> Result<(), Failure> {
         static KNOWN: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
-        let wrong = |why: String| Failure::Usage(format!("--key-file {path}: {why}"));
+        let wrong = |reason: String| Failure::Usage(format!("--key-file {path}: {reason}"));
         settings.uses_shared_keys().map_err(wrong)?;
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(text) = known.get(path) {
@@ -335,7 +337,7 @@ mod linux {
         /// This test fails for a new knob until a developer adds the knob to one of the two lists.
         #[test]
         fn every_knob_is_a_senders_or_not() {
-            let others = [
+            let not_senders = [
                 "rto_initial",
                 "delack",
                 "ack_every",
@@ -375,7 +377,7 @@ mod linux {
             let engine = transports.first_engine().expect("an engine");
             let settings = engine.profile(engine.default_profile()).expect("a profile");
             for knob in settings.knobs() {
-                assert!(is_senders(knob.key) != others.contains(&knob.key), "{}", knob.key);
+                assert!(is_senders(knob.key) != not_senders.contains(&knob.key), "{}", knob.key);
             }
         }
     }

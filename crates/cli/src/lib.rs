@@ -4,8 +4,8 @@
 //! Exit codes: 0 done; 1 a transfer failed or an `[[expect]]` of the plan was
 //! missed; 2 usage; 3 not possible on this host; 130 interrupted.
 //!
-//! `main.rs` calls [`run`], and the Python module calls `run_embedded`. The files that `sweep/result` writes depend only on
-//! the directory of the sweep, not on the machines that ran its points.
+//! `main.rs` calls [`run`], and the Python module calls `run_embedded`. The files that `sweep/result` writes depend
+//! only on the directory of the sweep, not on the machines that ran its points.
 
 mod args;
 mod bulk;
@@ -97,13 +97,13 @@ impl Failure {
     }
 }
 
-/// The words of the command line. The arguments of the process cannot be used, because they may belong to another program
-/// that embeds this one.
-static WORDS: OnceLock<Vec<OsString>> = OnceLock::new();
+/// The words of the command line. The arguments of the process cannot be used, because they may belong to another
+/// program that embeds this one.
+static ARGUMENTS: OnceLock<Vec<OsString>> = OnceLock::new();
 
 /// Returns the words after the program's name.
-fn words() -> impl Iterator<Item = String> {
-    WORDS.get().into_iter().flatten().skip(1).map(|word| word.to_string_lossy().into_owned())
+fn arguments() -> impl Iterator<Item = String> {
+    ARGUMENTS.get().into_iter().flatten().skip(1).map(|argument| argument.to_string_lossy().into_owned())
 }
 
 /// Set if another program runs anabranch within its own process.
@@ -111,9 +111,9 @@ static WITHIN: OnceLock<()> = OnceLock::new();
 
 /// Like [`run`], but within another program. In this case, no executable of anabranch can be copied into a bundle.
 #[must_use]
-pub fn run_embedded(words: impl IntoIterator<Item = OsString>, transports: &Transports) -> u8 {
+pub fn run_embedded(arguments: impl IntoIterator<Item = OsString>, transports: &Transports) -> u8 {
     WITHIN.get_or_init(|| ());
-    run(words, transports)
+    run(arguments, transports)
 }
 
 /// Returns the path of this executable. Fails if another program runs anabranch within its own process.
@@ -126,22 +126,23 @@ fn own_program() -> Result<PathBuf, Failure> {
         .map_err(|error| Failure::Host(format!("cannot find the program that is running: {error}")))
 }
 
-/// Runs the command line `words`, which begins with the program's name, and returns the exit code. This function takes
-/// over the process: it may set signal handlers, raise limits and create namespaces. An interrupt may end the process.
+/// Runs the command line `arguments`, which begins with the program's name, and returns the exit code. This function
+/// takes over the process: it may set signal handlers, raise limits and create namespaces. An interrupt may end the
+/// process.
 ///
-/// The commands use the given transports. A program that adds a transport to the list races it, and serves and requests
-/// request the transport's URLs.
+/// The commands use the given transports. A program that adds its own transport to the list can race the transport, and
+/// can serve and request its URLs.
 #[must_use]
-pub fn run(words: impl IntoIterator<Item = OsString>, transports: &Transports) -> u8 {
-    let words = WORDS.get_or_init(|| words.into_iter().collect());
-    let matches = match args::command().try_get_matches_from(words) {
+pub fn run(arguments: impl IntoIterator<Item = OsString>, transports: &Transports) -> u8 {
+    let arguments = ARGUMENTS.get_or_init(|| arguments.into_iter().collect());
+    let matches = match args::command().try_get_matches_from(arguments) {
         Ok(matches) => matches,
         Err(error) => return misused(&error),
     };
     #[cfg(target_os = "linux")]
     if let Some(("link", flags)) = matches.subcommand() {
-        // The exit code of `link` is that of the command that it runs. `link` has to start while the process has a single
-        // thread.
+        // The exit code of `link` is that of the command that it runs. `link` has to start while the process has a
+        // single thread.
         return link::run(flags).unwrap_or_else(fail);
     }
     let planned = match matches.subcommand() {
@@ -250,9 +251,9 @@ fn misused(error: &clap::Error) -> u8 {
     let message = text.split("\nUsage:").next().unwrap_or_default();
     let message = message.split("\nFor more information").next().unwrap_or_default();
     let line = message.split_whitespace().collect::<Vec<_>>().join(" ").replace(" tip: ", "; ");
-    // Other programs use `-n` for a count. Here `-n` means `--dry-run` in all commands, so the error message explains
-    // this.
-    let counts = words().any(|word| word.starts_with("-n"));
+    // Other programs use `-n` for a count. Here `-n` means `--dry-run`, in every command that has this flag. The error
+    // message explains this.
+    let counts = arguments().any(|argument| argument.starts_with("-n"));
     let dry_run = if counts { "; -n is --dry-run, where a verb has it" } else { "" };
     complain(&format!("{}{dry_run} (see --help)", line.trim_start_matches("error: ")));
     2

@@ -101,7 +101,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     }
     let network = network(matches)?;
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
-    let words: Vec<OsString> = matches.get_many("command").into_iter().flatten().cloned().collect();
+    let command_line: Vec<OsString> = matches.get_many("command").into_iter().flatten().cloned().collect();
     let request = Request {
         links: network.paths.clone(),
         seed: *matches.get_one::<u64>("seed").unwrap_or(&1),
@@ -110,7 +110,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
             Some("veth") => DeviceKind::Veth,
             _ => DeviceKind::Auto,
         },
-        command: words,
+        command: command_line,
         far: text("far").map(str::to_owned),
     };
     let quiet = matches.get_flag("quiet");
@@ -119,14 +119,14 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
         return Ok(0);
     }
     let outputs = Outputs::reserve(text("json"), None)?;
-    let wanted = text("json").is_some();
-    let begun = |ends: &LinkAddresses| {
+    let has_json = text("json").is_some();
+    let on_start = |ends: &LinkAddresses| {
         if !quiet {
-            let other = if ends.shared { "this network" } else { "a namespace of its own" };
-            complain(&format!("link from {} to {} ({other})", joined(&ends.near), joined(&ends.far)));
+            let far_network = if ends.shared { "this network" } else { "a namespace of its own" };
+            complain(&format!("link from {} to {} ({far_network})", joined(&ends.near), joined(&ends.far)));
         }
     };
-    let ended = match shell::run(&request, begun) {
+    let ended = match shell::run(&request, on_start) {
         Ok(ended) => ended,
         Err(error) => {
             let code = match &error {
@@ -152,7 +152,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
             complain(&format!("{heading}\n{}", path.to_string().trim_end()));
         }
     }
-    if wanted {
+    if has_json {
         outputs.write("", || account::json(&request, &ended), String::new)?;
     }
     Ok(ended.status)
@@ -179,8 +179,8 @@ fn planned(request: &Request, network: &str) -> String {
         None => "other end: this network, if it may be changed; else a namespace of its own\n".to_owned(),
     };
     out += &format!("seed: {}\n", request.seed);
-    let words: Vec<_> = request.command.iter().map(|word| word.to_string_lossy()).collect();
-    out + &format!("command: {}\n", words.join(" "))
+    let command: Vec<_> = request.command.iter().map(|argument| argument.to_string_lossy()).collect();
+    out + &format!("command: {}\n", command.join(" "))
 }
 
 fn joined(addresses: &[IpAddr]) -> String {

@@ -7,9 +7,9 @@ use anabranch_link::preset::PRESETS;
 use anabranch_transports::Transports;
 use std::fmt::Write;
 
-/// Returns the list `what` as text.
-pub fn render(what: &str, transports: &Transports) -> String {
-    match what {
+/// Returns the list `subject` as text.
+pub fn render(subject: &str, transports: &Transports) -> String {
+    match subject {
         "profiles" => contestant::profile_listing(transports),
         "transports" => contestant::listing(transports),
         "presets" => presets(),

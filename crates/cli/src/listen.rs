@@ -23,16 +23,16 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
-/// The listeners that one thread has to open at a place, with the socket that was opened for the thread in advance.
+/// What one thread has to open for one `--listen` address. The socket of the thread may already be open.
 pub struct ListenSpec {
-    /// The place that the URLs of the listeners name.
-    pub place: Listen,
-    /// The socket of this thread, if the threads share the place.
+    /// The listening address, as the URLs show it.
+    pub address: Listen,
+    /// The socket of this thread, if several threads share the listening address.
     pub socket: Option<ThreadSocket>,
     /// The limit on concurrent sessions, shared by all threads.
     pub limit: ConcurrencyLimit,
     /// The maximum number of sessions for each listener.
-    pub most: usize,
+    pub max_sessions: usize,
 }
 
 /// An open listener, its scheme, and its limit on sessions.
@@ -66,11 +66,11 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// Creates the servers of one thread, without a listener. From now on a signal no longer kills the process.
-    /// Instead, the servers shut down in order, and a watchdog ends the process when `grace` is over.
+    /// Creates the servers of one thread, without a listener. From now on, a termination signal starts an orderly
+    /// shutdown, and a watchdog ends the process when `grace` is over.
     pub fn new(worker: WorkerHandle, grace: Duration) -> Result<Self, Failure> {
-        let signals = Signals::new().map_err(|why| Failure::Host(format!("no signals: {why}")))?;
-        if worker.leads() {
+        let signals = Signals::new().map_err(|error| Failure::Host(format!("no signals: {error}")))?;
+        if worker.is_leader() {
             watchdog::start(grace, 1)?;
         }
         Ok(Self {
@@ -96,15 +96,15 @@ impl Servers {
 
     /// Makes SIGHUP call `reload` from here on. Only the leading thread installs the handler, for all threads.
     pub fn with_reload(mut self, reload: impl Fn() + 'static) -> Result<Self, Failure> {
-        if self.worker.leads() {
-            let hangups = Hangups::new().map_err(|why| Failure::Host(format!("no signals: {why}")))?;
+        if self.worker.is_leader() {
+            let hangups = Hangups::new().map_err(|error| Failure::Host(format!("no signals: {error}")))?;
             self.reload = Some((hangups, Box::new(reload)));
         }
         Ok(self)
     }
 
-    /// Opens the listeners that `spec` describes, with the settings in `tuned`. `inner_port` is the transport's port behind
-    /// a UDP port.
+    /// Opens the listeners that `spec` describes, with the settings in `tuned`. `inner_port` is the transport's port
+    /// behind a UDP port.
     pub async fn open(
         &mut self,
         world: &OsWorld,
@@ -112,9 +112,9 @@ impl Servers {
         tuned: &Tuned,
         inner_port: u16,
     ) -> Result<Vec<Opened>, Failure> {
-        let ListenSpec { place: listen, socket, limit, most } = spec;
+        let ListenSpec { address: listen, socket, limit, max_sessions } = spec;
         let settings = tuned.of(&listen.scheme)?;
-        let place = Place {
+        let options = Place {
             inner_port,
             security: self.security.as_ref(),
             logs: self.logs.clone(),
@@ -124,15 +124,15 @@ impl Servers {
         let opened = match socket {
             None => {
                 warn_of_host(&listen.scheme);
-                let opened = os::listen(world, &place).await;
+                let opened = os::listen(world, &options).await;
                 let opened = opened.map_err(|failure| self::failure(&listen, failure))?;
-                for (to, why) in &opened.left_out {
-                    complain(&format!("not listening on {to}: {why}"));
+                for (to, error) in &opened.left_out {
+                    complain(&format!("not listening on {to}: {error}"));
                 }
                 opened.listeners
             }
             Some(socket) => {
-                let opened = os::listen_shared(world, &place, socket).await;
+                let opened = os::listen_shared(world, &options, socket).await;
                 vec![opened.map_err(|failure| self::failure(&listen, failure))?]
             }
         };
@@ -146,7 +146,7 @@ impl Servers {
             // Each listener of the kernel has a limit of its own. The listeners of our transports share one limit,
             // because DTLS has a listener for each address.
             let own = !shared && listen.scheme.can().kernel;
-            let limit = if own { ConcurrencyLimit::new(most) } else { limit.clone() };
+            let limit = if own { ConcurrencyLimit::new(max_sessions) } else { limit.clone() };
             all.push(Opened { listening, scheme: listen.scheme.clone(), limit });
         }
         Ok(all)
@@ -194,21 +194,21 @@ impl Servers {
         self.tasks.push(world.spawn("server", server));
     }
 
-    /// Adds another host, whose sessions are also closed when the servers shut down.
+    /// Adds a transport instance without a listener. Its sessions are also closed when the servers shut down.
     pub fn also_close(&mut self, host: Rc<dyn Host>) {
         self.hosts.push(host);
     }
 
-    /// Waits for a signal. Then tells the servers to end through `stop`, and gives exchanges in flight the time `grace` to
-    /// complete.
-    pub async fn until_told(
+    /// Waits for a signal. Then tells the servers through `stop` that they must end, and waits at most `grace` until
+    /// exchanges in flight are complete.
+    pub async fn run_until_signal(
         mut self,
         world: &OsWorld,
         stop: &Stop,
         grace: Duration,
     ) -> Result<Completion, Failure> {
-        let mut trimmer = self.worker.leads().then(|| MemoryTrimmer::new(world));
-        // A server ends by itself only if its host has failed.
+        let mut trimmer = self.worker.is_leader().then(|| MemoryTrimmer::new(world));
+        // Before a signal, a server ends only if its transport has failed.
         let failed = poll_fn(|cx| {
             if let Some(trimmer) = &mut trimmer {
                 trimmer.poll(cx, world);
@@ -222,17 +222,17 @@ impl Servers {
                 }
             }
             for task in &mut self.tasks {
-                if let Poll::Ready(Err(why)) = Pin::new(task).poll(cx) {
-                    return Poll::Ready(Some(why));
+                if let Poll::Ready(Err(reason)) = Pin::new(task).poll(cx) {
+                    return Poll::Ready(Some(reason));
                 }
             }
             Poll::Pending
         })
         .await;
-        if let Some(why) = failed {
-            return Err(Failure::Host(format!("a server ended: {why}")));
+        if let Some(reason) = failed {
+            return Err(Failure::Host(format!("a server ended: {reason}")));
         }
-        if self.worker.leads() {
+        if self.worker.is_leader() {
             complain("ending: exchanges in flight will finish; a second signal ends at once");
         }
         stop.stop();
@@ -259,7 +259,7 @@ impl Servers {
     }
 }
 
-/// Returns the place of a listening address, with the settings of its transport.
+/// Converts a listening address and the settings of its transport to a [`Place`].
 pub fn at<'a>(listen: &'a Listen, settings: &'a dyn Settings) -> Place<'a> {
     Place {
         scheme: &listen.scheme,
@@ -273,23 +273,23 @@ pub fn at<'a>(listen: &'a Listen, settings: &'a dyn Settings) -> Place<'a> {
     }
 }
 
-/// Returns the failure of the command if the server cannot listen on a place.
+/// Returns the failure of the command if the server cannot listen at an address.
 fn failure(listen: &Listen, failure: ListenFailure) -> Failure {
-    let why = match failure {
-        ListenFailure::Socket(_, why) => reason(&listen.scheme, Some(listen.port), &why),
-        ListenFailure::Refused(why) => why,
+    let error = match failure {
+        ListenFailure::Socket(_, error) => reason(&listen.scheme, Some(listen.port), &error),
+        ListenFailure::Refused(error) => error,
         ListenFailure::NoCertificate => {
             return Failure::Internal(format!("{}:// has no certificate", listen.scheme.name()));
         }
     };
-    Failure::Host(format!("cannot listen on {}: {why}", shown(listen)))
+    Failure::Host(format!("cannot listen on {}: {error}", display_address(listen)))
 }
 
 /// Formats a listening address for messages.
-pub fn shown(place: &Listen) -> String {
-    let hosts: Vec<_> = place.addresses.iter().map(IpAddr::to_string).collect();
+pub fn display_address(listen: &Listen) -> String {
+    let hosts: Vec<_> = listen.addresses.iter().map(IpAddr::to_string).collect();
     let hosts = if hosts.is_empty() { "*".to_owned() } else { hosts.join(",") };
-    format!("{} (port {}) for {}", hosts, place.port, place.scheme.url())
+    format!("{} (port {}) for {}", hosts, listen.port, listen.scheme.url())
 }
 
 /// The maximum number of connections that wait to be accepted (the backlog argument of `listen`).

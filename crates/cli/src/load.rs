@@ -100,7 +100,7 @@ pub fn command() -> Command {
 
 #[cfg(target_os = "linux")]
 mod verb {
-    use crate::dial::{self, answering, dial};
+    use crate::dial::{self, dial, first_answering};
     use crate::knobs::{self, Tuned};
     use crate::outputs::{Outputs, command_line};
     use crate::paths::PathLog;
@@ -151,14 +151,14 @@ mod verb {
                 ..ReportContext::default()
             },
             tuned,
-            logs: qlog::given(matches, [&url.scheme])?,
+            logs: qlog::log_destination(matches, [&url.scheme])?,
             sctp_port: matches.get_one::<u16>("sctp-port").copied().unwrap_or(80),
             quiet: matches.get_flag("quiet"),
             url,
             plan,
         };
         let done = os::run(busy_poll::options(matches), async |world| reach(world, settings, outputs).await);
-        done.map_err(|why| Failure::Host(format!("no network here: {why}")))?
+        done.map_err(|error| Failure::Host(format!("no network here: {error}")))?
     }
 
     struct Settings {
@@ -178,7 +178,7 @@ mod verb {
         let number = |name: &str| matches.get_one::<u64>(name).copied();
         let span = |name: &str| -> Result<Option<Duration>, Failure> {
             let Some(text) = matches.get_one::<String>(name) else { return Ok(None) };
-            let span = parse_duration(text).map_err(|why| Failure::Usage(format!("--{name} {why}")))?;
+            let span = parse_duration(text).map_err(|error| Failure::Usage(format!("--{name} {error}")))?;
             if span.is_zero() {
                 return Err(Failure::Usage(format!(
                     "--{name} {text}: must be more than zero; write 1s or more"
@@ -188,7 +188,9 @@ mod verb {
         };
         let interval = match matches.get_one::<String>("rate") {
             None => None,
-            Some(text) => Some(parse_interval(text).map_err(|why| Failure::Usage(format!("--rate {why}")))?),
+            Some(text) => {
+                Some(parse_interval(text).map_err(|error| Failure::Usage(format!("--rate {error}")))?)
+            }
         };
         let random = matches.get_flag("random");
         let objects = number("objects-per-session");
@@ -281,7 +283,7 @@ mod verb {
         plan: &Plan,
     ) -> Result<Tuned, Failure> {
         if url.scheme.can().kernel {
-            if !knobs::given(matches)?.is_empty() {
+            if !knobs::from_flags(matches)?.is_empty() {
                 return Err(Failure::Usage("--set: the kernel's TCP has no such knobs".to_owned()));
             }
             if let Some(path) = knobs::key_file_of(matches) {
@@ -297,8 +299,8 @@ mod verb {
     async fn reach(world: OsWorld, settings: Settings, outputs: Outputs) -> Result<Completion, Failure> {
         let addresses = match settings.url.resolve() {
             Ok(addresses) => addresses,
-            Err(why) => {
-                crate::complain(&why);
+            Err(cause) => {
+                crate::complain(&cause);
                 return Ok(Completion::Badly);
             }
         };
@@ -316,7 +318,7 @@ mod verb {
             security,
             logs: settings.logs.clone(),
         };
-        let failed = |why| dial::failure(&url.scheme, why);
+        let failed = |error| dial::failure(&url.scheme, error);
         let dialed = dial(&world, target, Some(&settings.paths)).await.map_err(failed)?;
         let count = dialed.servers.len();
         let load = ToFirst { world: world.clone(), count, settings, outputs };
@@ -339,7 +341,7 @@ mod verb {
         fn on<C: Connector>(self, connector: C) -> Self::Out {
             let Self { world, count, settings, outputs } = self;
             Box::pin(async move {
-                let server = answering(&world, &connector, count, settings.plan.timeout).await;
+                let server = first_answering(&world, &connector, count, settings.plan.timeout).await;
                 perform(world, connector, server, settings, outputs).await
             })
         }
@@ -353,18 +355,18 @@ mod verb {
         outputs: Outputs,
     ) -> Result<Completion, Failure> {
         let Settings { plan, mut framing, quiet, paths, .. } = settings;
-        let mut signals = Signals::new().map_err(|why| Failure::Host(format!("no signals: {why}")))?;
+        let mut signals = Signals::new().map_err(|error| Failure::Host(format!("no signals: {error}")))?;
         watchdog::start(CLOSING, 130)?;
         let before = processor_time();
         let load = Load::new(world.clone(), connector, server, plan.clone());
         let mut ticker = Ticker::new(quiet);
         let mut timer = world.timer();
         {
-            let begun = world.now();
-            paths.begin(begun);
+            let started_at = world.now();
+            paths.begin(started_at);
             let mut trimmer = os::MemoryTrimmer::new(&world);
             let mut running = std::pin::pin!(load.run());
-            timer.set(Some(begun + Ticker::PERIOD));
+            timer.set(Some(started_at + Ticker::PERIOD));
             framing.interrupted = poll_fn(|cx| {
                 if running.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(false);
@@ -380,7 +382,7 @@ mod verb {
                 while timer.poll(cx).is_ready() {
                     timer.set(Some(world.now() + Ticker::PERIOD));
                     let (replies, errors) = load.progress();
-                    let elapsed = world.now().since(begun);
+                    let elapsed = world.now().since(started_at);
                     ticker.show(elapsed, plan.duration, &format!("{replies} replies, {errors} errors"));
                 }
                 Poll::Pending

@@ -20,16 +20,16 @@ pub fn flag() -> Arg {
     .default_value("256MiB")
 }
 
-/// Returns the memory budget that `--memory` sets, for a server that listens at `places`.
-pub fn budget(matches: &ArgMatches, places: &[Listen]) -> Result<Budget, Failure> {
+/// Returns the memory budget that `--memory` sets, for a server that listens at `listens`.
+pub fn budget(matches: &ArgMatches, listens: &[Listen]) -> Result<Budget, Failure> {
     let text = matches.get_one::<String>("memory").map_or("", String::as_str);
-    let total: Bytes = text.parse().map_err(|why| Failure::Usage(format!("--memory {text}: {why}")))?;
+    let total: Bytes = text.parse().map_err(|error| Failure::Usage(format!("--memory {text}: {error}")))?;
     if total.0 < MIN {
         return Err(Failure::Usage(format!("--memory {text}: at least 16 MiB")));
     }
     // The kernel holds the transport state of its TCP connections, and this process only their HTTP state. A TCP
     // listener therefore counts as a quarter of a listener of our own transports.
-    let quarters: u64 = places.iter().map(|place| if place.scheme.can().kernel { 1 } else { 4 }).sum();
+    let quarters: u64 = listens.iter().map(|listen| if listen.scheme.can().kernel { 1 } else { 4 }).sum();
     let connections = matches.get_one::<u16>("connections").copied().map_or(1, u64::from);
     Ok(Budget::new(total.0, (connections * quarters).div_ceil(4)))
 }

@@ -78,17 +78,17 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Completion, 
 fn shards(paths: &[&Path]) -> Result<BTreeMap<Shard, Directory>, Failure> {
     let mut shards: BTreeMap<Shard, Directory> = BTreeMap::new();
     for path in paths {
-        let refused = |why: String| Failure::Usage(format!("'{}' {why}", path.display()));
+        let refused = |reason: String| Failure::Usage(format!("'{}' {reason}", path.display()));
         manifest(path)?;
         let directory = Directory::open(path, false)?;
         let shard = directory.part().ok_or_else(|| refused("is a whole sweep, and no shard".to_owned()))?;
         if let Some(first) = shards.values().next() {
-            let other = first.path.display();
-            if let Some(why) = first.manifest.difference(&directory.manifest) {
-                return Err(refused(format!("is of another sweep than '{other}': it {why}")));
+            let first_path = first.path.display();
+            if let Some(difference) = first.manifest.difference(&directory.manifest) {
+                return Err(refused(format!("is of another sweep than '{first_path}': it {difference}")));
             }
             if let Some(part) = first.part().filter(|part| part.of() != shard.of()) {
-                return Err(refused(format!("is shard {shard}, where '{other}' is shard {part}")));
+                return Err(refused(format!("is shard {shard}, where '{first_path}' is shard {part}")));
             }
         }
         if let Some(twin) = shards.get(&shard) {
@@ -97,9 +97,9 @@ fn shards(paths: &[&Path]) -> Result<BTreeMap<Shard, Directory>, Failure> {
         shards.insert(shard, directory);
     }
     let of = shards.keys().next().map_or(0, |shard| shard.of());
-    let there: Vec<u64> = shards.keys().map(|shard| shard.index()).collect();
+    let present: Vec<u64> = shards.keys().map(|shard| shard.index()).collect();
     let missing: Vec<String> =
-        (1..=of).filter(|index| !there.contains(index)).map(|index| format!("{index}/{of}")).collect();
+        (1..=of).filter(|index| !present.contains(index)).map(|index| format!("{index}/{of}")).collect();
     match missing.as_slice() {
         [] => Ok(shards),
         [one] => Err(Failure::Usage(format!("shard {one} is missing"))),

@@ -1,5 +1,5 @@
-//! Writes the files of `--out DIR`: the result, the report, page loads as HAR, packets as pcapng, and qlog files of QUIC
-//! connections.
+//! Writes the files of `--out DIR`: the result, the report, page loads as HAR, packets as pcapng, and qlog files of
+//! QUIC connections.
 
 use crate::Failure;
 use crate::files::PendingFile;
@@ -19,8 +19,8 @@ use anabranch_transports::Transports;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Creates all files of `--out DIR` for the caller to publish together. `results.json` is published last, so that if it
-/// exists, all other files exist.
+/// Creates all files of `--out DIR` for the caller to publish together. `results.json` is published last. Its existence
+/// therefore means that all other files exist.
 ///
 /// # Errors
 /// [`Failure`] if a file cannot be written, or if a repeated run differs from the original.
@@ -76,7 +76,7 @@ pub struct PointFiles<'a> {
 pub fn of_point(
     directory: &Path,
     of: &PointFiles<'_>,
-    (pcap, kept): (&str, Option<&[HostPackets]>),
+    (pcap, host_packets): (&str, Option<&[HostPackets]>),
 ) -> Result<(Vec<PendingFile>, Vec<Captured>), Failure> {
     let (mut files, mut captures, mut drawn) = (Vec::new(), Vec::new(), Vec::new());
     let mut add = |name: String, content: &[u8]| -> Result<(), Failure> {
@@ -94,24 +94,25 @@ pub fn of_point(
                 let text = page_load(&workload.page, &contestant.settings, run, &comment);
                 add(format!("{name}.seed-{}.har", run.seed), text.as_bytes())?;
             }
-            let wanted = pcap == "all" || (pcap == "median" && median);
+            let has_capture = pcap == "all" || (pcap == "median" && median);
             let draw = draw && median;
-            match kept {
-                _ if !wanted => {}
-                Some(kept) => {
-                    let own =
-                        |kept: &&HostPackets| (kept.point, kept.contestant, kept.seed) == (p, a, run.seed);
-                    for kept in kept.iter().filter(own) {
-                        let file = format!("{name}.seed-{}.{}.pcapng", run.seed, kept.host);
+            match host_packets {
+                _ if !has_capture => {}
+                Some(host_packets) => {
+                    let own = |packets: &&HostPackets| {
+                        (packets.point, packets.contestant, packets.seed) == (p, a, run.seed)
+                    };
+                    for packets in host_packets.iter().filter(own) {
+                        let file = format!("{name}.seed-{}.{}.pcapng", run.seed, packets.host);
                         let mut file = PendingFile::new(&directory.join(file))?;
                         let mut whole = Vec::new();
-                        let read = kept.each(|piece| {
-                            if draw && kept.host == "server" {
+                        let read = packets.each(|piece| {
+                            if draw && packets.host == "server" {
                                 whole.extend_from_slice(piece);
                             }
                             file.write(piece)
                         });
-                        read.map_err(|why| Failure::Host(format!("cannot read a capture: {why}")))??;
+                        read.map_err(|error| Failure::Host(format!("cannot read a capture: {error}")))??;
                         drawn.extend(decoded(&whole, Course::default(), (p, a), run.seed));
                         captures.push(file.done()?);
                     }
@@ -131,21 +132,22 @@ pub fn of_point(
 
 /// Returns the prefix of the file names of each contestant.
 pub fn names(point: &Point, prefix: &str) -> Vec<String> {
-    let typed: Vec<&str> = point.contestants.iter().map(|contestant| contestant.name.as_str()).collect();
-    label::file_names(&typed).into_iter().map(|name| format!("{prefix}{name}")).collect()
+    let contestants: Vec<&str> =
+        point.contestants.iter().map(|contestant| contestant.name.as_str()).collect();
+    label::file_names(&contestants).into_iter().map(|name| format!("{prefix}{name}")).collect()
 }
 
 /// Lists captures and page loads that an earlier race left in `directory`, excluding `files`. They are only reported,
 /// because the user did not ask to delete them.
 pub fn left_over(directory: &Path, files: &[PendingFile]) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
-    let ours = |name: &String| {
+    let is_left_over = |name: &String| {
         name.contains(".seed-")
             && [".pcapng", ".har", ".sqlog"].iter().any(|ending| name.ends_with(ending))
-            && !files.iter().any(|file| file.named().file_name().is_some_and(|new| *new == **name))
+            && !files.iter().any(|file| file.user_path().file_name().is_some_and(|new| *new == **name))
     };
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    let mut old: Vec<String> = names.filter(ours).collect();
+    let mut old: Vec<String> = names.filter(is_left_over).collect();
     old.sort();
     old
 }
@@ -153,15 +155,15 @@ pub fn left_over(directory: &Path, files: &[PendingFile]) -> Vec<String> {
 /// The number of points whose median runs the report draws packet by packet.
 pub const DRAWN_POINTS: usize = 4;
 
-/// Decodes the server's capture of a run for the report. Returns `None` on failure, because the report is useful without
-/// it.
+/// Decodes the server's capture of a run for the report. Returns `None` on failure, because the report is useful
+/// without it.
 pub fn decoded(
     pcapng: &[u8],
     course: Course,
     (point, contestant): (usize, usize),
     seed: u64,
 ) -> Option<Captured> {
-    let settings = Settings { view: packets::KEPT, ..Settings::default() };
+    let settings = Settings { view: packets::MAX_DRAWN, ..Settings::default() };
     let decoded = anabranch_capture::decode("server", pcapng, &settings).ok()?;
     Some(Captured { point, contestant, about: format!("at the server, seed {seed}"), decoded, course })
 }
@@ -177,15 +179,16 @@ fn recapture(
 ) -> Result<Option<(Vec<u8>, Course)>, Failure> {
     // Contestants that shared the network must run together again. Of their packets, only those of contestant `a` are
     // kept.
-    let (contestant, place) = if plan.together { (None, a) } else { (Some(a), 0) };
+    let (contestant, index) = if plan.together { (None, a) } else { (Some(a), 0) };
     let scenario = batch::scenario(plan, p, contestant, run.seed);
     let (runs, captures) = one::capture(&scenario).map_err(Failure::Internal)?;
-    if runs.get(place) != Some(run) {
-        let what = format!("{name}, seed {}: the run with captures differs from the run without", run.seed);
-        return Err(Failure::Internal(what));
+    if runs.get(index) != Some(run) {
+        let message =
+            format!("{name}, seed {}: the run with captures differs from the run without", run.seed);
+        return Err(Failure::Internal(message));
     }
     let mut server = None;
-    for captured in captures.into_iter().filter(|captured| captured.contestant == place) {
+    for captured in captures.into_iter().filter(|captured| captured.contestant == index) {
         let file = format!("{name}.seed-{}.{}.pcapng", run.seed, captured.host);
         add(file, &captured.pcapng)?;
         for log in &captured.logs {

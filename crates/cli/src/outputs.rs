@@ -28,16 +28,16 @@ impl Outputs {
         if json == Some("-") && csv == Some("-") {
             return Err(Failure::Usage("--json and --csv cannot both go to standard output".to_owned()));
         }
-        let place = |target: Option<&str>| {
+        let destination = |target: Option<&str>| {
             Ok(match target {
                 None => Output::Discard,
                 Some("-") => Output::Stdout,
                 Some(name) => Output::File(PendingFile::new(Path::new(name))?),
             })
         };
-        let (json, csv) = (place(json)?, place(csv)?);
-        if let (Output::File(one), Output::File(other)) = (&json, &csv)
-            && one.same_place(other)
+        let (json, csv) = (destination(json)?, destination(csv)?);
+        if let (Output::File(json_file), Output::File(csv_file)) = (&json, &csv)
+            && json_file.same_target(csv_file)
         {
             return Err(Failure::Usage("--json and --csv need different files".to_owned()));
         }
@@ -51,11 +51,11 @@ impl Outputs {
 
     /// Whether the JSON or the CSV output goes to the same destination as `file`; `None` stands for standard output.
     #[cfg(target_os = "linux")]
-    pub fn takes(&self, file: Option<&PendingFile>) -> bool {
-        [&self.json, &self.csv].into_iter().any(|place| match (place, file) {
+    pub fn writes_to(&self, file: Option<&PendingFile>) -> bool {
+        [&self.json, &self.csv].into_iter().any(|output| match (output, file) {
             (Output::Discard, _) => false,
             (Output::Stdout, file) => file.is_none(),
-            (Output::File(one), file) => file.is_some_and(|file| one.same_place(file)),
+            (Output::File(one), file) => file.is_some_and(|file| one.same_target(file)),
         })
     }
 
@@ -67,15 +67,15 @@ impl Outputs {
         csv: impl FnOnce() -> String,
     ) -> Result<(), Failure> {
         let to_stderr = self.takes_stdout();
-        let (mut filled, mut said) = (Vec::new(), None);
+        let (mut filled, mut stdout) = (Vec::new(), None);
         match self.json {
             Output::Discard => {}
-            Output::Stdout => said = Some(json()),
+            Output::Stdout => stdout = Some(json()),
             Output::File(file) => filled.push(file.fill(json().as_bytes())?),
         }
         match self.csv {
             Output::Discard => {}
-            Output::Stdout => said = Some(csv()),
+            Output::Stdout => stdout = Some(csv()),
             Output::File(file) => filled.push(file.fill(csv().as_bytes())?),
         }
         files::publish(filled)?;
@@ -84,47 +84,48 @@ impl Outputs {
         } else {
             say(report)?;
         }
-        said.map_or(Ok(()), |text| say(&text))
+        stdout.map_or(Ok(()), |text| say(&text))
     }
 }
 
-/// Returns the command that reproduces these results. The flags for outputs and threads are left out, because they do not
-/// affect the results.
+/// Returns the command that reproduces these results. The flags for outputs and threads are left out, because they do
+/// not affect the results.
 pub fn reproducing_command() -> String {
-    without_outputs(crate::words())
+    without_outputs(crate::arguments())
 }
 
-fn without_outputs(words: impl Iterator<Item = String>) -> String {
+fn without_outputs(arguments: impl Iterator<Item = String>) -> String {
     const WITH_VALUE: [&str; 7] =
         ["--out", "--json", "--csv", "--threads", "--compare", "--resume", "--shard"];
-    let mut kept = vec!["anabranch".to_owned()];
-    let mut words = words;
-    while let Some(word) = words.next() {
-        let (flag, own_value) = word.split_once('=').map_or((word.as_str(), false), |(flag, _)| (flag, true));
+    let mut result = vec!["anabranch".to_owned()];
+    let mut arguments = arguments;
+    while let Some(argument) = arguments.next() {
+        let (flag, own_value) =
+            argument.split_once('=').map_or((argument.as_str(), false), |(flag, _)| (flag, true));
         if WITH_VALUE.contains(&flag) {
             if !own_value {
-                words.next();
+                arguments.next();
             }
-        } else if !["--quiet", "-q"].contains(&word.as_str()) {
-            kept.push(quoted(word));
+        } else if !["--quiet", "-q"].contains(&argument.as_str()) {
+            result.push(quoted(argument));
         }
     }
-    kept.join(" ")
+    result.join(" ")
 }
 
 /// Returns the command line of this process, quoted for a shell.
 pub fn command_line() -> String {
-    let words = crate::words().map(quoted);
-    std::iter::once("anabranch".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+    let quoted_arguments = crate::arguments().map(quoted);
+    std::iter::once("anabranch".to_owned()).chain(quoted_arguments).collect::<Vec<_>>().join(" ")
 }
 
-/// Quotes `word` for a shell, if a shell would otherwise interpret it.
-pub fn quoted(word: String) -> String {
+/// Quotes `argument` for a shell, if a shell would otherwise interpret it.
+pub fn quoted(argument: String) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,:/%@+".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word
+    if !argument.is_empty() && argument.chars().all(plain) {
+        argument
     } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
+        format!("'{}'", argument.replace('\'', r"'\''"))
     }
 }
 
@@ -134,10 +135,10 @@ mod tests {
 
     #[test]
     fn the_reproducing_command_keeps_flags_that_affect_results() {
-        let words = "race --quiet --out here --shard 3/8 --loss 0,1% --json=x --threads 2 --page"
+        let arguments = "race --quiet --out here --shard 3/8 --loss 0,1% --json=x --threads 2 --page"
             .split(' ')
             .map(str::to_owned);
-        let command = without_outputs(words.chain(["my site.har".to_owned()]));
+        let command = without_outputs(arguments.chain(["my site.har".to_owned()]));
         assert_eq!(command, "anabranch race --loss 0,1% --page 'my site.har'");
     }
 }

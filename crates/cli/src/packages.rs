@@ -1,5 +1,5 @@
-//! `anabranch completions` and `anabranch man`: generate the shell completions and man pages that a package installs. Both
-//! are derived from the definition of the command line.
+//! `anabranch completions` and `anabranch man`: generate the shell completions and man pages that a package installs.
+//! Both are derived from the definition of the command line.
 
 use crate::files::{self, PendingFile};
 use crate::{Completion, Failure, args, say};
@@ -70,8 +70,8 @@ fn pages(command: &Command) -> Result<Vec<(String, Vec<u8>)>, Failure> {
         let mut page = Vec::new();
         let shown = command.display_name(name.clone()).bin_name(name.replace('-', " "));
         let man = Man::new(shown.disable_help_subcommand(true)).title(name.to_uppercase());
-        let made = man.source(concat!("anabranch ", env!("CARGO_PKG_VERSION"))).render(&mut page);
-        made.map_err(|why| Failure::Internal(format!("{name}: {why}")))?;
+        let rendered = man.source(concat!("anabranch ", env!("CARGO_PKG_VERSION"))).render(&mut page);
+        rendered.map_err(|error| Failure::Internal(format!("{name}: {error}")))?;
         pages.push((format!("{name}.1"), page));
     }
     pages.sort();

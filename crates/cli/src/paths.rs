@@ -1,6 +1,6 @@
-//! Reports events on the paths of SCTP associations on real networks. There are two kinds of events. A path fails,
-//! potentially fails or becomes active again. User data is interrupted at a time and for a duration. The events and the
-//! bytes of each path are printed on standard error and listed in the JSON.
+//! Reports events on the paths of SCTP associations on real networks. A path event is either a state change (a path
+//! fails, potentially fails or becomes active again) or an interruption of user data. The events and the bytes of each
+//! path are printed on standard error and listed in the JSON.
 //!
 //! The path states are those of RFC 9260 §8.2 and RFC 7829 §3.
 
@@ -26,14 +26,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// The path events of a run. Clones share one log.
 #[derive(Clone)]
 pub struct PathLog {
-    begun: Rc<Cell<Instant>>,
+    started_at: Rc<Cell<Instant>>,
     quiet: bool,
     /// Whether interruptions of sent data are reported. The next field is for received data.
     sent: bool,
     received: bool,
     events: Rc<RefCell<Vec<PathEvent>>>,
-    /// The hosts whose paths are counted. The function that a host calls for its events does not hold this list, so
-    /// that a host does not keep itself alive.
+    /// The hosts whose paths are counted. The callback that a host calls for its events does not own this list.
+    /// Otherwise a host would keep itself alive.
     hosts: Rc<RefCell<Vec<Rc<dyn Host>>>>,
 }
 
@@ -41,7 +41,7 @@ impl PathLog {
     /// Creates an empty log. With `quiet`, events are recorded but not printed.
     pub fn new(quiet: bool) -> Self {
         Self {
-            begun: Rc::default(),
+            started_at: Rc::default(),
             quiet,
             sent: true,
             received: true,
@@ -50,15 +50,16 @@ impl PathLog {
         }
     }
 
-    /// Limits reports of interruptions to the directions in which data is always waiting to be sent. In other directions a
-    /// pause may only mean that there was no data. SCTP does not tell a receiver whether its peer has data to send.
-    pub fn only_where_data_waits(self, sent: bool, received: bool) -> Self {
+    /// Limits reports of interruptions to the directions in which data is always waiting to be sent. In other
+    /// directions a pause may only mean that there was no data. SCTP does not tell a receiver whether its peer has data
+    /// to send.
+    pub fn only_tested_directions(self, sent: bool, received: bool) -> Self {
         Self { sent, received, ..self }
     }
 
-    /// Makes the times of events count from `begun`, like the other times of the run.
-    pub fn begin(&self, begun: Instant) {
-        self.begun.set(begun);
+    /// Makes the times of events count from `test_started`, like the other times of the run.
+    pub fn begin(&self, started_at: Instant) {
+        self.started_at.set(started_at);
     }
 
     /// Records and prints the path events of `host` from now on, and counts the bytes of its paths.
@@ -76,7 +77,9 @@ impl PathLog {
             }
             if !log.quiet {
                 clear_progress();
-                complain(&text(&event, |at| format!("{:.3} s", at.since(log.begun.get()).as_secs_f64())));
+                complain(&text(&event, |at| {
+                    format!("{:.3} s", at.since(log.started_at.get()).as_secs_f64())
+                }));
             }
             let mut events = log.events.borrow_mut();
             if events.len() < MAX_EVENTS {
@@ -85,8 +88,8 @@ impl PathLog {
         }));
     }
 
-    /// Returns the paths of all associations so far, including those that have ended, with one path for each address of
-    /// a server. An association with a single path is left out.
+    /// Returns the paths of all associations so far, including associations that have ended. There is one entry for
+    /// each address of a server. An association with a single path has no entry.
     pub fn paths(&self) -> Vec<PathFigures> {
         let hosts = self.hosts.borrow();
         let paths = hosts.iter().flat_map(|host| host.paths());
@@ -108,7 +111,7 @@ impl PathLog {
     /// Returns the fields `path_changes` and `interruptions` of a result.
     pub fn fields(&self) -> Map<String, Value> {
         let events = self.events.borrow();
-        let since = |at: Instant| nanos(at.since(self.begun.get()));
+        let since = |at: Instant| nanos(at.since(self.started_at.get()));
         let change = |event: &PathEvent| match event {
             PathEvent::Changed(change) => Some(json!({
                 "at_ns": since(change.at),
@@ -137,8 +140,8 @@ impl PathLog {
     }
 }
 
-/// Prints the path events of a server's transport with the time of day (UTC). If many events occur at once, only some are
-/// printed.
+/// Prints the path events of a server's transport with the time of day (UTC). If many events occur at once, only some
+/// are printed.
 pub fn watch_server(host: &dyn Host, world: &OsWorld) {
     let print = printer(world);
     host.on_path_event(Box::new(move |event| print(&event)));
@@ -151,9 +154,10 @@ fn printer(world: &OsWorld) -> impl Fn(&PathEvent) + 'static {
     let period = Cell::new((world.now(), 0));
     move |event| {
         let now = world.now();
-        let (begun, lines) = period.get();
-        let (begun, lines) = if now.since(begun) > PERIOD { (now, 0) } else { (begun, lines) };
-        period.set((begun, lines + 1));
+        let (period_start, lines) = period.get();
+        let (period_start, lines) =
+            if now.since(period_start) > PERIOD { (now, 0) } else { (period_start, lines) };
+        period.set((period_start, lines + 1));
         match lines.cmp(&MAX_LINES) {
             Ordering::Less => complain(&text(event, |at| time_of_day(wall_clock() - now.since(at)))),
             Ordering::Equal => complain("more path events; some are not shown"),
@@ -210,7 +214,7 @@ impl<N: Session> ServerReports<N> for ServerLog {
         settings
     }
 
-    fn begun(&self, session: &N, sends: bool, receives: bool) {
+    fn test_started(&self, session: &N, sends: bool, receives: bool) {
         let Some((connection, _)) = paths_of(session) else { return };
         let mut directions = self.directions.borrow_mut();
         if directions.len() >= MAX_EVENTS {
@@ -219,7 +223,7 @@ impl<N: Session> ServerReports<N> for ServerLog {
         directions.insert(connection, (sends, receives));
     }
 
-    fn paths(&self, session: &N, begun: Instant) -> PathReport {
+    fn paths(&self, session: &N, started_at: Instant) -> PathReport {
         let mut report = PathReport::default();
         let Some((connection, all)) = paths_of(session) else { return report };
         self.directions.borrow_mut().remove(&connection);
@@ -228,13 +232,13 @@ impl<N: Session> ServerReports<N> for ServerLog {
         self.events.borrow_mut().retain(|event| {
             match event {
                 PathEvent::Changed(it) if it.connection == connection && is_own(it.address) => {
-                    let (at, address, state) = (it.at.since(begun), it.address, name(it.state));
+                    let (at, address, state) = (it.at.since(started_at), it.address, name(it.state));
                     report.changes.push(paths::PathChange { at, address, state });
                 }
                 PathEvent::Interrupted(it) if it.connection == connection && is_own(it.to) => {
                     report.interruptions.push(paths::Interruption {
-                        from: it.since.since(begun),
-                        to: it.until.since(begun),
+                        from: it.since.since(started_at),
+                        to: it.until.since(started_at),
                         received: it.received,
                         before: it.from,
                         after: it.to,
@@ -244,13 +248,13 @@ impl<N: Session> ServerReports<N> for ServerLog {
             }
             false
         });
-        report.paths = paths::several(all);
+        report.paths = paths::listed_paths(all);
         report
     }
 }
 
-/// Returns the number that identifies an accepted session in path events, which is the client's port, and the session's
-/// paths. `None` if the transport does not distinguish paths.
+/// Returns the client's port, which identifies an accepted session in path events, and the paths of the session.
+/// Returns `None` if the transport does not distinguish paths.
 fn paths_of(session: &impl Session) -> Option<(u64, Vec<PathFigures>)> {
     let paths = session.figures().map(|figures| figures.paths).filter(|paths| !paths.is_empty())?;
     Some((session.peer()?.port().into(), paths))

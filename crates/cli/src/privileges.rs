@@ -14,16 +14,16 @@ use rustix::thread::{
 /// The capability to read any file is kept. With `writes_files`, the capability to write any file is kept, too.
 /// Capabilities belong to threads (capabilities(7)), so each thread has to call this function.
 pub fn drop_capabilities(writes_files: bool) {
-    let mut kept = CapabilitySet::DAC_READ_SEARCH;
+    let mut retained = CapabilitySet::DAC_READ_SEARCH;
     if writes_files {
-        kept |= CapabilitySet::DAC_OVERRIDE;
+        retained |= CapabilitySet::DAC_OVERRIDE;
     }
-    if let Err(why) = keep_only(kept) {
+    if let Err(why) = retain_capabilities(retained) {
         complain(&format!("warning: capabilities cannot be given up: {why}"));
     }
 }
 
-fn keep_only(kept: CapabilitySet) -> rustix::io::Result<()> {
+fn retain_capabilities(retained: CapabilitySet) -> rustix::io::Result<()> {
     let mut sets = capabilities(None)?;
     if (sets.permitted | sets.inheritable).is_empty() {
         return Ok(());
@@ -33,7 +33,7 @@ fn keep_only(kept: CapabilitySet) -> rustix::io::Result<()> {
     if sets.effective.contains(CapabilitySet::SETPCAP) {
         for number in 0..u64::BITS {
             let capability = CapabilitySet::from_bits_retain(1 << number);
-            if !kept.contains(capability)
+            if !retained.contains(capability)
                 && let Err(why) = remove_capability_from_bounding_set(capability)
             {
                 // The kernel has no capability with this number or a higher one.
@@ -45,7 +45,7 @@ fn keep_only(kept: CapabilitySet) -> rustix::io::Result<()> {
         }
     }
     set_no_new_privs(true)?;
-    sets.permitted &= kept;
+    sets.permitted &= retained;
     sets.effective = sets.permitted;
     // Clearing the inheritable set also clears the ambient set, because ambient capabilities must be inheritable.
     sets.inheritable = CapabilitySet::empty();

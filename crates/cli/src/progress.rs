@@ -76,7 +76,7 @@ impl Ticker {
         Self { quiet, terminal, last: Duration::ZERO, drawn: false }
     }
 
-    /// Shows the elapsed time, the total time `of` if it is known, and `what`, the result so far.
+    /// Shows the elapsed time, the total time if it is known (`of`), and a text about the result so far (`what`).
     pub fn show(&mut self, elapsed: Duration, of: Option<Duration>, what: &str) {
         let due = self.terminal || elapsed >= self.last + Duration::from_secs(5);
         if self.quiet || !due {

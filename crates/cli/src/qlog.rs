@@ -14,7 +14,7 @@ use std::sync::{Arc, Once};
 pub type LogDestination = Option<Arc<dyn Logs>>;
 
 /// Returns the destination that `--qlog` names, or otherwise `QLOGDIR`.
-pub fn given<'a>(
+pub fn log_destination<'a>(
     matches: &ArgMatches,
     schemes: impl IntoIterator<Item = &'a UrlScheme>,
 ) -> Result<LogDestination, Failure> {
@@ -28,8 +28,8 @@ pub fn given<'a>(
             "--qlog {directory}: nothing goes over HTTP/3; write h3://, or https:// with --http 3"
         )));
     }
-    let made = fs::create_dir_all(directory);
-    made.map_err(|why| Failure::Usage(format!("--qlog {directory}: {why}; expected a directory")))?;
+    let created = fs::create_dir_all(directory);
+    created.map_err(|error| Failure::Usage(format!("--qlog {directory}: {error}; expected a directory")))?;
     Ok(Some(Arc::new(Directory(directory.into()))))
 }
 

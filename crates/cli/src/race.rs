@@ -24,8 +24,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Set by the first interrupt (SIGINT).
 pub static STOP: AtomicBool = AtomicBool::new(false);
 
-/// Reads the plan before anything else happens, unless the command only prints a list. An emulated race may have to enter
-/// new namespaces, which is possible only while the process has a single thread.
+/// Reads the plan before anything else happens, unless the command only prints a list. An emulated race may have to
+/// enter new namespaces, which is possible only while the process has a single thread.
 pub fn prepare(matches: &ArgMatches, transports: &Transports) -> Result<Option<Planned>, Failure> {
     if matches.contains_id("list") {
         return Ok(None);
@@ -78,8 +78,8 @@ pub fn run(
     transports: &Transports,
 ) -> Result<Completion, Failure> {
     let Some(planned) = planned else {
-        let what = matches.get_one::<String>("list").map_or("", String::as_str);
-        say(&list::render(what, transports))?;
+        let subject = matches.get_one::<String>("list").map_or("", String::as_str);
+        say(&list::render(subject, transports))?;
         return Ok(Completion::Well);
     };
     let mut outputs = RaceOutputs::interpret(matches, transports)?;
@@ -95,10 +95,10 @@ pub fn run(
         Planned::Race(plan) => plan.warnings(),
         Planned::Sweep(outline) => outline.warnings(),
     };
-    // Most warnings appear with the results. The warnings in `AT_ONCE` concern what is raced. They are printed before
-    // the race, and not again with the table.
+    // Most warnings appear with the results. The warnings in `EARLY_WARNINGS` concern the page that is raced. They are
+    // printed before the race, and not again with the table.
     outputs.printed_warnings = warnings;
-    outputs.printed_warnings.retain(|line| AT_ONCE.iter().any(|phrase| line.contains(phrase)));
+    outputs.printed_warnings.retain(|line| EARLY_WARNINGS.iter().any(|phrase| line.contains(phrase)));
     outputs.printed_warnings.iter().for_each(|warning| complain(warning));
     let plan = match planned {
         Planned::Race(plan) => plan,
@@ -115,8 +115,8 @@ pub fn run(
     let (plan, outputs) = (&plan, outputs.reserve()?);
     let (threads, quiet) = (args::threads(matches), matches.get_flag("quiet"));
     if plan.world == World::Emulated {
-        let (race, kept) = emulate(plan, threads, quiet, outputs.out.is_some() && outputs.pcap != "off")?;
-        outputs.write(plan, &race, Some(&kept))?;
+        let (race, captures) = emulate(plan, threads, quiet, outputs.out.is_some() && outputs.pcap != "off")?;
+        outputs.write(plan, &race, Some(&captures))?;
         return Ok(verdict(&race));
     }
     let race = perform(plan, threads, quiet)?;
@@ -136,10 +136,10 @@ fn calibrate(outline: &Outline, threads: usize) -> Result<(), Failure> {
 }
 
 /// Phrases of the warnings that are also written to standard error before the race.
-const AT_ONCE: [&str; 4] = [har::FILE_ORDER, har::CUT_BODY, har::UNKNOWN_BODY, har::NO_RESPONSE];
+const EARLY_WARNINGS: [&str; 4] = [har::FILE_ORDER, har::CUT_BODY, har::UNKNOWN_BODY, har::NO_RESPONSE];
 
-/// Returns the request for a sweep, or `None` if the command does not run a sweep. A sweep is a race of several points in
-/// virtual time that writes to a directory.
+/// Returns the request for a sweep, or `None` if the command does not run a sweep. A sweep is a race of several points
+/// in virtual time that writes to a directory.
 fn request<'a>(matches: &'a ArgMatches, outline: &Outline) -> Result<Option<Request<'a>>, Failure> {
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
     let shard: Option<Shard> = matches.get_one::<Shard>("shard").copied();
@@ -153,7 +153,7 @@ fn request<'a>(matches: &'a ArgMatches, outline: &Outline) -> Result<Option<Requ
         }
         (None, None) => return Ok(None),
     };
-    let refused = |why: &str| Failure::Usage(format!("{flag}: {why}"));
+    let refused = |reason: &str| Failure::Usage(format!("{flag}: {reason}"));
     let sweep = match (outline.plan().world, outline.count()) {
         (World::Virtual, 2..) => true,
         (World::Virtual, _) if outline.people().is_some() => true,
@@ -200,10 +200,10 @@ pub fn emulate(
     quiet: bool,
     keep: bool,
 ) -> Result<(Race, Vec<HostPackets>), Failure> {
-    let mut kept = Vec::new();
+    let mut host_packets = Vec::new();
     let race = carry_out(plan, threads, quiet, |options| {
         let (race, captures) = live::race(plan, options, keep)?;
-        kept = captures;
+        host_packets = captures;
         Ok(race)
     });
     // An error in an emulated race comes from the host, not from a broken invariant of this program.
@@ -211,7 +211,7 @@ pub fn emulate(
         Failure::Internal(line) => Failure::Host(line),
         other => other,
     })?;
-    Ok((race, kept))
+    Ok((race, host_packets))
 }
 
 /// Always fails, because emulation needs Linux.
@@ -277,7 +277,7 @@ pub struct RaceOutputs<'a> {
     out: Option<&'a Path>,
     pcap: &'a str,
     /// The earlier result to compare the new result with.
-    pub old: Option<Race>,
+    pub baseline: Option<Race>,
     /// The warnings that were printed before the race.
     printed_warnings: Vec<String>,
     /// The transports, whose settings the table explains.
@@ -298,7 +298,7 @@ pub enum ResultFormat {
 impl<'a> RaceOutputs<'a> {
     fn interpret(matches: &'a ArgMatches, transports: &'a Transports) -> Result<Self, Failure> {
         let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
-        let old = match text("compare") {
+        let baseline = match text("compare") {
             None => None,
             Some(file) => {
                 let wrong = |error: String| Failure::Usage(format!("--compare: {file}: {error}"));
@@ -330,7 +330,7 @@ impl<'a> RaceOutputs<'a> {
             csv: text("csv"),
             out: text("out").map(Path::new),
             pcap: text("pcap").unwrap_or("median"),
-            old,
+            baseline,
             printed_warnings: Vec::new(),
             transports,
             reserved: Vec::new(),
@@ -339,21 +339,21 @@ impl<'a> RaceOutputs<'a> {
 
     /// Returns destinations without any output files.
     pub fn none(transports: &'a Transports) -> Self {
-        let (said, reserved) = (Vec::new(), Vec::new());
+        let (printed_warnings, reserved) = (Vec::new(), Vec::new());
         Self {
             json: None,
             csv: None,
             out: None,
             pcap: "off",
-            old: None,
-            printed_warnings: said,
+            baseline: None,
+            printed_warnings,
             transports,
             reserved,
         }
     }
 
     /// Returns those of `warnings` that were not printed before the race.
-    pub fn unsaid(&self, warnings: &[String]) -> Vec<String> {
+    pub fn unprinted(&self, warnings: &[String]) -> Vec<String> {
         warnings.iter().filter(|warning| !self.printed_warnings.contains(warning)).cloned().collect()
     }
 
@@ -388,28 +388,28 @@ impl<'a> RaceOutputs<'a> {
             }
         }
         if let [(_, json), (_, csv)] = self.reserved.as_slice()
-            && json.same_place(csv)
+            && json.same_target(csv)
         {
             return Err(Failure::Usage("--json and --csv name the same file; write two".to_owned()));
         }
         Ok(self)
     }
 
-    /// Writes the result. `kept` holds the captures of a race whose runs cannot be repeated with packet capture.
-    fn write(self, plan: &Plan, race: &Race, kept: Option<&[HostPackets]>) -> Result<(), Failure> {
+    /// Writes the result. `captures` holds the captures of a race whose runs cannot be repeated with packet capture.
+    fn write(self, plan: &Plan, race: &Race, captures: Option<&[HostPackets]>) -> Result<(), Failure> {
         let (style, to_stdout) = (self.style(), self.to_stdout());
-        let warnings = self.unsaid(&race.warnings);
+        let warnings = self.unprinted(&race.warnings);
         let text = json::render(race);
         // The files are published together, so that either all of them appear or none.
         let mut files = Vec::new();
-        for (kind, place) in self.reserved {
+        for (kind, file) in self.reserved {
             files.push(match kind {
-                ResultFormat::Json => place.fill(text.as_bytes())?,
-                ResultFormat::Csv => place.fill(csv::render(race).as_bytes())?,
+                ResultFormat::Json => file.fill(text.as_bytes())?,
+                ResultFormat::Csv => file.fill(csv::render(race).as_bytes())?,
             });
         }
         if let Some(directory) = self.out {
-            let new = out::fill(directory, plan, race, &text, (self.pcap, kept), self.transports)?;
+            let new = out::fill(directory, plan, race, &text, (self.pcap, captures), self.transports)?;
             let old = out::left_over(directory, &new);
             if let [first, ..] = old.as_slice() {
                 complain(&format!(
@@ -423,8 +423,8 @@ impl<'a> RaceOutputs<'a> {
         }
         files::publish(files)?;
         let mut shown = table::render_warned(race, style, &self.transports.protocols(), &warnings);
-        if let Some(old) = &self.old {
-            shown += &format!("\n{}", compare::render(old, race));
+        if let Some(baseline) = &self.baseline {
+            shown += &format!("\n{}", compare::render(baseline, race));
         }
         let Some(kind) = to_stdout else { return say(&shown) };
         let _ = std::io::stderr().write_all(shown.as_bytes());

@@ -24,28 +24,28 @@ pub struct ServerTls {
     /// The security of the listeners.
     pub security: ServerSecurity,
     /// A line for the user that describes the certificate.
-    pub shown: String,
+    pub description: String,
     /// The paths of the certificate and its key; `None` if the certificate is not in a file.
     files: Option<Files>,
 }
 
-/// RFC 9653 §3: DTLS detects every error that the checksum would detect. Returns whether SCTP over DTLS omits the
-/// checksum, which it does unless the user set `zero_checksum`.
+/// Returns whether SCTP over DTLS omits its checksum: it does unless the user set `zero_checksum`. DTLS detects every
+/// error that the checksum would detect (RFC 9653 §3).
 pub fn is_unsummed(matches: &ArgMatches) -> Result<bool, Failure> {
-    Ok(knobs::given(matches)?.iter().all(|(key, _)| key != "zero_checksum"))
+    Ok(knobs::from_flags(matches)?.iter().all(|(key, _)| key != "zero_checksum"))
 }
 
 /// The paths of a certificate and its key.
 type Files = (PathBuf, PathBuf);
 
 impl ServerTls {
-    /// Returns a function that reads the certificate files again, for sessions that begin afterwards. The function prints
-    /// a line. If it cannot read the files, the old certificate stays in use.
+    /// Returns a function that reads the certificate files again, for sessions that begin afterwards. The function
+    /// prints a line. If it cannot read the files, the old certificate stays in use.
     pub fn reload(&self) -> Option<impl Fn() + Clone + Send + 'static> {
         let shown: Vec<_> = self.security.shared().cloned().collect();
         let (certificate, key) = self.files.clone().filter(|_| !shown.is_empty())?;
         Some(move || {
-            let read = Identity::from_files(&certificate, &key).map_err(|why| why.to_string());
+            let read = Identity::from_files(&certificate, &key).map_err(|error| error.to_string());
             let read = read.and_then(|identity| {
                 let fingerprint = Fingerprint(identity.fingerprint());
                 shown
@@ -57,7 +57,7 @@ impl ServerTls {
                 Ok(fingerprint) => {
                     format!("certificate: read again from {}, {fingerprint}", certificate.display())
                 }
-                Err(why) => format!("certificate: not changed: {why}"),
+                Err(error) => format!("certificate: not changed: {error}"),
             });
         })
     }
@@ -79,9 +79,9 @@ impl NegotiatedProtocol<'_> {
             Self::Http(version) => {
                 let all = [("2", ALPN), ("1.1", b"http/1.1")];
                 let version = version.filter(|version| all.iter().any(|(name, _)| name == version));
-                let wanted =
+                let offered =
                     all.into_iter().filter(|(name, _)| version.is_none_or(|version| version == *name));
-                (wanted.map(|(_, alpn)| alpn.to_vec()).collect(), vec![http3::ALPN.to_vec()])
+                (offered.map(|(_, alpn)| alpn.to_vec()).collect(), vec![http3::ALPN.to_vec()])
             }
             Self::Bulk => (vec![BULK.to_vec()], vec![BULK.to_vec()]),
         };
@@ -94,12 +94,12 @@ const BULK: &[u8] = b"anabranch-bulk";
 /// Returns the TLS and DTLS settings of a server; `None` if no listener is encrypted.
 pub fn server(
     matches: &ArgMatches,
-    places: &[Listen],
-    spoken: NegotiatedProtocol<'_>,
+    listens: &[Listen],
+    protocol: NegotiatedProtocol<'_>,
 ) -> Result<Option<ServerTls>, Failure> {
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
     let files = text("cert").zip(text("key"));
-    if !places.iter().any(|place| place.scheme.is_secure()) {
+    if !listens.iter().any(|listen| listen.scheme.is_secure()) {
         return match files {
             Some((file, _)) => Err(Failure::Usage(format!(
                 "--cert {file}: nothing is listened on over TLS; add --listen https://ADDRESS[:PORT], h3:// or https+sctp://"
@@ -107,27 +107,27 @@ pub fn server(
             None => Ok(None),
         };
     }
-    let (identity, shown, files) = match files {
+    let (identity, description, files) = match files {
         Some((certificate, key)) => {
             let read = Identity::from_files(Path::new(certificate), Path::new(key));
-            let identity = read.map_err(|why| Failure::Usage(why.to_string()))?;
+            let identity = read.map_err(|error| Failure::Usage(error.to_string()))?;
             let fingerprint = Fingerprint(identity.fingerprint());
-            let shown = format!("certificate: {certificate}, {fingerprint}");
-            (identity, shown, Some((PathBuf::from(certificate), PathBuf::from(key))))
+            let description = format!("certificate: {certificate}, {fingerprint}");
+            (identity, description, Some((PathBuf::from(certificate), PathBuf::from(key))))
         }
-        None => self_signed(places)?,
+        None => self_signed(listens)?,
     };
     let wrong =
-        |why: String| Failure::Usage(format!("--cert {}: {why}", text("cert").unwrap_or("of our own")));
-    let schemes = places.iter().map(|place| &place.scheme);
-    let protocols = spoken.protocols(matches!(spoken, NegotiatedProtocol::Http(_)));
+        |reason: String| Failure::Usage(format!("--cert {}: {reason}", text("cert").unwrap_or("of our own")));
+    let schemes = listens.iter().map(|listen| &listen.scheme);
+    let protocols = protocol.protocols(matches!(protocol, NegotiatedProtocol::Http(_)));
     let security = ServerSecurity::new(identity, schemes, protocols, key_log()).map_err(wrong)?;
-    Ok(Some(ServerTls { security: security.with_unsummed(is_unsummed(matches)?), shown, files }))
+    Ok(Some(ServerTls { security: security.with_unsummed(is_unsummed(matches)?), description, files }))
 }
 
 /// Returns the security that a client has without flags. It trusts the certificate authorities of this system.
 pub fn client_by_default(version: Option<&str>) -> Result<ClientSecurity, String> {
-    client_that(Trust::System, NegotiatedProtocol::Http(version))
+    client_for(Trust::System, NegotiatedProtocol::Http(version))
 }
 
 /// Returns the security of an HTTP client; `None` if no URL is encrypted.
@@ -140,11 +140,11 @@ pub fn client<'a>(
     client_of(matches, schemes, NegotiatedProtocol::Http(version))
 }
 
-/// Like [`client`], but for a client that speaks the protocol `spoken`.
+/// Like [`client`], but for a client that speaks the protocol `protocol`.
 pub fn client_of<'a>(
     matches: &ArgMatches,
     schemes: impl IntoIterator<Item = &'a UrlScheme>,
-    spoken: NegotiatedProtocol<'_>,
+    protocol: NegotiatedProtocol<'_>,
 ) -> Result<Option<ClientSecurity>, Failure> {
     let file = matches.get_one::<String>("trust").map(String::as_str);
     let insecure = matches.get_flag("insecure");
@@ -160,7 +160,7 @@ pub fn client_of<'a>(
     }
     let trust = trust(matches)?;
     let early = matches.try_get_one::<bool>("early-data").is_ok_and(|early| early == Some(&true));
-    let security = ClientSecurity::new(trust, spoken.protocols(early), key_log()).map_err(Failure::Host)?;
+    let security = ClientSecurity::new(trust, protocol.protocols(early), key_log()).map_err(Failure::Host)?;
     Ok(Some(security.with_unsummed(is_unsummed(matches)?)))
 }
 
@@ -174,24 +174,24 @@ pub fn trust(matches: &ArgMatches) -> Result<Trust, Failure> {
         }
         None => Trust::System,
         Some(text) if text.starts_with("sha256:") => {
-            Trust::Certificate(text.parse().map_err(|why| Failure::Usage(format!("--trust: {why}")))?)
+            Trust::Certificate(text.parse().map_err(|error| Failure::Usage(format!("--trust: {error}")))?)
         }
         Some(file) => {
-            Trust::from_file(Path::new(file)).map_err(|why| Failure::Usage(format!("--trust {why}")))?
+            Trust::from_file(Path::new(file)).map_err(|error| Failure::Usage(format!("--trust {error}")))?
         }
     })
 }
 
-/// Returns the security of a client that trusts `trust` and offers the protocol `spoken`.
-pub fn client_that(trust: Trust, spoken: NegotiatedProtocol<'_>) -> Result<ClientSecurity, String> {
-    ClientSecurity::new(trust, spoken.protocols(false), key_log())
+/// Returns the security of a client that trusts `trust` and offers the protocol `protocol`.
+pub fn client_for(trust: Trust, protocol: NegotiatedProtocol<'_>) -> Result<ClientSecurity, String> {
+    ClientSecurity::new(trust, protocol.protocols(false), key_log())
 }
 
-/// Applies the value of `--http` to the URL, if the flag was given. HTTP/3 has its own scheme, so the value 3 changes the
-/// URL's scheme.
+/// Applies the value of `--http` to the URL, if the flag was given. HTTP/3 has its own scheme, so the value 3 changes
+/// the URL's scheme.
 pub fn with_http_version(version: Option<&str>, url: Url, transports: &Transports) -> Result<Url, Failure> {
     let Some(version) = version else { return Ok(url) };
-    let wrong = |why: &str| Err(Failure::Usage(format!("--http {version}: {}: {why}", url.text)));
+    let wrong = |reason: &str| Err(Failure::Usage(format!("--http {version}: {}: {reason}", url.text)));
     match (version, url.over_http3(transports)) {
         ("3", Some(url)) => Ok(url),
         ("3", None) => wrong("HTTP/3 is for https:// and h3://; write https://"),
@@ -207,26 +207,27 @@ pub fn with_http_version(version: Option<&str>, url: Url, transports: &Transport
 
 /// Returns the self-signed certificate, a line that describes it, and its files. Reads the certificate from the user's
 /// state directory or, if there is none, creates it.
-fn self_signed(places: &[Listen]) -> Result<(Identity, String, Option<Files>), Failure> {
+fn self_signed(listens: &[Listen]) -> Result<(Identity, String, Option<Files>), Failure> {
     let Some(directory) = state_directory() else {
-        let identity = made(places)?;
+        let identity = create_identity(listens)?;
         let fingerprint = Fingerprint(identity.fingerprint());
-        let why = "kept nowhere, as neither XDG_STATE_HOME nor HOME is set";
-        let shown = format!("certificate: of our own, {why}; clients: --trust {fingerprint}");
+        let note = "kept nowhere, as neither XDG_STATE_HOME nor HOME is set";
+        let shown = format!("certificate: of our own, {note}; clients: --trust {fingerprint}");
         return Ok((identity, shown, None));
     };
     let path = directory.join("self-signed.pem");
-    let failed = |why: io::Error| Failure::Host(format!("{}: {why}; give --cert and --key", path.display()));
+    let failed =
+        |error: io::Error| Failure::Host(format!("{}: {error}; give --cert and --key", path.display()));
     let identity = match Identity::from_files(&path, &path) {
         Ok(identity) => identity,
         Err(_) if !path.try_exists().map_err(failed)? => {
-            let identity = made(places)?;
+            let identity = create_identity(listens)?;
             keep(&directory, &path, &identity).map_err(failed)?;
             // Another server may have written a certificate in the meantime, so the certificate on disk is used.
-            Identity::from_files(&path, &path).map_err(|why| Failure::Host(why.to_string()))?
+            Identity::from_files(&path, &path).map_err(|error| Failure::Host(error.to_string()))?
         }
-        Err(why) => {
-            return Err(Failure::Host(format!("{why}; if you remove it, the server makes another")));
+        Err(note) => {
+            return Err(Failure::Host(format!("{note}; if you remove it, the server makes another")));
         }
     };
     let fingerprint = Fingerprint(identity.fingerprint());
@@ -234,20 +235,21 @@ fn self_signed(places: &[Listen]) -> Result<(Identity, String, Option<Files>), F
     Ok((identity, shown, Some((path.clone(), path))))
 }
 
-/// Creates a certificate for the loopback names and the addresses in `places`, which are certain to belong to this host.
-fn made(places: &[Listen]) -> Result<Identity, Failure> {
+/// Creates a certificate for the loopback names and the addresses in `listens`, which are certain to belong to this
+/// host.
+fn create_identity(listens: &[Listen]) -> Result<Identity, Failure> {
     let mut names: Vec<String> = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).into();
-    for address in places.iter().flat_map(|place| &place.addresses) {
+    for address in listens.iter().flat_map(|listen| &listen.addresses) {
         let address = address.to_string();
         if !names.contains(&address) {
             names.push(address);
         }
     }
-    Identity::self_signed(&names).map_err(|why| Failure::Internal(why.to_string()))
+    Identity::self_signed(&names).map_err(|error| Failure::Internal(error.to_string()))
 }
 
-/// Writes the certificate to a temporary file first, so that it appears complete or not at all. Only the user can read the
-/// file.
+/// Writes the certificate to a temporary file first, so that it appears complete or not at all. Only the user can read
+/// the file.
 fn keep(directory: &Path, path: &Path, identity: &Identity) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     let (certificate, key) = identity.to_pem();

@@ -28,42 +28,46 @@ use std::time::{Duration, UNIX_EPOCH};
 pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Completion, Failure> {
     let directory = matches.get_one::<String>("directory").map_or(".", String::as_str);
     let site = FileSite::new(Path::new(directory))
-        .map_err(|why| Failure::Usage(format!("{directory}: {why}; expected a directory")))?;
-    let mut places = Vec::new();
+        .map_err(|error| Failure::Usage(format!("{directory}: {error}; expected a directory")))?;
+    let mut listens = Vec::new();
     for text in matches.get_many::<String>("listen").into_iter().flatten() {
-        places.push(Listen::parse(text, transports).map_err(Failure::Usage)?);
+        listens.push(Listen::parse(text, transports).map_err(Failure::Usage)?);
     }
     let redirects = matches.get_flag("redirect");
     for secure in [false, true].into_iter().filter(|_| redirects) {
-        let is_it = |scheme: &UrlScheme| scheme.is_registered() && scheme.is_secure() == secure;
-        if !places.iter().any(|place| is_it(&place.scheme)) {
-            let scheme = transports.schemes().into_iter().find(is_it).map_or("", |scheme| scheme.name());
+        let is_of_kind = |scheme: &UrlScheme| scheme.is_registered() && scheme.is_secure() == secure;
+        if !listens.iter().any(|listen| is_of_kind(&listen.scheme)) {
+            let scheme = transports.schemes().into_iter().find(is_of_kind).map_or("", |scheme| scheme.name());
             let message =
                 format!("--redirect: from tcp:// to https://; add --listen {scheme}://ADDRESS[:PORT]");
             return Err(Failure::Usage(message));
         }
     }
-    let settings = Settings::read(matches, &places, transports)?;
-    let memory = memory::budget(matches, &places)?;
+    let settings = Settings::read(matches, &listens, transports)?;
+    let memory = memory::budget(matches, &listens)?;
     drop(site);
     if matches.get_flag("dry-run") {
         settings.tuned.warn();
-        say(&dry_run(matches, directory, &places, &settings))?;
+        say(&dry_run(matches, directory, &listens, &settings))?;
         return Ok(Completion::Well);
     }
-    let tls = secure::server(matches, &places, NegotiatedProtocol::Http(None))?;
-    let logs = qlog::given(matches, places.iter().map(|place| &place.scheme))?;
+    let tls = secure::server(matches, &listens, NegotiatedProtocol::Http(None))?;
+    let logs = qlog::log_destination(matches, listens.iter().map(|listen| &listen.scheme))?;
     let number = |name: &str| matches.get_one::<u16>(name).copied().map_or(1, usize::from);
     let (matches, shown) = (matches.clone(), directory.to_owned());
-    let specs = ListenSpecs::open(&places, number("threads"), number("connections"), &settings.tuned)?;
-    let open: Vec<&str> =
-        places.iter().map(|place| &place.scheme).filter(|one| !one.is_secure()).map(UrlScheme::url).collect();
+    let specs = ListenSpecs::open(&listens, number("threads"), number("connections"), &settings.tuned)?;
+    let open: Vec<&str> = listens
+        .iter()
+        .map(|listen| &listen.scheme)
+        .filter(|one| !one.is_secure())
+        .map(UrlScheme::url)
+        .collect();
     let open = match open.as_slice() {
         [] => None,
-        _ if open.len() == places.len() => Some("traffic".to_owned()),
+        _ if open.len() == listens.len() => Some("traffic".to_owned()),
         some => Some(format!("traffic of {}://", some.join(":// and "))),
     };
-    let certificate = tls.as_ref().map(|tls| tls.shown.clone());
+    let certificate = tls.as_ref().map(|tls| tls.description.clone());
     let announce = move |urls: &[String]| {
         complain(&format!("serving {shown} on {}", urls.join(" ")));
         if let Some(open) = &open {
@@ -80,16 +84,16 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Completion, 
     let transports = transports.clone();
     // A client may know this host by any name, and a self-signed certificate cannot list them all. Requested host names
     // are therefore checked only against a certificate that the user gave.
-    let given = matches.get_one::<String>("cert").is_some();
+    let has_certificate = matches.get_one::<String>("cert").is_some();
     specs.run(announce, move |specs, worker| {
         let site = FileSite::new(Path::new(&directory))
-            .map_err(|why| Failure::Host(format!("{directory}: {why}")))?
+            .map_err(|error| Failure::Host(format!("{directory}: {error}")))?
             .with_dotfiles(matches.get_flag("dotfiles"));
-        let mut settings = Settings::read(&matches, &places, &transports)?;
+        let mut settings = Settings::read(&matches, &listens, &transports)?;
         // All threads share one memory account.
         settings.options.memory = Some(memory.clone());
         settings.tuned.share_memory(&memory);
-        let own = security.clone().filter(|_| given);
+        let own = security.clone().filter(|_| has_certificate);
         let served = os::run(busy_poll::options(&matches), async |world| {
             let servers = Servers::new(worker, settings.grace)?;
             let mut servers = servers.with_security(security.clone(), logs.clone());
@@ -98,15 +102,15 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Completion, 
             }
             serve(world, site, specs, settings, servers, own, redirects).await
         });
-        served.map_err(|why| Failure::Host(format!("cannot serve here: {why}")))?
+        served.map_err(|error| Failure::Host(format!("cannot serve here: {error}")))?
     })
 }
 
-fn dry_run(matches: &ArgMatches, directory: &str, places: &[Listen], settings: &Settings) -> String {
+fn dry_run(matches: &ArgMatches, directory: &str, listens: &[Listen], settings: &Settings) -> String {
     let dotfiles = if matches.get_flag("dotfiles") { "served" } else { "only /.well-known/" };
     let mut out = format!("directory: {directory}\ndotfiles: {dotfiles}\n");
-    for place in places {
-        out += &format!("listen: {place}\n");
+    for listen in listens {
+        out += &format!("listen: {listen}\n");
     }
     let names = [
         "sctp-port",
@@ -138,15 +142,15 @@ struct Settings {
 }
 
 impl Settings {
-    fn read(matches: &ArgMatches, places: &[Listen], transports: &Transports) -> Result<Self, Failure> {
+    fn read(matches: &ArgMatches, listens: &[Listen], transports: &Transports) -> Result<Self, Failure> {
         let span = |name: &str| -> Result<Duration, Failure> {
             let text = matches.get_one::<String>(name).map_or("", String::as_str);
-            parse_duration(text).map_err(|why| Failure::Usage(format!("--{name} {text}: {why}")))
+            parse_duration(text).map_err(|error| Failure::Usage(format!("--{name} {text}: {error}")))
         };
         let number = |name: &str| matches.get_one::<u16>(name).copied().unwrap_or(1);
         let text = matches.get_one::<String>("max-header").map_or("", String::as_str);
         let head: Bytes =
-            text.parse().map_err(|why| Failure::Usage(format!("--max-header {text}: {why}")))?;
+            text.parse().map_err(|error| Failure::Usage(format!("--max-header {text}: {error}")))?;
         let most_head = usize::try_from(head.0).ok().filter(|most| (1..=1 << 20).contains(most));
         let most_head =
             most_head.ok_or_else(|| Failure::Usage(format!("--max-header {text}: must be 1 B to 1 MiB")))?;
@@ -156,7 +160,7 @@ impl Settings {
             unsent: Some(memory::UNSENT),
             ..Needs::default()
         };
-        let schemes = places.iter().map(|place| &place.scheme);
+        let schemes = listens.iter().map(|listen| &listen.scheme);
         let tuned = Tuned::read(matches, transports, schemes, &needs)?;
         let options = Options {
             idle_timeout: Some(span("idle")?),
@@ -218,7 +222,7 @@ async fn serve(
         servers.start(&world, server);
     }
     servers.ready();
-    servers.until_told(&world, &stop, settings.grace).await
+    servers.run_until_signal(&world, &stop, settings.grace).await
 }
 
 /// Serves a site on a listener.

@@ -62,9 +62,9 @@ fn open_with_table(name: &str) -> Result<(Study, Option<&str>), Failure> {
     })
 }
 
-/// Returns the studies to run, limited to the requested tables and with the added contestants. Also returns a line about
-/// each added contestant.
-fn wanted(matches: &ArgMatches) -> Result<(Vec<Study>, Vec<String>), Failure> {
+/// Returns the studies to run, limited to the requested tables and with the added contestants. Also returns a line
+/// about each added contestant.
+fn requested_studies(matches: &ArgMatches) -> Result<(Vec<Study>, Vec<String>), Failure> {
     let named = matches.get_many::<String>("name").into_iter().flatten().map(String::as_str);
     let names: Vec<&str> =
         if matches.get_flag("all") { anabranch_papers::names().collect() } else { named.collect() };
@@ -110,7 +110,7 @@ fn whole_or_part(study: Study, tables: &[&str], matches: &ArgMatches) -> Result<
     Ok(part)
 }
 
-/// Returns the plan of a study's table. The name after the slash selects the table. The default is the first table.
+/// Returns the plan of a study's table. `STUDY/TABLE` selects the table; the default is the first table.
 fn plan_of(matches: &ArgMatches, transports: &Transports) -> Result<String, Failure> {
     let name = matches.get_one::<String>("name").map_or("", String::as_str);
     let (study, table) = open_with_table(name)?;
@@ -158,25 +158,25 @@ struct Request<'a> {
     changes: Vec<Change>,
     size: Size,
     /// The first seed.
-    first: u64,
+    first_seed: u64,
 }
 
 impl<'a> Request<'a> {
     fn read(matches: &'a ArgMatches, transports: &'a Transports) -> Result<Self, Failure> {
         // Looks up every name, tries every change, and checks that every output can be written, before the first race.
-        let (studies, also) = wanted(matches)?;
+        let (studies, also) = requested_studies(matches)?;
         let changes = changes(matches)?;
         let size = match matches.get_one::<u64>("runs") {
             Some(runs) => Size::Runs(*runs),
             None if matches.get_flag("quick") => Size::Quick,
             None => Size::Full,
         };
-        let first = matches.get_one::<u64>("seed").copied().unwrap_or(1);
-        Ok(Self { matches, transports, studies, also, changes, size, first })
+        let first_seed = matches.get_one::<u64>("seed").copied().unwrap_or(1);
+        Ok(Self { matches, transports, studies, also, changes, size, first_seed })
     }
 
     fn seeds(&self) -> Seeds<'_> {
-        Seeds { runs: 0, first: self.first, changes: &self.changes, transports: self.transports }
+        Seeds { runs: 0, first: self.first_seed, changes: &self.changes, transports: self.transports }
     }
 
     /// Whether the studies run as their authors wrote them.
@@ -188,8 +188,8 @@ impl<'a> Request<'a> {
     fn counts(&self) -> Result<Vec<usize>, Failure> {
         let set = |line: String| Failure::Usage(format!("--set: {line}"));
         let count = |study: &Study| {
-            let unfit = study.first_unsupported_change(&self.changes);
-            if let Some(line) = unfit.or_else(|| study.first_fixed_label(&self.changes)) {
+            let unsupported = study.first_unsupported_change(&self.changes);
+            if let Some(line) = unsupported.or_else(|| study.first_fixed_label(&self.changes)) {
                 return Err(set(line));
             }
             self.runs_of(study, &NullStore).map_err(|error| match error {
@@ -203,9 +203,9 @@ impl<'a> Request<'a> {
         self.studies.iter().map(count).collect()
     }
 
-    /// Returns the number of runs that a study still needs. The runs of alternative readings are not counted, because the
-    /// number of runs for their calibration is not known in advance. Counting also checks that every change fits its
-    /// plan.
+    /// Returns the number of runs that a study still needs. The runs of alternative readings are not counted, because
+    /// the number of runs for their calibration is not known in advance. Counting also checks that every change fits
+    /// its plan.
     fn runs_of(&self, study: &Study, store: &dyn Store) -> Result<usize, StudyError> {
         let (seeds, mut bench) = (self.seeds(), StudyRuns::counting(store));
         study.run(self.size, &seeds, &mut bench)?;
@@ -248,14 +248,15 @@ impl<'a> Request<'a> {
 
     /// Describes the changes that the flags make to a study.
     fn changed(&self, study: &Study) -> String {
-        text::changed(study, &self.changes, &self.also, self.first)
+        text::changed(study, &self.changes, &self.also, self.first_seed)
     }
 
-    /// Passes the findings of a study to `say`. Returns whether they are as the study says.
+    /// Passes the findings of a study to `say`. Returns true if all claims of the study are met. If the study is
+    /// unchanged, its findings must also equal the stored findings.
     fn tell(&self, study: &Study, findings: &Findings, say: Say<'_>) -> Result<bool, Failure> {
         say(&self.changed(study))?;
-        // A shipped study keeps the settings of the paper's test bed on purpose, so it prints no warnings about outdated
-        // settings.
+        // A shipped study keeps the settings of the paper's test bed on purpose, so it prints no warnings about
+        // outdated settings.
         if study.copy != CopyStatus::Same || !self.is_plain() {
             for warning in study.warnings(self.size, &self.seeds()).map_err(Failure::Usage)? {
                 say(&format!("warning: {}/{warning}\n", study.definition.name))?;
@@ -269,12 +270,12 @@ impl<'a> Request<'a> {
         if let Some(sensitivity) = &findings.sensitivity {
             say(&text::sensitivity(study, sensitivity))?;
         }
-        if !(self.is_plain() && self.first == 1) {
+        if !(self.is_plain() && self.first_seed == 1) {
             return Ok(findings.is_met());
         }
-        let (said, same) = text::compare_with_stored(study, findings);
-        say(&said)?;
-        Ok(findings.is_met() && same)
+        let (report, is_same) = text::compare_with_stored(study, findings);
+        say(&report)?;
+        Ok(findings.is_met() && is_same)
     }
 
     /// Returns the command that reproduces the page of a study.
@@ -307,7 +308,8 @@ impl<'a> Request<'a> {
 /// A function that prints text, or stores it.
 type Say<'a> = &'a dyn Fn(&str) -> Result<(), Failure>;
 
-/// Runs studies and passes their output to `say`. Commands in the output name folders below `root` by relative paths.
+/// Runs studies and passes their output to `say`. If a command in this output refers to the folder of a study below
+/// `root`, it uses the path relative to `root`.
 fn run_studies(
     matches: &ArgMatches,
     transports: &Transports,
@@ -317,9 +319,9 @@ fn run_studies(
     // Before the first race, look up every name, try every change, and check that every output can be written.
     let mut request = Request::read(matches, transports)?;
     for study in &mut request.studies {
-        let below = root.and_then(|root| Path::new(&study.opened).strip_prefix(root).ok());
-        if let Some(below) = below.map(|path| path.to_string_lossy().into_owned()) {
-            study.opened = below;
+        let relative = root.and_then(|root| Path::new(&study.opened).strip_prefix(root).ok());
+        if let Some(relative) = relative.map(|path| path.to_string_lossy().into_owned()) {
+            study.opened = relative;
         }
     }
     let mut counts = request.counts()?;
@@ -420,12 +422,12 @@ impl Directory {
         let (changed, command) = (request.changed(study), request.command(study));
         let folder = self.path.join(&study.definition.name);
         files::reserve_own_directory(&folder)?;
-        let above = if changed.is_empty() { String::new() } else { format!("{changed}\n") };
+        let changes_line = if changed.is_empty() { String::new() } else { format!("{changed}\n") };
         let mut written = vec![
             ("cells.csv", text::cells_csv(findings)),
             ("claims.csv", text::claims_csv(findings)),
             ("causes.csv", text::causes_csv(findings)),
-            ("page.md", above + &anabranch_papers::quote::filled(study, findings)),
+            ("page.md", changes_line + &anabranch_papers::quote::filled(study, findings)),
             (
                 "study.html",
                 anabranch_papers::page::html(study, findings, &request.seeds(), [&changed, &command, SOURCE]),
@@ -435,11 +437,12 @@ impl Directory {
             findings
                 .scores
                 .as_ref()
-                .map(|scores| ("readings.csv", anabranch_papers::kept::readings_csv(scores))),
+                .map(|scores| ("readings.csv", anabranch_papers::stored_scores::readings_csv(scores))),
         );
         let sensitivity = findings.sensitivity.as_ref();
         written.extend(
-            sensitivity.map(|found| ("sensitivity.csv", anabranch_papers::kept::sensitivity_csv(found))),
+            sensitivity
+                .map(|found| ("sensitivity.csv", anabranch_papers::stored_scores::sensitivity_csv(found))),
         );
         for (name, content) in written {
             files::write_own(&folder.join(name), content.as_bytes())?;

@@ -63,29 +63,32 @@ fn program() -> Program {
 /// Opens the directory of the sweep, either a new one or one with completed points.
 fn open(outline: &Outline, request: &Request<'_>) -> Result<Directory, Failure> {
     let path = request.path;
-    let there = files::has_own(&path.join("sweep.json"), EntryKind::File)?;
+    let has_manifest = files::has_own(&path.join("sweep.json"), EntryKind::File)?;
     let pcap = request.pcap.unwrap_or("median");
-    let mut wanted = Manifest::new(outline, request.plan_file, program(), reproducing_command(), pcap);
-    wanted.shard = request.shard.map(|shard| shard.to_string());
-    wanted.files = inputs::of(&wanted.plan);
-    if !(request.resume && there) {
+    let mut expected = Manifest::new(outline, request.plan_file, program(), reproducing_command(), pcap);
+    expected.shard = request.shard.map(|shard| shard.to_string());
+    expected.files = inputs::of(&expected.plan);
+    if !(request.resume && has_manifest) {
         if request.resume && !directory::is_free(path) {
-            let what = "it is not empty, and has no sweep.json";
-            return Err(Failure::Usage(format!("'{}' holds no sweep: {what}", path.display())));
+            let problem = "it is not empty, and has no sweep.json";
+            return Err(Failure::Usage(format!("'{}' holds no sweep: {problem}", path.display())));
         }
-        return Directory::begin(path, wanted);
+        return Directory::begin(path, expected);
     }
     let directory = Directory::open(path, true)?;
     if request.pcap.is_none() {
-        wanted.pcap.clone_from(&directory.manifest.pcap);
+        expected.pcap.clone_from(&directory.manifest.pcap);
     }
-    let refused = |why: String| Failure::Usage(format!("--resume: the sweep in '{}' {why}", path.display()));
-    if let Some(why) = wanted.difference(&directory.manifest) {
-        return Err(refused(why));
+    let refused =
+        |reason: String| Failure::Usage(format!("--resume: the sweep in '{}' {reason}", path.display()));
+    if let Some(difference) = expected.difference(&directory.manifest) {
+        return Err(refused(difference));
     }
     match (directory.part(), request.shard) {
-        (Some(own), Some(asked)) if own != asked => Err(refused(format!("is shard {own}, and not {asked}"))),
-        (None, Some(asked)) => Err(refused(format!("is whole, and not shard {asked}"))),
+        (Some(own), Some(requested)) if own != requested => {
+            Err(refused(format!("is shard {own}, and not {requested}")))
+        }
+        (None, Some(requested)) => Err(refused(format!("is whole, and not shard {requested}"))),
         _ => {
             directory.check_strays()?;
             Ok(directory)
@@ -112,7 +115,7 @@ pub fn run(
     if !request.quiet {
         announce(&outline, &directory, missing.len());
     }
-    let warnings = outputs.unsaid(&directory.manifest.warnings);
+    let warnings = outputs.unprinted(&directory.manifest.warnings);
     *ongoing() = Some(Ongoing::new(&directory, tally, warnings.clone(), outputs.to_stdout().is_some()));
     let wrong = |error: PlanError| Failure::Usage(error.to_string());
     let people = outline.people().is_some();
@@ -162,17 +165,17 @@ fn keep(directory: &Directory, single: &Plan, race: Race, number: usize) -> Resu
         prefix: &prefix,
         draw: number <= out::DRAWN_POINTS,
     };
-    let (mut beside, drawn) = out::of_point(&directory.points(), &of, (pcap, None))?;
+    let (mut files, drawn) = out::of_point(&directory.points(), &of, (pcap, None))?;
     for captured in &drawn {
-        let place = directory.course(number, &race.points[0], captured.contestant);
+        let path = directory.course(number, &race.points[0], captured.contestant);
         let course = serde_json::to_vec(&captured.course).unwrap_or_default();
-        beside.push(PendingFile::new(&place)?.fill(&course)?);
+        files.push(PendingFile::new(&path)?.fill(&course)?);
     }
     let Some(point) = race.points.into_iter().next() else {
         return Err(Failure::Internal(format!("point {number} gave no result")));
     };
     let at = |expectation: Expectation| Expectation { point: number as u64 - 1, ..expectation };
-    directory.put(number, point, race.expectations.into_iter().map(at).collect(), beside)
+    directory.save_point(number, point, race.expectations.into_iter().map(at).collect(), files)
 }
 
 /// Saves the result of one person's page loads, without the individual objects.
@@ -184,7 +187,7 @@ fn keep_person(directory: &Directory, race: Race, number: usize) -> Result<Point
         (run.objects, run.series) = (Vec::new(), Series::default());
     }
     let at = |expectation: Expectation| Expectation { point: number as u64 - 1, ..expectation };
-    directory.put(number, point, race.expectations.into_iter().map(at).collect(), Vec::new())
+    directory.save_point(number, point, race.expectations.into_iter().map(at).collect(), Vec::new())
 }
 
 /// The summary of the completed points, and whether all transfers and expectations succeeded. It keeps only a few bytes

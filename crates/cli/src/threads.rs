@@ -1,14 +1,14 @@
 //! Runs a server with several threads. Each thread has its own event loop (`OsWorld`), and all threads share the same
 //! ports.
 //!
-//! Listening sockets are opened once, before the threads start. For a UDP port or IP protocol 132, each thread has its own
-//! socket. The kernel finds the socket of a packet by the verification tag or connection ID in the packet, which
+//! Listening sockets are opened once, before the threads start. For a UDP port or IP protocol 132, each thread has its
+//! own socket. The kernel finds the socket of a packet by the verification tag or connection ID in the packet, which
 //! identifies the thread. Under DTLS the kernel finds the socket by the client's address and port. For TCP all threads
 //! share one socket, and an idle thread accepts the next connection.
 
 use crate::dial::{reason, warn_of_host};
 use crate::knobs::Tuned;
-use crate::listen::{ListenSpec, at, shown};
+use crate::listen::{ListenSpec, at, display_address};
 use crate::privileges::drop_capabilities;
 use crate::url::Listen;
 use crate::{Completion, Failure, complain};
@@ -36,7 +36,7 @@ pub struct WorkerHandle {
 }
 
 enum Report {
-    /// The thread listens, at these URLs.
+    /// The thread listens at these URLs.
     Ready(Vec<String>),
     /// The number of associations that the thread has accepted.
     Associations(u64),
@@ -55,7 +55,7 @@ impl WorkerHandle {
     }
 
     /// Whether this is the leading thread, which does what is needed only once, for example printing.
-    pub fn leads(&self) -> bool {
+    pub fn is_leader(&self) -> bool {
         self.number == 0
     }
 
@@ -74,51 +74,62 @@ impl WorkerHandle {
 
 /// The listeners that each thread has to open.
 pub struct ListenSpecs {
-    each: Vec<Vec<ListenSpec>>,
+    by_thread: Vec<Vec<ListenSpec>>,
     groups: Vec<Arc<Group>>,
-    /// The word for the sessions on the shared ports in messages, for example "associations".
+    /// What messages call the sessions on the shared ports, for example "associations".
     sessions: &'static str,
 }
 
 impl ListenSpecs {
-    /// Opens the sockets of `places` for `threads` threads, with the settings in `tuned`. Each listener accepts at most
-    /// `most` concurrent sessions in all threads together.
-    pub fn open(places: &[Listen], threads: usize, most: usize, tuned: &Tuned) -> Result<Self, Failure> {
+    /// Opens the sockets of `listens` for `threads` threads, with the settings in `tuned`. Each listener accepts at
+    /// most
+    /// `max_sessions` concurrent sessions in all threads together.
+    pub fn open(
+        listens: &[Listen],
+        threads: usize,
+        max_sessions: usize,
+        tuned: &Tuned,
+    ) -> Result<Self, Failure> {
         let mut specs = Self {
-            each: (0..threads).map(|_| Vec::new()).collect(),
+            by_thread: (0..threads).map(|_| Vec::new()).collect(),
             groups: Vec::new(),
             sessions: "associations",
         };
-        for place in places {
-            let limit = ConcurrencyLimit::new(most);
+        for listen in listens {
+            let limit = ConcurrencyLimit::new(max_sessions);
             if threads == 1 {
-                specs.each[0].push(ListenSpec { place: place.clone(), socket: None, limit, most });
+                specs.by_thread[0].push(ListenSpec {
+                    address: listen.clone(),
+                    socket: None,
+                    limit,
+                    max_sessions,
+                });
                 continue;
             }
             let failed = |why: io::Error| {
-                let why = reason(&place.scheme, Some(place.port), &why);
-                Failure::Host(format!("cannot listen on {}: {why}", shown(place)))
+                let why = reason(&listen.scheme, Some(listen.port), &why);
+                Failure::Host(format!("cannot listen on {}: {why}", display_address(listen)))
             };
-            warn_of_host(&place.scheme);
-            let settings = tuned.of(&place.scheme)?;
-            let (parts, left_out) = os::share(&at(place, &*settings), threads).map_err(failed)?;
+            warn_of_host(&listen.scheme);
+            let settings = tuned.of(&listen.scheme)?;
+            let (parts, left_out) = os::share(&at(listen, &*settings), threads).map_err(failed)?;
             for (to, why) in left_out {
                 complain(&format!("not listening on {to}: {why}"));
             }
-            let can = place.scheme.can();
+            let can = listen.scheme.can();
             for part in parts {
                 // If the transport has no word of its own for its sessions, messages call them "sessions".
                 if part.group.is_some() && can.words == Words::default() {
                     specs.sessions = "sessions";
                 }
                 specs.groups.extend(part.group);
-                // Each listener of the kernel has a limit of its own.
-                let limit = if can.kernel { ConcurrencyLimit::new(most) } else { limit.clone() };
-                let place =
-                    Listen { addresses: part.addresses, port: part.port, scheme: place.scheme.clone() };
-                for (socket, specs) in part.sockets.into_iter().zip(&mut specs.each) {
-                    let (place, limit) = (place.clone(), limit.clone());
-                    specs.push(ListenSpec { place, socket: Some(socket), limit, most });
+                // Each listener of the kernel's transports has its own limit.
+                let limit = if can.kernel { ConcurrencyLimit::new(max_sessions) } else { limit.clone() };
+                let address =
+                    Listen { addresses: part.addresses, port: part.port, scheme: listen.scheme.clone() };
+                for (socket, specs) in part.sockets.into_iter().zip(&mut specs.by_thread) {
+                    let (address, limit) = (address.clone(), limit.clone());
+                    specs.push(ListenSpec { address, socket: Some(socket), limit, max_sessions });
                 }
             }
         }
@@ -133,13 +144,13 @@ impl ListenSpecs {
         body: impl Fn(Vec<ListenSpec>, WorkerHandle) -> Result<Completion, Failure> + Send + Sync + 'static,
     ) -> Result<Completion, Failure> {
         let announce: Arc<Announce> = Arc::new(announce);
-        let count = self.each.len();
+        let count = self.by_thread.len();
         if count == 1 {
-            return body(self.each.remove(0), WorkerHandle { number: 0, announce, reports: None });
+            return body(self.by_thread.remove(0), WorkerHandle { number: 0, announce, reports: None });
         }
         let body = Arc::new(body);
         let (reports, received) = channel();
-        for (number, specs) in self.each.into_iter().enumerate() {
+        for (number, specs) in self.by_thread.into_iter().enumerate() {
             let (body, reports) = (body.clone(), reports.clone());
             let worker = WorkerHandle { number, announce: announce.clone(), reports: Some(reports.clone()) };
             let run = move || {
@@ -150,7 +161,7 @@ impl ListenSpecs {
             thread::Builder::new()
                 .name(format!("serving {number}"))
                 .spawn(run)
-                .map_err(|why| Failure::Host(format!("cannot start {count} threads: {why}")))?;
+                .map_err(|error| Failure::Host(format!("cannot start {count} threads: {error}")))?;
         }
         drop(reports);
         let (mut ready, mut associations, mut done) = (0, Vec::new(), Completion::Well);
@@ -174,12 +185,13 @@ impl ListenSpecs {
             complain("some exchanges did not finish");
         }
         if !self.groups.is_empty() {
-            let sum = |what: fn(&Group) -> u64| self.groups.iter().map(|group| what(group)).sum::<u64>();
+            let sum =
+                |count_of: fn(&Group) -> u64| self.groups.iter().map(|group| count_of(group)).sum::<u64>();
             complain(&format!(
                 "{} by thread: {}; packets that one thread handed to another: {}, lost: {}",
                 self.sessions,
                 associations.join(" "),
-                sum(Group::handed),
+                sum(Group::forwarded),
                 sum(Group::lost)
             ));
         }

@@ -42,16 +42,16 @@ impl Listen {
 
     /// Parses a listening address, for example `sctp://127.0.0.1,[::1]:9899`.
     pub fn parse(text: &str, transports: &Transports) -> Result<Self, String> {
-        let wrong = |why: &str| format!("--listen {text}: {why}; write {}", Self::FORMS);
-        let (scheme, place) = text.split_once("://").ok_or_else(|| wrong("no scheme"))?;
+        let wrong = |reason: &str| format!("--listen {text}: {reason}; write {}", Self::FORMS);
+        let (scheme, address) = text.split_once("://").ok_or_else(|| wrong("no scheme"))?;
         let found = transports.scheme(scheme).filter(|scheme| scheme.http().is_some());
-        Self::over(found.ok_or_else(|| wrong("unknown scheme"))?, place, wrong)
+        Self::over(found.ok_or_else(|| wrong("unknown scheme"))?, address, wrong)
     }
 
     /// Parses the text after the scheme of a listening address.
-    pub fn over(scheme: UrlScheme, place: &str, wrong: impl Fn(&str) -> String) -> Result<Self, String> {
-        let place = place.strip_suffix('/').unwrap_or(place);
-        let (hosts, port) = split_port(place).ok_or_else(|| wrong("the port is no number up to 65535"))?;
+    pub fn over(scheme: UrlScheme, target: &str, wrong: impl Fn(&str) -> String) -> Result<Self, String> {
+        let target = target.strip_suffix('/').unwrap_or(target);
+        let (hosts, port) = split_port(target).ok_or_else(|| wrong("the port is no number up to 65535"))?;
         let mut addresses = Vec::new();
         for host in hosts.split(',') {
             let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
@@ -92,7 +92,7 @@ impl Url {
         let forms = "http://HOST[:PORT]/PATH, https://HOST[:PORT]/PATH, http+sctp://HOST[:PORT]/PATH (SCTP in UDP), \
                      http+sctp-ip://HOST[:PORT]/PATH (IP protocol 132), https+sctp://HOST[:PORT]/PATH (SCTP over DTLS) or \
                      h3://HOST[:PORT]/PATH (HTTP/3)";
-        let wrong = |why: &str| format!("{text}: {why}; write {forms}");
+        let wrong = |reason: &str| format!("{text}: {reason}; write {forms}");
         let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("no URL"))?;
         let scheme = scheme.to_ascii_lowercase();
         let scheme = transports.url_scheme(&scheme).ok_or_else(|| wrong("unknown scheme"))?;
@@ -169,8 +169,8 @@ impl Url {
         found.filter(|_| is_https).map(|scheme| Self { scheme, ..self.clone() })
     }
 
-    /// Returns the versions of HTTP that a client speaks. `http`, the value of `--http`, selects them. Without it, the server
-    /// chooses the version if the session uses TLS.
+    /// Returns the versions of HTTP that a client speaks. `http`, the value of `--http`, selects them. Without it, the
+    /// server chooses the version if the session uses TLS.
     #[cfg(target_os = "linux")]
     pub fn versions(&self, http: Option<&str>) -> Versions {
         match (self.scheme.http(), http) {
@@ -192,7 +192,7 @@ impl Url {
         let mut addresses = Vec::new();
         for host in &self.hosts {
             let found = (host.as_str(), self.port).to_socket_addrs();
-            for address in found.map_err(|why| format!("{host}: the name is not resolved: {why}"))? {
+            for address in found.map_err(|error| format!("{host}: the name is not resolved: {error}"))? {
                 if !addresses.contains(&address) {
                     addresses.push(address);
                 }

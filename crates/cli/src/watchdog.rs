@@ -10,12 +10,12 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-/// Starts the watchdog. After SIGINT or SIGTERM, the process ends within `grace` plus one second. If the watchdog has to
-/// end it, the exit code is `code`.
+/// Starts the watchdog. After SIGINT or SIGTERM, the process ends within `grace` plus one second. If the watchdog has
+/// to end it, the exit code is `code`.
 pub fn start(grace: Duration, code: u8) -> Result<(), Failure> {
     // The watchdog threads start before the server drops its capabilities, so each of them drops its own capabilities.
     os::watch_end(grace, || drop_capabilities(false), move || end(code))
-        .map_err(|why| Failure::Host(format!("no signals: {why}")))
+        .map_err(|error| Failure::Host(format!("no signals: {error}")))
 }
 
 fn end(code: u8) {
@@ -42,11 +42,11 @@ fn last_steps(code: u8) -> [Step; 2] {
 /// Runs `step` in a new thread, and waits at most `span` for it to end.
 fn within(span: Duration, step: impl FnOnce() + Send + 'static) {
     let (done, waits) = channel::<()>();
-    let begun = thread::Builder::new().spawn(move || {
+    let spawned = thread::Builder::new().spawn(move || {
         step();
         drop(done);
     });
-    if begun.is_ok() {
+    if spawned.is_ok() {
         let _ = waits.recv_timeout(span);
     }
 }
@@ -69,10 +69,10 @@ mod tests {
     #[test]
     fn a_step_that_hangs_is_not_waited_for() {
         let (done, waits) = channel::<()>();
-        let (told, is_done) = channel();
+        let (finish, is_done) = channel();
         within(Duration::from_millis(1), move || {
             let _ = waits.recv_timeout(Duration::from_secs(60));
-            let _ = told.send(());
+            let _ = finish.send(());
         });
         assert!(is_done.try_recv().is_err(), "it hangs");
         drop(done);

@@ -20,27 +20,27 @@ const CEILING: f64 = 3.0;
 /// A server's timers begin at one second and double: in this time a server retransmits four times.
 const WAIT: Duration = Duration::from_secs(16);
 /// The interval at which the sockets are read.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A client that sends and never answers.
 struct SilentClient {
     listener: String,
-    what: String,
+    description: String,
     socket: UdpSocket,
     target: SocketAddr,
     /// The lengths of the datagrams that the client has sent.
     sent: Vec<usize>,
     /// The lengths of the datagrams that the client has received.
-    came: Vec<usize>,
+    received: Vec<usize>,
 }
 
 impl SilentClient {
     /// Reads all datagrams that wait in the client's socket.
-    fn listen(&mut self) {
+    fn receive(&mut self) {
         let mut buffer = [0; 65_536];
         while let Ok((length, from)) = self.socket.recv_from(&mut buffer) {
-            assert_eq!(from, self.target, "{}: {}", self.listener, self.what);
-            self.came.push(length);
+            assert_eq!(from, self.target, "{}: {}", self.listener, self.description);
+            self.received.push(length);
         }
     }
 
@@ -57,15 +57,15 @@ impl SilentClient {
     }
 
     /// Whether the server answers the first packet of every client with a Retry packet.
-    fn asks_always(&self) -> bool {
+    fn requires_retry(&self) -> bool {
         self.listener.contains("retry=always")
     }
 
-    /// The ratio of received to sent bytes: in UDP payload, and with UDP and IP headers.
+    /// The ratios of received to sent bytes: first in UDP payload, then with UDP and IP headers.
     fn ratios(&self) -> [f64; 2] {
         let headers = if self.target.is_ipv4() { 28 } else { 48 };
         let size = |lengths: &[usize], headers| lengths.iter().map(|length| length + headers).sum::<usize>();
-        [0, headers].map(|headers| size(&self.came, headers) as f64 / size(&self.sent, headers) as f64)
+        [0, headers].map(|headers| size(&self.received, headers) as f64 / size(&self.sent, headers) as f64)
     }
 }
 
@@ -78,15 +78,15 @@ impl SilentClients {
     fn send<'a>(
         &mut self,
         (listener, target): (&str, SocketAddr),
-        what: &str,
+        description: &str,
         datagrams: impl IntoIterator<Item = &'a Vec<u8>>,
     ) {
         let local = if target.is_ipv4() { "127.0.0.1:0" } else { "[::1]:0" };
         let socket = UdpSocket::bind(local).expect("a port");
         socket.set_nonblocking(true).expect("set");
-        let (listener, what) = (listener.to_owned(), what.to_owned());
+        let (listener, description) = (listener.to_owned(), description.to_owned());
         let mut stranger =
-            SilentClient { listener, what, socket, target, sent: Vec::new(), came: Vec::new() };
+            SilentClient { listener, description, socket, target, sent: Vec::new(), received: Vec::new() };
         for datagram in datagrams {
             stranger.socket.send_to(datagram, target).expect("sent");
             stranger.sent.push(datagram.len());
@@ -107,13 +107,12 @@ impl SilentClients {
     }
 }
 
-/// Returns the datagrams that a client of the command sends, in order, to a server that stays silent until the timeout
-/// `time`.
-fn flight(place: &Scratch, scheme: &str, time: &str) -> Vec<Vec<u8>> {
+/// Returns the datagrams that `get` sends, in order, to a silent server until the timeout `time`.
+fn flight(scratch: &Scratch, scheme: &str, time: &str) -> Vec<Vec<u8>> {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let url = format!("{scheme}://{}/", socket.local_addr().expect("an address"));
     let mut command = anabranch();
-    command.env("XDG_STATE_HOME", place.text()).args(["get", "-q", &url, "--timeout", time]);
+    command.env("XDG_STATE_HOME", scratch.text()).args(["get", "-q", &url, "--timeout", time]);
     if scheme != "http+sctp" {
         command.arg("--insecure");
     }
@@ -129,9 +128,9 @@ fn flight(place: &Scratch, scheme: &str, time: &str) -> Vec<Vec<u8>> {
 
 /// Random datagrams, each with a different first byte.
 fn junk(length: usize) -> Vec<Vec<u8>> {
-    let mut made: Vec<_> = noise(256 * length).chunks(length).map(<[u8]>::to_vec).collect();
-    made.iter_mut().enumerate().for_each(|(first, datagram)| datagram[0] = first as u8);
-    made
+    let mut datagrams: Vec<_> = noise(256 * length).chunks(length).map(<[u8]>::to_vec).collect();
+    datagrams.iter_mut().enumerate().for_each(|(first, datagram)| datagram[0] = first as u8);
+    datagrams
 }
 
 /// Returns an INIT chunk with these parameters.
@@ -161,7 +160,7 @@ fn sctp(strangers: &mut SilentClients, at: (&str, SocketAddr), flight: &[Vec<u8>
         let all: Vec<_> =
             (0..=255).map(|kind| packet(5_000, 7, &[chunk(kind, 0, &vec![0; length])])).collect();
         strangers.send(at, &format!("each kind of chunk with {length} bytes"), &all);
-        // Sent alone, this chunk shows whether it causes more traffic than its own bytes allow.
+        // The COOKIE ECHO is also sent alone. It may not cause more traffic than its own bytes allow.
         strangers.send(at, &format!("a COOKIE ECHO of {length} bytes"), &all[10..11]);
     }
     strangers.send_cut(at, "an INIT", &flight[0]);
@@ -310,22 +309,22 @@ fn anything(strangers: &mut SilentClients, at: (&str, SocketAddr)) {
 }
 
 /// Makes a certificate with a chain of about twelve kilobytes, and its key.
-fn large_chain(place: &Scratch) -> [String; 2] {
-    let paths = ["large.pem", "large.key"].map(|name| format!("{}/{name}", place.text()));
-    let made = run(Command::new("openssl")
+fn large_chain(scratch: &Scratch) -> [String; 2] {
+    let paths = ["large.pem", "large.key"].map(|name| format!("{}/{name}", scratch.text()));
+    let output = run(Command::new("openssl")
         .args(["req", "-x509", "-nodes", "-days", "30", "-subj", "/CN=localhost"])
         .args(["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"])
         .args(["-out", &paths[0], "-keyout", &paths[1]]));
-    assert!(made.status.success(), "openssl (Debian: apt-get install openssl)");
+    assert!(output.status.success(), "openssl (Debian: apt-get install openssl)");
     let one = std::fs::read_to_string(&paths[0]).expect("made");
-    place.file("large.pem", one.repeat(30));
+    scratch.file("large.pem", one.repeat(30));
     paths
 }
 
 /// Starts the program, and returns it with the addresses on which it listens on UDP.
-fn listeners(place: &Scratch, words: &[&str]) -> (Running, Vec<(String, SocketAddr)>) {
+fn listeners(scratch: &Scratch, arguments: &[&str]) -> (Running, Vec<(String, SocketAddr)>) {
     let mut command = anabranch();
-    command.env("XDG_STATE_HOME", place.text()).args(words);
+    command.env("XDG_STATE_HOME", scratch.text()).args(arguments);
     let running = Running::start_as(command, Stdio::null());
     let address = |url: &String| {
         let (scheme, rest) = url.split_once("://").expect("a URL");
@@ -345,10 +344,10 @@ fn unvalidated_clients_get_at_most_three_times_what_they_send() {
     if !are_slow_tests_enabled() {
         return;
     }
-    let place = Scratch::new("amplification");
-    place.file("site/index.html", "<p>home");
-    let site = format!("{}/site", place.text());
-    let [certificate, key] = large_chain(&place);
+    let scratch = Scratch::new("amplification");
+    scratch.file("site/index.html", "<p>home");
+    let site = format!("{}/site", scratch.text());
+    let [certificate, key] = large_chain(&scratch);
     let large = ["--cert", &certificate, "--key", &key];
     let serve = ["serve", &site, "--quiet"];
     let origin = ["gateway", "--quiet", "--origin", "http://127.0.0.1:9/"];
@@ -370,15 +369,15 @@ fn unvalidated_clients_get_at_most_three_times_what_they_send() {
         ("bulk --listen", [&["bulk", "--sctp-port", "80"][..], &SCTP, &DTLS].concat()),
     ];
     let [of_sctp, of_dtls, of_quic @ ..] = thread::scope(|scope| {
-        let place = &place;
-        let capture = |scheme| scope.spawn(move || flight(place, scheme, "3s"));
+        let scratch = &scratch;
+        let capture = |scheme| scope.spawn(move || flight(scratch, scheme, "3s"));
         let schemes = ["http+sctp", "https+sctp", "h3", "h3", "h3", "h3"];
         schemes.map(capture).map(|flight| flight.join().expect("a flight"))
     });
     let (mut strangers, mut running) = (SilentClients::default(), Vec::new());
-    let mut asked = 0;
-    for (name, words) in &programs {
-        let (program, urls) = listeners(&place, words);
+    let mut retries = 0;
+    for (name, arguments) in &programs {
+        let (program, urls) = listeners(&scratch, arguments);
         running.push(program);
         for (scheme, address) in &urls {
             let listener = format!("{name}: {scheme}://");
@@ -391,13 +390,13 @@ fn unvalidated_clients_get_at_most_three_times_what_they_send() {
                 "http" => continue,
                 other => panic!("what listens at {other}?"),
             }
-            asked += 1;
+            retries += 1;
         }
     }
-    assert_eq!(asked, 4 + 2 + 3 + 1 + 1 + 2 + 2);
-    for _ in 0..WAIT.as_millis() / LOOK.as_millis() {
-        pace(LOOK);
-        strangers.0.iter_mut().for_each(SilentClient::listen);
+    assert_eq!(retries, 4 + 2 + 3 + 1 + 1 + 2 + 2);
+    for _ in 0..WAIT.as_millis() / POLL_INTERVAL.as_millis() {
+        pace(POLL_INTERVAL);
+        strangers.0.iter_mut().for_each(SilentClient::receive);
     }
     for mut program in running {
         assert!(program.still_runs(), "a server has ended");
@@ -416,13 +415,15 @@ fn report(strangers: &[SilentClient]) {
     for stranger in strangers {
         let ratios = stranger.ratios();
         let most = ratios[0].max(ratios[1]);
-        let [sent, came] = [&stranger.sent, &stranger.came].map(|lengths| lengths.iter().sum::<usize>());
-        let SilentClient { listener, what, .. } = stranger;
-        let row = format!("{listener:44}{what:48}{sent:8}{came:8}{:8.2}{:10.2}", ratios[0], ratios[1]);
+        let [sent, received] =
+            [&stranger.sent, &stranger.received].map(|lengths| lengths.iter().sum::<usize>());
+        let SilentClient { listener, description, .. } = stranger;
+        let row =
+            format!("{listener:44}{description:48}{sent:8}{received:8}{:8.2}{:10.2}", ratios[0], ratios[1]);
         if most > CEILING {
             over.push(row.clone());
         }
-        if came > 0 {
+        if received > 0 {
             println!("{row}");
         }
         match worst.iter_mut().find(|(other, _)| other.listener == *listener) {
@@ -432,11 +433,11 @@ fn report(strangers: &[SilentClient]) {
         }
     }
     println!("\n{:44}{:48}{:>8}{:>10}", "listener", "the most is drawn by", "ratio", "on wire");
-    for (SilentClient { listener, what, .. }, _) in &worst {
+    for (SilentClient { listener, description, .. }, _) in &worst {
         let of_it =
             strangers.iter().filter(|stranger| stranger.listener == *listener).map(SilentClient::ratios);
         let [ratio, wire] = of_it.fold([0.0_f64; 2], |[a, b], [c, d]| [a.max(c), b.max(d)]);
-        println!("{listener:44}{what:48}{ratio:8.2}{wire:10.2}");
+        println!("{listener:44}{description:48}{ratio:8.2}{wire:10.2}");
     }
     assert!(over.is_empty(), "more than {CEILING} times:\n{}", over.join("\n"));
     let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/security.md");
@@ -461,8 +462,8 @@ const ROWS: [Row; 6] = [
     ("SCTP in UDP over IPv6", |stranger| stranger.is_sctp() && stranger.target.is_ipv6()),
     ("SCTP over DTLS 1.3 and 1.2", SilentClient::is_dtls),
     ("the same, valid hellos alone", |stranger| {
-        stranger.is_dtls() && stranger.what.contains("the smallest valid hello")
+        stranger.is_dtls() && stranger.description.contains("the smallest valid hello")
     }),
-    ("HTTP/3", |stranger| stranger.is_http3() && !stranger.asks_always()),
-    ("HTTP/3 with `--set retry=always`", |stranger| stranger.is_http3() && stranger.asks_always()),
+    ("HTTP/3", |stranger| stranger.is_http3() && !stranger.requires_retry()),
+    ("HTTP/3 with `--set retry=always`", |stranger| stranger.is_http3() && stranger.requires_retry()),
 ];

@@ -1,5 +1,5 @@
-//! Tests that wrong input gives one line on standard error that names the place and the accepted forms, exit code 2,
-//! and no file.
+//! Tests that wrong input causes exit code 2, one line on standard error, and no file. The line must name the wrong
+//! part and the accepted forms.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -234,7 +234,8 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "race --page words.har",
-        "--page: words.har: not a HAR, not even JSON: expected ident at line 1 column 2",
+        "--page: words.har: not a HAR, not even JSON: expected ident at line 1 column 2; correct it there, or save the HAR \
+         again",
     ),
     (
         "race --page list.har",
@@ -425,31 +426,31 @@ const FILES: &[(&str, &str)] = &[
 ];
 
 fn create_files(name: &str) -> PathBuf {
-    let place =
+    let directory =
         Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("bad-input-{name}-{}", std::process::id()));
-    fs::create_dir_all(place.join("hollow")).expect("a temporary directory");
+    fs::create_dir_all(directory.join("hollow")).expect("a temporary directory");
     for (name, text) in FILES {
-        fs::write(place.join(name), text).expect("a temporary file");
+        fs::write(directory.join(name), text).expect("a temporary file");
     }
     // A sparse file: 3 GiB of NUL bytes that take no room on the disk.
-    let zeros = File::create(place.join("zeros.har")).expect("a temporary file");
+    let zeros = File::create(directory.join("zeros.har")).expect("a temporary file");
     zeros.set_len(3 << 30).expect("a sparse file");
-    place
+    directory
 }
 
 /// Runs a command line. Returns its exit code, standard output and standard error.
-fn say(place: &Path, line: &str) -> (i32, String, String) {
+fn run_line(directory: &Path, line: &str) -> (i32, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_anabranch"))
         .args(line.split_whitespace())
-        .current_dir(place)
+        .current_dir(directory)
         .output()
         .expect("the command runs");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
 }
 
-fn listing(place: &Path) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(place)
+fn listing(directory: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(directory)
         .expect("a directory")
         .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
         .collect();
@@ -469,8 +470,8 @@ fn abridged(line: &str) -> String {
 
 #[test]
 fn every_wrong_input_gets_one_line_and_exit_2_and_writes_nothing() {
-    let place = create_files("table");
-    let before = listing(&place);
+    let scratch = create_files("table");
+    let before = listing(&scratch);
     let mut wrong = Vec::new();
     for (line, expected) in WRONG {
         // These result files must not appear.
@@ -478,37 +479,38 @@ fn every_wrong_input_gets_one_line_and_exit_2_and_writes_nothing() {
             true => " --json out.json --csv out.csv --out results",
             false => "",
         };
-        let (code, out, told) = say(&place, &format!("{line}{outputs}"));
-        assert_eq!((code, out.as_str()), (2, ""), "{line}: {told}");
-        let told = told.strip_suffix('\n').unwrap_or_else(|| panic!("{line}: an unfinished line: {told:?}"));
-        assert!(!told.contains('\n'), "{line}: more than one line: {told:?}");
-        let told = told.strip_prefix("anabranch: ").unwrap_or_else(|| panic!("{line}: {told:?}"));
-        if abridged(told) != *expected {
-            wrong.push(format!("{line}\n    says     {}\n    expected {expected}", abridged(told)));
+        let (code, out, stderr) = run_line(&scratch, &format!("{line}{outputs}"));
+        assert_eq!((code, out.as_str()), (2, ""), "{line}: {stderr}");
+        let stderr =
+            stderr.strip_suffix('\n').unwrap_or_else(|| panic!("{line}: an unfinished line: {stderr:?}"));
+        assert!(!stderr.contains('\n'), "{line}: more than one line: {stderr:?}");
+        let stderr = stderr.strip_prefix("anabranch: ").unwrap_or_else(|| panic!("{line}: {stderr:?}"));
+        if abridged(stderr) != *expected {
+            wrong.push(format!("{line}\n    says     {}\n    expected {expected}", abridged(stderr)));
         }
-        assert_eq!(listing(&place), before, "{line}: something was written");
+        assert_eq!(listing(&scratch), before, "{line}: something was written");
     }
-    fs::remove_dir_all(&place).expect("a temporary directory");
+    fs::remove_dir_all(&scratch).expect("a temporary directory");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// In a HAR, negative sizes mean "unknown". Entries with such sizes must be named, counted and left out. A page without
-/// other entries is empty.
+/// In a HAR, a negative size means "unknown". A page in which every entry has a negative size must be rejected as
+/// empty.
 #[test]
 fn entries_with_sizes_below_zero_are_told_of() {
-    let place = create_files("negative");
-    let (code, _, told) = say(&place, "race --page negative.har --runs 1 --json out.json");
-    assert_eq!(code, 2, "{told}");
-    assert!(told.contains("negative.har") && told.lines().count() == 1, "{told}");
-    assert!(!listing(&place).contains(&"out.json".to_owned()));
-    fs::remove_dir_all(&place).expect("a temporary directory");
+    let scratch = create_files("negative");
+    let (code, _, stderr) = run_line(&scratch, "race --page negative.har --runs 1 --json out.json");
+    assert_eq!(code, 2, "{stderr}");
+    assert!(stderr.contains("negative.har") && stderr.lines().count() == 1, "{stderr}");
+    assert!(!listing(&scratch).contains(&"out.json".to_owned()));
+    fs::remove_dir_all(&scratch).expect("a temporary directory");
 }
 
 /// HAR files as found in practice: compressed, in another encoding, wrapped, without times. Each must be raced like the
-/// plain file, and standard error must name the source of the order.
+/// plain file, and standard error must say where the order of the objects comes from.
 #[test]
 fn a_har_is_raced_however_it_comes() {
-    let place = create_files("forms");
+    let scratch = create_files("forms");
     let entry = |path: &str, body: u64, rest: &str| {
         format!(
             r#"{{{rest}"time": 9, "request": {{"method": "POST", "url": "http://a.example/{path}", "headersSize": -1,
@@ -531,27 +533,28 @@ fn a_har_is_raced_however_it_comes() {
     ];
     let mut results = Vec::new();
     for (name, bytes) in files {
-        fs::write(place.join(name), bytes).expect("written");
-        let (code, out, told) = say(&place, &format!("race {name} --runs 1 --loss 0 --cleartext -q --csv -"));
-        assert_eq!(code, 0, "{name}: {told}");
-        assert!(!told.contains("anabranch: "), "{name}: {told}");
+        fs::write(scratch.join(name), bytes).expect("written");
+        let (code, out, stderr) =
+            run_line(&scratch, &format!("race {name} --runs 1 --loss 0 --cleartext -q --csv -"));
+        assert_eq!(code, 0, "{name}: {stderr}");
+        assert!(!stderr.contains("anabranch: "), "{name}: {stderr}");
         results.push(out);
     }
     assert!(results[0].lines().count() > 2 && results.iter().all(|one| *one == results[0]), "{results:?}");
     let k6 = format!(r#"{{"log": {{"entries": [{}, {}]}}}}"#, entry("", 0, ""), entry("1", 50_000, ""));
-    fs::write(place.join("k6.har"), k6).expect("written");
+    fs::write(scratch.join("k6.har"), k6).expect("written");
     let bare = r#"{"log": {"entries": [{"request": {"method": "GET", "url": "http://a.example/"}}]}}"#;
-    fs::write(place.join("bare.har"), bare).expect("written");
-    let (code, _, told) = say(&place, "race bare.har --runs 1 --loss 0 --cleartext -q --csv -");
-    assert_eq!(code, 0, "{told}");
+    fs::write(scratch.join("bare.har"), bare).expect("written");
+    let (code, _, stderr) = run_line(&scratch, "race bare.har --runs 1 --loss 0 --cleartext -q --csv -");
+    assert_eq!(code, 0, "{stderr}");
     assert!(
-        told.contains("bare: 1 of 1 entries: no response is recorded: fetched with a body of 1 kB"),
-        "{told}"
+        stderr.contains("bare: 1 of 1 entries: no response is recorded: fetched with a body of 1 kB"),
+        "{stderr}"
     );
-    assert_eq!(told.matches("no response is recorded").count(), 1, "{told}");
-    let (code, _, told) = say(&place, "race k6.har --runs 1 --loss 0 --cleartext -q --csv -");
-    let lines: Vec<&str> = told.lines().filter(|line| line.starts_with("anabranch: ")).collect();
-    assert_eq!(code, 0, "{told}");
+    assert_eq!(stderr.matches("no response is recorded").count(), 1, "{stderr}");
+    let (code, _, stderr) = run_line(&scratch, "race k6.har --runs 1 --loss 0 --cleartext -q --csv -");
+    let lines: Vec<&str> = stderr.lines().filter(|line| line.starts_with("anabranch: ")).collect();
+    assert_eq!(code, 0, "{stderr}");
     assert_eq!(
         lines,
         [
@@ -561,71 +564,71 @@ fn a_har_is_raced_however_it_comes() {
         ]
     );
     // The table has only the warnings that were not printed before the race.
-    assert_eq!(told.matches("startedDateTime").count(), 1, "{told}");
-    assert_eq!(told.matches("not a GET").count(), 1, "{told}");
-    let (code, json, _) = say(&place, "race k6.har --runs 1 --loss 0 --cleartext -q --json -");
+    assert_eq!(stderr.matches("startedDateTime").count(), 1, "{stderr}");
+    assert_eq!(stderr.matches("not a GET").count(), 1, "{stderr}");
+    let (code, json, _) = run_line(&scratch, "race k6.har --runs 1 --loss 0 --cleartext -q --json -");
     assert_eq!((code, json.matches("startedDateTime").count()), (0, 1));
-    let (code, out, told) =
-        say(&place, "race k6.har --runs 1 --loss 0 --rate 1mbit,2mbit --cleartext -q --out sweep");
-    assert_eq!((code, (out + &told).matches("startedDateTime").count()), (0, 1));
-    fs::remove_dir_all(&place).expect("a temporary directory");
+    let (code, out, stderr) =
+        run_line(&scratch, "race k6.har --runs 1 --loss 0 --rate 1mbit,2mbit --cleartext -q --out sweep");
+    assert_eq!((code, (out + &stderr).matches("startedDateTime").count()), (0, 1));
+    fs::remove_dir_all(&scratch).expect("a temporary directory");
 }
 
 /// A trace with constant columns must give the same results, to the nanosecond, as a link with that rate, RTT and loss.
 #[test]
 fn a_trace_in_columns_is_a_link() {
-    let place = create_files("columns");
-    fs::write(place.join("rate.txt"), "0 10000000\n7 10000000\n").expect("written");
+    let scratch = create_files("columns");
+    fs::write(scratch.join("rate.txt"), "0 10000000\n7 10000000\n").expect("written");
     let trip = "# of a train\ntime_ms;rtt_s;throughput (Mbit/s);loss_%\n100;0.08;10;0\n350;0.08;10;0\n";
-    fs::write(place.join("trip.csv"), trip).expect("written");
-    fs::write(place.join("lossy.csv"), "time_s,rate_mbps,rtt_ms,loss\n0,10,80,0.02\n").expect("written");
+    fs::write(scratch.join("trip.csv"), trip).expect("written");
+    fs::write(scratch.join("lossy.csv"), "time_s,rate_mbps,rtt_ms,loss\n0,10,80,0.02\n").expect("written");
     let race = |network: &str| {
-        let words = "--objects 6x40kB --transport tcp,sctp --queue 50p -q --csv -";
-        let (code, out, told) = say(&place, &format!("race {network} {words}"));
-        assert_eq!(code, 0, "{network}: {told}");
+        let arguments = "--objects 6x40kB --transport tcp,sctp --queue 50p -q --csv -";
+        let (code, out, stderr) = run_line(&scratch, &format!("race {network} {arguments}"));
+        assert_eq!(code, 0, "{network}: {stderr}");
         out
     };
     let plain = race("--rate 10mbit --rtt 80ms --loss 0 --runs 1");
     assert!(plain.lines().count() > 12, "{plain}");
     assert_eq!(race("--trace rate.txt --rtt 80ms --loss 0 --runs 1"), plain);
     assert_eq!(race("--trace trip.csv --runs 1"), plain);
-    // With a column of losses, losses must be drawn in the same way as for a constant share.
+    // A trace with a column of losses must lose the same packets as a link with that constant loss rate.
     assert_eq!(race("--trace lossy.csv --runs 3"), race("--rate 10mbit --rtt 80ms --loss 2% --runs 3"));
     // A path may have its own trace, and a plan may name a trace.
-    fs::write(place.join("plan.toml"), "trace = 'trip.csv'\nobjects = '6x40kB'\n").expect("written");
+    fs::write(scratch.join("plan.toml"), "trace = 'trip.csv'\nobjects = '6x40kB'\n").expect("written");
     assert_eq!(race("plan.toml --runs 1"), plain);
-    let (code, told, _) = say(&place, "link --trace trip.csv --dry-run -- true");
+    let (code, stderr, _) = run_line(&scratch, "link --trace trip.csv --dry-run -- true");
     assert_eq!(code, 0);
     assert!(
-        told.contains("trace trip.csv") && told.contains("rtt of the trace, loss of the trace"),
-        "{told}"
+        stderr.contains("trace trip.csv") && stderr.contains("rtt of the trace, loss of the trace"),
+        "{stderr}"
     );
-    fs::remove_dir_all(&place).expect("a temporary directory");
+    fs::remove_dir_all(&scratch).expect("a temporary directory");
 }
 
-/// A truncated capture must be shown up to its end, with a note that it is incomplete. A file that cannot be read must
-/// be an error of the host.
+/// A truncated capture must be shown up to its end, with a note that it is incomplete. A read error must be reported as
+/// an error of this host, with exit code 3.
 #[test]
 fn captures_that_are_cut_or_cannot_be_read() {
-    let place = create_files("captures");
+    let scratch = create_files("captures");
     let mut cut = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 101, 0, 0, 0];
     cut.extend([0, 0, 0, 0, 0, 0, 0, 0, 40, 0, 0, 0, 40, 0, 0, 0, 0x45, 0]);
-    fs::write(place.join("cut.pcap"), cut).expect("a file");
-    fs::write(place.join("noise.pcap"), "no capture at all, by any reading").expect("a file");
-    let (code, out, told) = say(&place, "decode cut.pcap");
-    assert_eq!(code, 1, "{told}");
+    fs::write(scratch.join("cut.pcap"), cut).expect("a file");
+    fs::write(scratch.join("noise.pcap"), "no capture at all, by any reading").expect("a file");
+    let (code, out, stderr) = run_line(&scratch, "decode cut.pcap");
+    assert_eq!(code, 1, "{stderr}");
     assert!(out.contains("ends in the middle of a packet"), "{out}");
     assert_eq!(
-        told,
+        stderr,
         "anabranch: cut.pcap: ends in the middle of a packet, at byte 24; what comes before is shown\n"
     );
-    assert_eq!(say(&place, "decode noise.pcap").0, 2);
-    assert_eq!(say(&place, "decode .").0, 2);
+    assert_eq!(run_line(&scratch, "decode noise.pcap").0, 2);
+    assert_eq!(run_line(&scratch, "decode .").0, 2);
     if cfg!(target_os = "linux") {
-        let (code, _, told) = say(&place, "decode /proc/self/mem");
-        assert!(code == 3 && told.lines().count() == 1 && told.contains("/proc/self/mem: "), "{told}");
+        let (code, _, stderr) = run_line(&scratch, "decode /proc/self/mem");
+        assert!(code == 3 && stderr.lines().count() == 1 && stderr.contains("/proc/self/mem: "), "{stderr}");
     }
-    fs::remove_dir_all(&place).expect("a temporary directory");
+    fs::remove_dir_all(&scratch).expect("a temporary directory");
 }
 
 /// A HAR with more entries than a page may have must be rejected before it takes more memory than the largest page.
@@ -634,20 +637,21 @@ fn a_har_of_many_entries_is_refused_in_bounded_memory() {
     const ENTRIES: usize = 300_000;
     /// The limit of the address space in KiB. All entries would need more than 1 GB.
     const LIMIT: &str = "800000";
-    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("many-entries-{}", std::process::id()));
-    let _ = fs::remove_dir_all(&place);
-    fs::create_dir_all(&place).expect("a directory");
+    let directory =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("many-entries-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&directory);
+    fs::create_dir_all(&directory).expect("a directory");
     let entry = r#"{"startedDateTime":"2024-05-01T10:00:00.000Z","time":50,"request":{"method":"GET","url":"http://a/","headersSize":410,"bodySize":0},"response":{"status":200,"headersSize":310,"bodySize":1000,"content":{"size":3000,"mimeType":"image/png"}}}"#;
     let text = format!("{{\"log\":{{\"entries\":[{entry}{}]}}}}", format!(",{entry}").repeat(ENTRIES - 1));
-    fs::write(place.join("many.har"), text).expect("written");
+    fs::write(directory.join("many.har"), text).expect("written");
     let output = Command::new("sh")
-        .current_dir(&place)
+        .current_dir(&directory)
         .args(["-c", "ulimit -v \"$1\" && exec \"$0\" race --page many.har"])
         .args([env!("CARGO_BIN_EXE_anabranch"), LIMIT])
         .output()
         .expect("sh");
     let line = String::from_utf8_lossy(&output.stderr).into_owned();
-    let _ = fs::remove_dir_all(&place);
+    let _ = fs::remove_dir_all(&directory);
     assert_eq!(output.status.code(), Some(2), "{line}");
     assert_eq!(
         line.trim_end(),

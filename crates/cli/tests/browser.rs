@@ -47,26 +47,26 @@ struct Report {
 }
 
 /// Runs a race twice into the same directory, and returns its report. Both pages must be identical.
-fn report(place: &Path, kind: &'static str, words: &str) -> Option<Report> {
-    let out = place.join(kind);
+fn report(directory: &Path, kind: &'static str, arguments: &str) -> Option<Report> {
+    let out = directory.join(kind);
     let race = || {
         let output = Command::new(PROGRAM)
-            .current_dir(place)
+            .current_dir(directory)
             .args(["race", "--quiet", "--out", kind])
-            .args(words.split_whitespace())
+            .args(arguments.split_whitespace())
             .output()
             .expect("it starts");
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
-    let (code, told) = race();
+    let (code, stderr) = race();
     if code == Some(3) {
-        println!("{kind}: not possible here: {told}");
+        println!("{kind}: not possible here: {stderr}");
         return None;
     }
-    assert_eq!(code, Some(0), "{words}: {told}");
+    assert_eq!(code, Some(0), "{arguments}: {stderr}");
     let page = out.join("report.html");
     let first = fs::read(&page).expect("a report");
-    if !words.contains("emulated") {
+    if !arguments.contains("emulated") {
         assert_eq!(race().0, Some(0));
         assert!(fs::read(&page).expect("a report") == first, "{kind}: another run gives another report");
     }
@@ -112,9 +112,9 @@ fn every_kind_of_report_is_whole_in_a_browser() {
         return;
     }
     let Some(mut browser) = Browser::start() else { return };
-    let place = Scratch::new("reports");
+    let scratch = Scratch::new("reports");
     let kinds = KINDS.iter().filter(|(kind, _)| *kind != "emulated" || is_root());
-    for report in kinds.filter_map(|(kind, words)| report(&place.0, kind, words)) {
+    for report in kinds.filter_map(|(kind, words)| report(&scratch.0, kind, words)) {
         for look in Look::ALL {
             browser.open(&report.page, look);
             is_whole(&mut browser, &report, look);
@@ -139,9 +139,9 @@ fn the_pages_of_studies_are_whole_in_a_browser() {
         return;
     }
     let Some(mut browser) = Browser::start() else { return };
-    let place = Scratch::new("studies");
+    let scratch = Scratch::new("studies");
     let output = Command::new(PROGRAM)
-        .current_dir(&place.0)
+        .current_dir(&scratch.0)
         .args([
             "study",
             "run",
@@ -158,7 +158,7 @@ fn the_pages_of_studies_are_whole_in_a_browser() {
     // With two seeds, some claims of a study may fail.
     assert!(matches!(output.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&output.stderr));
     let mut pages = 0;
-    for entry in fs::read_dir(place.0.join("all")).expect("a directory") {
+    for entry in fs::read_dir(scratch.0.join("all")).expect("a directory") {
         let page = entry.expect("an entry").path().join("study.html");
         if !page.is_file() {
             continue;
@@ -198,16 +198,16 @@ fn the_pages_of_studies_are_whole_in_a_browser() {
 #[test]
 fn a_page_runs_no_script_but_its_own() {
     let Some(mut browser) = Browser::start() else { return };
-    let place = Scratch::new("policy");
-    let race = |out: &str, words: &str| {
+    let scratch = Scratch::new("policy");
+    let race = |out: &str, arguments: &str| {
         let output = Command::new(PROGRAM)
-            .current_dir(&place.0)
+            .current_dir(&scratch.0)
             .args(["race", "--quiet", "--out", out])
-            .args(words.split_whitespace())
+            .args(arguments.split_whitespace())
             .output()
             .expect("it starts");
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-        place.0.join(out).join("report.html")
+        scratch.0.join(out).join("report.html")
     };
     let people = "--population world:bytes=x0.1 --people 3 --runs 1 --transport tcp --transport sctp";
     for (kind, page) in [
@@ -236,7 +236,8 @@ fn a_page_runs_no_script_but_its_own() {
     }
 }
 
-/// Checks that congestion windows and every loss of the median run on its way to the client are drawn.
+/// Checks that the report draws the congestion windows, and each packet of the median run that was lost on its way to
+/// the client.
 fn course_is_drawn(browser: &mut Browser, report: &Report) {
     assert!(numbers(browser, "windows").len() > 5);
     let lost = numbers(browser, "queue").iter().filter(|row| !row[3].is_empty()).count();
@@ -388,8 +389,8 @@ fn says_what_results_say(browser: &mut Browser, report: &Report) {
     let (last, end) = (times.len() - 1, times[times.len() - 1]);
     let scale = (dots[last] - dots[0]) / (end - times[0]).max(1e-9);
     for (dot, time) in dots.iter().zip(&times) {
-        let place = dots[0] + scale * (time - times[0]);
-        assert!((dot - place).abs() < 0.25, "{}: {time} ms lies at {dot}, not at {place}", report.kind);
+        let x = dots[0] + scale * (time - times[0]);
+        assert!((dot - x).abs() < 0.25, "{}: {time} ms lies at {dot}, not at {x}", report.kind);
     }
     // The headline must have the geometric means, to at least two significant digits.
     let text = browser.run("return document.body.textContent;");
@@ -401,7 +402,7 @@ fn says_what_results_say(browser: &mut Browser, report: &Report) {
             if mean >= 999.5 { format!("{:.1}\u{a0}s", mean / 1e3) } else { format!("{mean:.0}\u{a0}ms") };
         assert!(text.as_str().is_some_and(|text| text.contains(&shown)), "{}: {shown}", report.kind);
     }
-    // The first waterfall shows the best run of the first contestant, or its only one.
+    // The first waterfall shows the best run of the first contestant, or its only run.
     let rows = numbers(browser, "waterfall");
     if !rows.is_empty() {
         let runs = point["arms"][0]["runs"].as_array().expect("runs");
@@ -529,11 +530,12 @@ fn a_large_report_opens_at_once() {
         return;
     }
     let Some(mut browser) = Browser::start() else { return };
-    let place = Scratch(std::env::temp_dir().join(format!("anabranch-browser-large-{}", std::process::id())));
-    fs::create_dir_all(&place.0).expect("a directory");
-    let words = "--objects 300x2kB --loss 1% --runs 30 --pcap off --transport tcp --transport tcp:connections=6 --transport sctp \
+    let directory =
+        Scratch(std::env::temp_dir().join(format!("anabranch-browser-large-{}", std::process::id())));
+    fs::create_dir_all(&directory.0).expect("a directory");
+    let flags = "--objects 300x2kB --loss 1% --runs 30 --pcap off --transport tcp --transport tcp:connections=6 --transport sctp \
                  --transport tcp:iw=2 --transport sctp:iw=4 --transport sctp:streams=10";
-    let report = report(&place.0, "large", words).expect("it runs");
+    let report = report(&directory.0, "large", flags).expect("it runs");
     browser.open(&report.page, Look::ALL[0]);
     let found = browser.run(
         "const [page] = performance.getEntriesByType('navigation');
@@ -553,6 +555,6 @@ fn a_page_is_served_to_chromium_over_http_2_and_http_3() {
     if !are_slow_tests_enabled() {
         return;
     }
-    let place = Scratch::new("served");
-    served::a_page_comes_whole(PROGRAM, &place.0);
+    let scratch = Scratch::new("served");
+    served::a_page_comes_whole(PROGRAM, &scratch.0);
 }

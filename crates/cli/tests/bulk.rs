@@ -17,9 +17,9 @@ struct Server {
 }
 
 impl Server {
-    fn start(words: &str) -> Self {
+    fn start(arguments: &str) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
-        command.arg("bulk").args(words.split_whitespace());
+        command.arg("bulk").args(arguments.split_whitespace());
         Self::of(command)
     }
 
@@ -46,32 +46,35 @@ impl Drop for Server {
     }
 }
 
-fn bulk(url: &str, words: &str) -> Output {
+fn bulk(url: &str, arguments: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
-    command.args(["bulk", url]).args(words.split_whitespace()).output().expect("it starts")
+    command.args(["bulk", url]).args(arguments.split_whitespace()).output().expect("it starts")
 }
 
 fn result(output: &Output) -> Value {
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{told}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
 /// Checks that all sent data arrived, on `streams` streams and with at least `least` bytes. Returns the results of the
 /// requested directions.
-fn whole<'a>(result: &'a Value, words: &str, streams: u64, least: u64) -> Vec<&'a Value> {
+fn whole<'a>(result: &'a Value, arguments: &str, streams: u64, least: u64) -> Vec<&'a Value> {
     let mut found = Vec::new();
     for direction in ["up", "down"] {
-        let wanted = words.contains("--both") || (direction == "up") != words.contains("--reverse");
-        let told = &result[direction];
-        assert_eq!(!told.is_null(), wanted, "{words}: {direction}");
-        if wanted {
-            assert_eq!(told["received"]["whole"], true, "{words}: {told}");
-            assert_eq!(told["sent"]["bytes"], told["received"]["bytes"], "{words}: {told}");
-            assert_eq!(told["sent"]["messages"], told["received"]["messages"], "{words}: {told}");
-            assert_eq!(told["received"]["streams_used"], streams, "{words}: {told}");
-            assert!(told["received"]["bytes"].as_u64() >= Some(least), "{words}: {told}");
-            found.push(told);
+        let expected = arguments.contains("--both") || (direction == "up") != arguments.contains("--reverse");
+        let figures = &result[direction];
+        assert_eq!(!figures.is_null(), expected, "{arguments}: {direction}");
+        if expected {
+            assert_eq!(figures["received"]["whole"], true, "{arguments}: {figures}");
+            assert_eq!(figures["sent"]["bytes"], figures["received"]["bytes"], "{arguments}: {figures}");
+            assert_eq!(
+                figures["sent"]["messages"], figures["received"]["messages"],
+                "{arguments}: {figures}"
+            );
+            assert_eq!(figures["received"]["streams_used"], streams, "{arguments}: {figures}");
+            assert!(figures["received"]["bytes"].as_u64() >= Some(least), "{arguments}: {figures}");
+            found.push(figures);
         }
     }
     found
@@ -81,7 +84,7 @@ fn whole<'a>(result: &'a Value, words: &str, streams: u64, least: u64) -> Vec<&'
 fn all_that_is_sent_arrives_in_every_direction() {
     let server = Server::start("--listen tcp://127.0.0.1:0 --listen sctp://127.0.0.1:0");
     let [tcp, sctp] = server.urls.as_slice() else { panic!("two places: {:?}", server.urls) };
-    for (url, streams, words) in [
+    for (url, streams, arguments) in [
         (tcp, 1, "--size 20MB"),
         (tcp, 2, "--size 20MB --both --connections 2 --set sndbuf=256KiB,rcvbuf=256KiB"),
         (sctp, 1, "--size 20MB --reverse"),
@@ -90,18 +93,21 @@ fn all_that_is_sent_arrives_in_every_direction() {
         (sctp, 8, "--size 20MB --connections 4 --streams 2 --set profile=rfc9260"),
         (sctp, 1, "--for 1s --interval 100ms"),
     ] {
-        let result = result(&bulk(url, &format!("{words} --json -")));
+        let result = result(&bulk(url, &format!("{arguments} --json -")));
         assert_eq!(result["schema"], "anabranch.bulk/1");
-        let least = if words.contains("20MB") { 20_000_000 } else { 100_000 };
-        for told in whole(&result, words, streams, least) {
-            // With round robin, the streams differ by at most one message for each session.
-            let at = |name: &str| told["received"][name].as_u64().expect("a number");
+        let least = if arguments.contains("20MB") { 20_000_000 } else { 100_000 };
+        for expected in whole(&result, arguments, streams, least) {
+            // With round robin, the bytes of any two streams differ by at most one message for each session.
+            let at = |name: &str| expected["received"][name].as_u64().expect("a number");
             let message = result["plan"]["message_bytes"].as_u64().expect("a number");
-            assert!(at("stream_bytes_max") - at("stream_bytes_min") <= message, "{url} {words}: {told}");
+            assert!(
+                at("stream_bytes_max") - at("stream_bytes_min") <= message,
+                "{url} {arguments}: {expected}"
+            );
         }
         let intervals = result["intervals"].as_array().expect("intervals");
-        // On a busy machine some intervals end late and are longer.
-        assert!(words.contains("--size") || intervals.len() >= 2, "{intervals:?}");
+        // On a busy machine, intervals may end late, so there may be only two.
+        assert!(arguments.contains("--size") || intervals.len() >= 2, "{intervals:?}");
     }
 }
 
@@ -109,15 +115,15 @@ fn all_that_is_sent_arrives_in_every_direction() {
 #[test]
 fn all_of_it_goes_over_tls_and_quic() {
     let state = std::env::temp_dir().join(format!("anabranch-bulk-tls-{}", std::process::id()));
-    let kept = state.join("anabranch/self-signed.pem");
-    let words = ["bulk", "--listen", "https://127.0.0.1:0", "--listen", "h3://127.0.0.1:0"];
+    let certificate = state.join("anabranch/self-signed.pem");
+    let arguments = ["bulk", "--listen", "https://127.0.0.1:0", "--listen", "h3://127.0.0.1:0"];
     let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
-    command.args(words).env("XDG_STATE_HOME", &state);
+    command.args(arguments).env("XDG_STATE_HOME", &state);
     let server = Server::of(command);
     let [tls, quic] = server.urls.as_slice() else { panic!("two places: {:?}", server.urls) };
     assert!(tls.starts_with("https://") && quic.starts_with("h3://"), "{:?}", server.urls);
-    let trust = format!("--trust {}", kept.display());
-    for (url, streams, words) in [
+    let trust = format!("--trust {}", certificate.display());
+    for (url, streams, arguments) in [
         (tls, 1, "--size 5MB"),
         (tls, 2, "--size 5MB --both --connections 2"),
         (quic, 1, "--size 5MB --reverse"),
@@ -125,12 +131,12 @@ fn all_of_it_goes_over_tls_and_quic() {
         (quic, 3, "--size 5MB --streams 3 --set cc=reno"),
         (quic, 4, "--size 5MB --connections 2 --streams 2 --set scheduler=fcfs"),
     ] {
-        let result = result(&bulk(url, &format!("{words} {trust} --json -")));
-        whole(&result, words, streams, 5_000_000);
+        let result = result(&bulk(url, &format!("{arguments} {trust} --json -")));
+        whole(&result, arguments, streams, 5_000_000);
         let scheme = url.split("://").next().expect("a scheme");
         assert_eq!(result["plan"]["transport"], scheme);
     }
-    for (url, words, line) in [
+    for (url, arguments, line) in [
         (tls, "--size 1MB", "not trusted"),
         (quic, "--size 1MB", "not trusted"),
         (tls, "--insecure --streams 2", "--streams is for SCTP of ours and QUIC"),
@@ -138,9 +144,9 @@ fn all_of_it_goes_over_tls_and_quic() {
         (quic, "--insecure --streams 101", "--streams 101: more than may be open at once; --set streams=101"),
         (quic, "--insecure --ppid 1", "--ppid is for SCTP"),
     ] {
-        let refused = bulk(url, words);
-        let told = String::from_utf8_lossy(&refused.stderr).into_owned();
-        assert!(refused.status.code() != Some(0) && told.contains(line), "{url} {words}: {told}");
+        let refused = bulk(url, arguments);
+        let stderr = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(refused.status.code() != Some(0) && stderr.contains(line), "{url} {arguments}: {stderr}");
     }
     drop(server);
     std::fs::remove_dir_all(&state).expect("removed");
@@ -152,27 +158,27 @@ fn all_of_it_goes_over_tls_and_quic() {
 fn messages_have_the_ppid_and_streams_the_order_that_were_asked_for() {
     let server = Server::start("--listen sctp://127.0.0.1:0 --ppid 51 --scheduler rr");
     let [url] = server.urls.as_slice() else { panic!("a place: {:?}", server.urls) };
-    let words = "--size 2MB --both --streams 3 --ppid 51 --scheduler fair --json -";
-    let told = result(&bulk(url, words));
+    let arguments = "--size 2MB --both --streams 3 --ppid 51 --scheduler fair --json -";
+    let report = result(&bulk(url, arguments));
     for direction in ["up", "down"] {
-        assert_eq!(told[direction]["received"]["whole"], true, "{told}");
+        assert_eq!(report[direction]["received"]["whole"], true, "{report}");
     }
-    let settings = &told["settings"];
+    let settings = &report["settings"];
     assert_eq!(
         (&settings["client"]["ppid"], &settings["client"]["scheduler"]),
         (&"51".into(), &"fair".into())
     );
     assert_eq!(settings["server"]["scheduler"], "rr");
-    // Messages with another identifier belong to another application, so the test fails.
+    // Messages with another identifier belong to another application, so this `bulk` command must fail.
     let other = bulk(url, "--size 1MB --ppid 52 --timeout 500ms");
     assert_eq!(other.status.code(), Some(1), "{}", String::from_utf8_lossy(&other.stderr));
-    for (words, told) in [
+    for (arguments, expected) in [
         ("--ppid 51", "--ppid and --scheduler are for sctp:// and sctp-ip://"),
         ("--scheduler rr", "--ppid and --scheduler are for sctp:// and sctp-ip://"),
     ] {
-        let refused = bulk("tcp://127.0.0.1:1", words);
+        let refused = bulk("tcp://127.0.0.1:1", arguments);
         let line = String::from_utf8_lossy(&refused.stderr).into_owned();
-        assert!(refused.status.code() == Some(2) && line.contains(told), "{line}");
+        assert!(refused.status.code() == Some(2) && line.contains(expected), "{line}");
     }
     let reverse = bulk(url, "--reverse --scheduler rr");
     assert_eq!(reverse.status.code(), Some(2), "{}", String::from_utf8_lossy(&reverse.stderr));
@@ -180,25 +186,28 @@ fn messages_have_the_ppid_and_streams_the_order_that_were_asked_for() {
 
 #[test]
 fn all_of_it_goes_over_ipv6() {
-    let mut places = vec!["tcp://[::1]:0", "sctp://[::1]:0"];
+    let mut listens = vec!["tcp://[::1]:0", "sctp://[::1]:0"];
     // These URLs work only if raw sockets are permitted, and if the kernel supports MPTCP.
-    for (url, place) in
+    for (url, listen) in
         [("sctp-ip://[::1]:9", "sctp-ip://[::1]:5961"), ("mptcp://[::1]:9", "mptcp://[::1]:0")]
     {
         if bulk(url, "-q --timeout 100ms").status.code() == Some(1) {
-            places.push(place);
+            listens.push(listen);
         }
     }
-    for place in places {
-        let server = Server::start(&format!("--listen {place}"));
+    for listen in listens {
+        let server = Server::start(&format!("--listen {listen}"));
         let result = result(&bulk(&server.urls[0], "--size 10MB --both --json -"));
         for direction in ["up", "down"] {
-            let told = &result[direction];
-            assert_eq!(told["received"]["whole"], true, "{place} {direction}: {told}");
-            assert_eq!(told["sent"]["bytes"], told["received"]["bytes"], "{place} {direction}: {told}");
+            let figures = &result[direction];
+            assert_eq!(figures["received"]["whole"], true, "{listen} {direction}: {figures}");
+            assert_eq!(
+                figures["sent"]["bytes"], figures["received"]["bytes"],
+                "{listen} {direction}: {figures}"
+            );
             assert!(
-                told["received"]["bytes"].as_u64().is_some_and(|bytes| bytes >= 10_000_000),
-                "{place}: {told}"
+                figures["received"]["bytes"].as_u64().is_some_and(|bytes| bytes >= 10_000_000),
+                "{listen}: {figures}"
             );
         }
     }
@@ -206,7 +215,7 @@ fn all_of_it_goes_over_ipv6() {
 
 #[test]
 fn what_fails_is_told_in_one_line() {
-    for (words, status, what) in [
+    for (arguments, status, what) in [
         (
             "tcp://127.0.0.1:9 --timeout 2s",
             1,
@@ -229,22 +238,23 @@ fn what_fails_is_told_in_one_line() {
         ("sctp://127.0.0.1:9 --for 10", 2, "--for '10': the unit is missing"),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
-        let output = command.args(["bulk", "-q"]).args(words.split_whitespace()).output().expect("it starts");
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(status), "{words}: {told}");
-        assert!(told.lines().count() == 1 && told.contains(what), "{words}: {told}");
+        let output =
+            command.args(["bulk", "-q"]).args(arguments.split_whitespace()).output().expect("it starts");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{arguments}: {stderr}");
+        assert!(stderr.lines().count() == 1 && stderr.contains(what), "{arguments}: {stderr}");
     }
 }
 
 #[test]
 fn a_client_that_dies_and_a_server_that_vanishes_cost_a_line_and_a_bounded_time() {
-    for place in ["tcp://127.0.0.1:0", "sctp://127.0.0.1:0"] {
-        let mut server = Server::start(&format!("--timeout 2s --listen {place}"));
+    for listen in ["tcp://127.0.0.1:0", "sctp://127.0.0.1:0"] {
+        let mut server = Server::start(&format!("--timeout 2s --listen {listen}"));
         let url = server.urls[0].clone();
-        let client = |words: &str| {
+        let client = |arguments: &str| {
             Command::new(env!("CARGO_BIN_EXE_anabranch"))
                 .args(["bulk", &url, "--for", "60s", "--timeout", "2s", "-q"])
-                .args(words.split_whitespace())
+                .args(arguments.split_whitespace())
                 .stdout(Stdio::null())
                 .stderr(Stdio::piped())
                 .spawn()
@@ -254,15 +264,15 @@ fn a_client_that_dies_and_a_server_that_vanishes_cost_a_line_and_a_bounded_time(
         assert!(server.line().contains(" connected"));
         dies.kill().expect("it is alive");
         dies.wait().expect("it ends");
-        let told = server.line();
-        assert!(told.contains("received ") && told.contains("B; "), "{place}: {told}");
+        let line = server.line();
+        assert!(line.contains("received ") && line.contains("B; "), "{listen}: {line}");
 
         let left = client("--both");
         assert!(server.line().contains(" connected"));
         server.child.kill().expect("it is alive");
         let output = left.wait_with_output().expect("it ends");
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!((output.status.code(), told.lines().count()), (Some(1), 1), "{place}: {told}");
+        let line = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), line.lines().count()), (Some(1), 1), "{listen}: {line}");
     }
 }
 
@@ -279,7 +289,7 @@ fn nothing_stands_above_a_test_that_has_not_begun() {
     assert_eq!(refused.status.code(), Some(1));
     assert_eq!(String::from_utf8_lossy(&refused.stdout), "");
     let server = Server::start("--listen tcp://127.0.0.1:0");
-    // The test is shorter than the minimum interval, and must still have a heading above its rows.
+    // This `bulk` test is shorter than the minimum interval, and must still have a heading above its rows.
     let done = bulk(&server.urls[0], "--size 8B --message-size 8B");
     let text = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(text.starts_with("[ID]  Interval") && text.contains("receiver"), "{text}");
@@ -289,17 +299,17 @@ fn nothing_stands_above_a_test_that_has_not_begun() {
 #[test]
 fn a_test_over_a_protocol_of_the_kernels_ends_when_it_is_over() {
     let server = Server::start("--listen tcp://127.0.0.1:0");
-    for words in ["", "--both", "--reverse", "--connections 2", "--both --connections 2"] {
+    for arguments in ["", "--both", "--reverse", "--connections 2", "--both --connections 2"] {
         // On a busy machine an attempt may be late, but not every attempt.
         let is_sooner = |_| {
             let mut slow = Command::new("sleep").arg("1.9").spawn().expect("it starts");
-            result(&bulk(&server.urls[0], &format!("--size 100kB --json - {words}")));
+            result(&bulk(&server.urls[0], &format!("--size 100kB --json - {arguments}")));
             let is_sooner = slow.try_wait().expect("a child").is_none();
             let _ = slow.kill();
             slow.wait().expect("it ends");
             is_sooner
         };
-        assert!((0..10).any(is_sooner), "{words}: each waits for a peer that has closed");
+        assert!((0..10).any(is_sooner), "{arguments}: each waits for a peer that has closed");
     }
 }
 
@@ -324,31 +334,32 @@ fn a_fallback_to_plain_tcp_is_told() {
 /// `*` and `[::]` must each stand for both IP versions on one port.
 #[test]
 fn every_address_is_of_both_ip_versions() {
-    for place in ["tcp://*:0", "tcp://[::]:0"] {
-        let server = Server::start(&format!("--listen {place}"));
+    for listen in ["tcp://*:0", "tcp://[::]:0"] {
+        let server = Server::start(&format!("--listen {listen}"));
         let port = server.urls[0].rsplit_once(':').expect("a port").1;
         assert!(server.urls.iter().all(|url| url.ends_with(&format!(":{port}"))), "{:?}", server.urls);
         let six = std::net::TcpListener::bind("[::1]:0").is_ok();
         for host in ["127.0.0.1", "[::1]"].into_iter().take(if six { 2 } else { 1 }) {
-            let told = result(&bulk(&format!("tcp://{host}:{port}"), "--size 1MB --json -"));
-            assert_eq!(told["up"]["received"]["whole"], true, "{place} {host}");
+            let report = result(&bulk(&format!("tcp://{host}:{port}"), "--size 1MB --json -"));
+            assert_eq!(report["up"]["received"]["whole"], true, "{listen} {host}");
         }
     }
 }
 
-/// The kernel's TCP must report the same values as our TCP. If it cannot report a value, the column must be absent.
+/// The kernel's TCP must report its congestion window and congestion control, as our TCP does. A column must be absent
+/// if its values are unknown.
 #[test]
 fn the_kernels_connection_tells_its_window_and_congestion_control() {
     let server = Server::start("--listen tcp://127.0.0.1:0");
-    let told = result(&bulk(&server.urls[0], "--for 300ms --interval 100ms --json -"));
-    let name = told["plan"]["settings"]["cc"].as_str().expect("a name").to_owned();
-    assert!(told["intervals"][0]["cwnd"].as_u64().is_some_and(|bytes| bytes > 1000), "{told}");
-    assert!(told["retransmitted"].is_u64(), "{told}");
-    for (words, columns) in [("--size 1MB", true), ("--size 1MB --reverse", false)] {
-        let text = String::from_utf8_lossy(&bulk(&server.urls[0], words).stdout).into_owned();
-        assert!(text.contains(&format!("\nCongestion control: {name}\n")), "{words}: {text}");
+    let report = result(&bulk(&server.urls[0], "--for 300ms --interval 100ms --json -"));
+    let name = report["plan"]["settings"]["cc"].as_str().expect("a name").to_owned();
+    assert!(report["intervals"][0]["cwnd"].as_u64().is_some_and(|bytes| bytes > 1000), "{report}");
+    assert!(report["retransmitted"].is_u64(), "{report}");
+    for (arguments, columns) in [("--size 1MB", true), ("--size 1MB --reverse", false)] {
+        let text = String::from_utf8_lossy(&bulk(&server.urls[0], arguments).stdout).into_owned();
+        assert!(text.contains(&format!("\nCongestion control: {name}\n")), "{arguments}: {text}");
         let heading = text.lines().next().unwrap_or_default();
-        assert!(heading.starts_with("[ID]") && heading.contains("Cwnd") == columns, "{words}: {text}");
+        assert!(heading.starts_with("[ID]") && heading.contains("Cwnd") == columns, "{arguments}: {text}");
     }
 }
 
@@ -360,17 +371,17 @@ fn the_last_part_of_an_interval_is_told_when_it_is_interrupted() {
     command.args(["bulk", &server.urls[0], "--for", "60s", "--interval", "4s", "--json", "-"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     assert!(server.line().contains(" connected"));
-    // Another test of half a second lets a part of an interval pass. A part of less than a twentieth of an interval
-    // would have no line.
+    // A second test takes half a second, so that an eighth of the first test's interval has passed before the
+    // interrupt. A part of less than a twentieth of an interval would have no line.
     result(&bulk(&server.urls[0], "--for 500ms --json -"));
     let pid = child.id().to_string();
     assert!(Command::new("kill").args(["-INT", &pid]).status().expect("kill").success());
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(130));
-    let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let intervals = told["intervals"].as_array().expect("intervals");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let intervals = report["intervals"].as_array().expect("intervals");
     let sent: u64 = intervals.iter().filter_map(|interval| interval["sent"].as_u64()).sum();
-    assert!(sent > 0 && told["up"]["sent"]["bytes"] == sent, "{told}");
+    assert!(sent > 0 && report["up"]["sent"]["bytes"] == sent, "{report}");
 }
 
 /// If the test is interrupted before a connection is established, the report must not name the kind of connection.
@@ -378,9 +389,9 @@ fn the_last_part_of_an_interval_is_told_when_it_is_interrupted() {
 fn what_was_never_connected_is_not_called_plain_tcp() {
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
     let url = format!("sctp://{}", silent.local_addr().expect("its address"));
-    for words in [&[][..], &["--json", "-"]] {
+    for arguments in [&[][..], &["--json", "-"]] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
-        command.args(["bulk", &url, "--timeout", "60s"]).args(words);
+        command.args(["bulk", &url, "--timeout", "60s"]).args(arguments);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
         silent.set_read_timeout(Some(Duration::from_secs(60))).expect("a deadline");
         silent.recv(&mut [0; 2048]).expect("an INIT");
@@ -391,11 +402,11 @@ fn what_was_never_connected_is_not_called_plain_tcp() {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert_eq!(output.status.code(), Some(130), "{text}");
         assert!(!text.contains("plain TCP"), "{text}");
-        if words.is_empty() {
+        if arguments.is_empty() {
             assert!(text.contains("Interrupted: "), "{text}");
         } else {
-            let told: Value = serde_json::from_str(&text).expect("JSON");
-            assert!(told["end"] == "interrupted" && told["multipath_sessions"].is_null(), "{told}");
+            let result: Value = serde_json::from_str(&text).expect("JSON");
+            assert!(result["end"] == "interrupted" && result["multipath_sessions"].is_null(), "{result}");
         }
     }
 }
@@ -407,35 +418,40 @@ fn settings_are_those_of_the_end_that_sends() {
     let sctp = Server::start("--listen sctp://127.0.0.1:0 --set profile=rfc9260,sndbuf=2MiB,dupthresh=5");
     let tcp = Server::start("--listen tcp://127.0.0.1:0 --set cc=reno,sndbuf=300kB");
     for (server, cc, sndbuf) in [(&sctp, "rfc9260", "2MiB"), (&tcp, "reno", "300000B")] {
-        for (words, way) in
+        for (arguments, direction) in
             [("--reverse", "down"), ("-R --set rcvbuf=512KiB", "down"), ("--both", "both"), ("", "up")]
         {
-            let told = result(&bulk(&server.urls[0], &format!("--size 1MB {words} --json -")));
-            let (client, there) = (&told["settings"]["client"], &told["settings"]["server"]);
-            assert_eq!((&there["cc"], &there["sndbuf"]), (&cc.into(), &sndbuf.into()), "{words}: {told}");
-            assert_ne!(client["sndbuf"], there["sndbuf"], "{words}: {told}");
-            let senders = if way == "down" { there } else { client };
-            assert_eq!(&told["plan"]["settings"], senders, "{words}: {told}");
-            let text = String::from_utf8_lossy(&bulk(&server.urls[0], &format!("--size 1MB {words}")).stdout)
-                .into_owned();
+            let report = result(&bulk(&server.urls[0], &format!("--size 1MB {arguments} --json -")));
+            let (client, server_settings) = (&report["settings"]["client"], &report["settings"]["server"]);
+            assert_eq!(
+                (&server_settings["cc"], &server_settings["sndbuf"]),
+                (&cc.into(), &sndbuf.into()),
+                "{arguments}: {report}"
+            );
+            assert_ne!(client["sndbuf"], server_settings["sndbuf"], "{arguments}: {report}");
+            let senders = if direction == "down" { server_settings } else { client };
+            assert_eq!(&report["plan"]["settings"], senders, "{arguments}: {report}");
+            let text =
+                String::from_utf8_lossy(&bulk(&server.urls[0], &format!("--size 1MB {arguments}")).stdout)
+                    .into_owned();
             let line = text.lines().find(|line| line.starts_with("Congestion control: ")).expect("a line");
             let own = client["cc"].as_str().expect("a name");
-            let expected = match way {
+            let expected = match direction {
                 "down" => format!("Congestion control: {cc}"),
                 "both" if own != cc => format!("Congestion control: {own} up, {cc} down"),
                 _ => format!("Congestion control: {own}"),
             };
-            assert_eq!(line, expected, "{words}");
+            assert_eq!(line, expected, "{arguments}");
         }
-        for (words, key) in
+        for (arguments, key) in
             [("-R --set cc=reno", "cc=reno"), ("--reverse --set rcvbuf=1MiB,sndbuf=1MiB", "sndbuf=1MiB")]
         {
-            let output = bulk(&server.urls[0], &format!("--size 1MB {words}"));
-            let told = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert_eq!(output.status.code(), Some(2), "{told}");
+            let output = bulk(&server.urls[0], &format!("--size 1MB {arguments}"));
+            let report = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(2), "{report}");
             assert!(
-                told.contains(key) && told.contains("--listen") && told.trim().lines().count() == 1,
-                "{told}"
+                report.contains(key) && report.contains("--listen") && report.trim().lines().count() == 1,
+                "{report}"
             );
         }
     }

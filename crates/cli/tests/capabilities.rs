@@ -1,4 +1,5 @@
-//! Tests that a server that root runs keeps only the privilege to read files once its sockets are open.
+//! Tests that a server started by root drops its privileges once its sockets are open, except the privilege to read any
+//! file.
 //!
 //! The tests run in network namespaces of their own, which needs root.
 
@@ -23,7 +24,7 @@ fn inside(task: impl FnOnce() + Send) {
 }
 
 /// Checks that no thread of the process has capabilities other than these, or would gain any by executing a program.
-fn check_threads(id: u32, least_threads: usize, kept: u64) {
+fn check_threads(id: u32, least_threads: usize, capabilities: u64) {
     let threads = fs::read_dir(format!("/proc/{id}/task")).expect("running");
     let mut count = 0;
     for thread in threads.flatten() {
@@ -34,7 +35,7 @@ fn check_threads(id: u32, least_threads: usize, kept: u64) {
         };
         let mask = |name: &str| u64::from_str_radix(&field(name), 16).expect("a mask");
         for set in ["CapPrm", "CapEff", "CapBnd"] {
-            assert_eq!(mask(set) & !kept, 0, "{set} of {}:\n{status}", field("Name"));
+            assert_eq!(mask(set) & !capabilities, 0, "{set} of {}:\n{status}", field("Name"));
         }
         assert_eq!((mask("CapInh"), mask("CapAmb"), &*field("NoNewPrivs")), (0, 0, "1"), "{status}");
         count += 1;
@@ -58,28 +59,28 @@ fn get(url: &str) -> Vec<u8> {
 fn a_server_keeps_no_capability_but_to_read_files() {
     inside(|| {
         for threads in ["1", "2"] {
-            let place = Scratch::new("capabilities-serve");
-            place.file("site/1k", noise(1000));
-            let unreadable = place.file("site/unreadable", noise(5000));
+            let scratch = Scratch::new("capabilities-serve");
+            scratch.file("site/1k", noise(1000));
+            let unreadable = scratch.file("site/unreadable", noise(5000));
             let listen =
                 "sctp-ip://192.0.2.1:80,sctp://192.0.2.1:9899,tcp://192.0.2.1:80,https://192.0.2.1:443";
             let mut command = anabranch();
-            command.env("XDG_STATE_HOME", place.text()).arg("serve").arg(place.0.join("site"));
+            command.env("XDG_STATE_HOME", scratch.text()).arg("serve").arg(scratch.0.join("site"));
             command.args(["--quiet", "--threads", threads]);
-            listen.split(',').for_each(|place| {
-                command.args(["--listen", place]);
+            listen.split(',').for_each(|address| {
+                command.args(["--listen", address]);
             });
             let server = Running::start_as(command, Stdio::null());
             let threads: usize = threads.parse().expect("a number");
             check_threads(server.id(), threads, READ_ANY_FILE);
-            // Other files that root may read are still served, even without permissions for anybody.
+            // A file without permissions must still be served, because the server keeps the privilege to read any file.
             forbid_all(&unreadable);
             for url in ["http+sctp-ip://192.0.2.1/", "http://192.0.2.1/", "https://192.0.2.1/"] {
                 assert_eq!(get(&format!("{url}unreadable")), noise(5000), "{url}");
                 assert_eq!(get(&format!("{url}1k")), noise(1000), "{url}");
             }
             // The key must still be readable on SIGHUP.
-            forbid_all(&place.0.join("anabranch/self-signed.pem"));
+            forbid_all(&scratch.0.join("anabranch/self-signed.pem"));
             server.hang_up();
             server.line("certificate: read again from ");
             assert_eq!(get("https://192.0.2.1/1k"), noise(1000));
@@ -92,10 +93,10 @@ fn a_server_keeps_no_capability_but_to_read_files() {
 #[test]
 fn a_gateway_and_a_bulk_server_keep_none_either() {
     inside(|| {
-        let place = Scratch::new("capabilities-gateway");
-        place.file("1k", noise(1000));
+        let scratch = Scratch::new("capabilities-gateway");
+        scratch.file("1k", noise(1000));
         let listen = ["--listen", "sctp-ip://192.0.2.1:80"];
-        let origin = Running::start(&[&["serve", place.text(), "--quiet"][..], &listen].concat());
+        let origin = Running::start(&[&["serve", scratch.text(), "--quiet"][..], &listen].concat());
         for threads in ["1", "2"] {
             let gateway = Running::start(&[
                 "gateway",
@@ -129,12 +130,12 @@ fn a_gateway_and_a_bulk_server_keep_none_either() {
 #[test]
 fn a_server_with_qlog_may_still_write_files() {
     inside(|| {
-        let place = Scratch::new("capabilities-qlog");
-        place.file("site/1k", noise(1000));
-        let logs = place.0.join("logs");
+        let scratch = Scratch::new("capabilities-qlog");
+        scratch.file("site/1k", noise(1000));
+        let logs = scratch.0.join("logs");
         fs::create_dir(&logs).expect("a directory");
         let mut command = anabranch();
-        command.env("XDG_STATE_HOME", place.text()).arg("serve").arg(place.0.join("site"));
+        command.env("XDG_STATE_HOME", scratch.text()).arg("serve").arg(scratch.0.join("site"));
         command.args(["--quiet", "--listen", "h3://192.0.2.1:443", "--qlog"]).arg(&logs);
         let server = Running::start_as(command, Stdio::null());
         check_threads(server.id(), 1, READ_ANY_FILE | WRITE_ANY_FILE);

@@ -1,9 +1,9 @@
 //! Runs every command in README, in the pages of `docs/` and in the examples of help texts, as typed.
 //!
-//! A block of shell in a page is one session: its commands run line by line in one directory, and servers run until its
-//! end. The network is a separate namespace, so that the ports and addresses in the page can be used. Commands that
-//! cannot be run there are listed with a reason in [`EXCEPTIONS`]. A command that is neither run nor listed fails the
-//! test. An entry of the list that no page contains any more also fails the test.
+//! A block of shell in a page is one session. The commands of a block run line by line in one directory, and servers
+//! run until the end of the block. The network is a separate namespace, so that the ports and addresses in the page can
+//! be used. Commands that cannot be run there are listed with a reason in [`EXCEPTIONS`]. A command that is neither run
+//! nor listed fails the test. An entry of the list that no page contains any more also fails the test.
 #![cfg(target_os = "linux")]
 
 use crate::running::{Running, Scratch, anabranch, errors, has, namespace, run};
@@ -18,7 +18,7 @@ use std::process::{Command, Stdio};
 
 /// What the test does instead of running a command as typed.
 enum Instead {
-    /// The test runs this shorter command, which shows the same.
+    /// The test runs this command instead. It takes less time and tests the same feature.
     Run(&'static str),
     /// The test does nothing, because CI runs the command as a separate step. A line of `.ci/run` ends with this text.
     Step(&'static str),
@@ -172,7 +172,7 @@ const EXCEPTIONS: &[(&str, Instead, &str)] = &[
 const MEASURING: &[&str] = &["docs/accuracy.md", "docs/performance.md"];
 
 /// The server that a page assumes to be running: the page, and the command of the server.
-const BESIDE: &[(&str, &str)] = &[
+const PREREQUISITES: &[(&str, &str)] = &[
     ("docs/guide/get.md", "anabranch serve site -q"),
     ("docs/guide/load.md", "anabranch serve site -q"),
     ("anabranch load --help", "anabranch serve site -q"),
@@ -287,38 +287,39 @@ fn all_sessions() -> Vec<Session> {
 
 /// Creates a directory with everything that the pages assume: a site, the examples, a capture, keys.
 fn create_site() -> Scratch {
-    let place = Scratch::new("commands");
-    place.file("site/index.html", "<link rel=stylesheet href=style.css><img src=a.png><img src=b.png>");
-    place.file("site/style.css", "p { color: #123 }");
-    place.file("site/a.png", vec![1; 40_000]);
-    place.file("site/b.png", vec![2; 80_000]);
-    place.file("site/big", vec![3; 2_000_000]);
+    let scratch = Scratch::new("commands");
+    scratch.file("site/index.html", "<link rel=stylesheet href=style.css><img src=a.png><img src=b.png>");
+    scratch.file("site/style.css", "p { color: #123 }");
+    scratch.file("site/a.png", vec![1; 40_000]);
+    scratch.file("site/b.png", vec![2; 80_000]);
+    scratch.file("site/big", vec![3; 2_000_000]);
     for entry in fs::read_dir(root().join("examples")).expect("examples") {
         let path = entry.expect("an entry").path();
         let name = path.file_name().expect("a name").to_string_lossy().into_owned();
-        place.file(&format!("examples/{name}"), fs::read(&path).expect("a file"));
+        scratch.file(&format!("examples/{name}"), fs::read(&path).expect("a file"));
     }
-    crate::study::smallest(&place);
-    let keys = place.file("keys", "1 000102030405060708090a0b0c0d0e0f\n");
-    let bin = place.file("bin/sudo", "#!/bin/sh\n# Whoever runs this is root already.\nexec \"$@\"\n");
+    crate::study::smallest(&scratch);
+    let keys = scratch.file("keys", "1 000102030405060708090a0b0c0d0e0f\n");
+    let bin = scratch.file("bin/sudo", "#!/bin/sh\n# Whoever runs this is root already.\nexec \"$@\"\n");
     use std::os::unix::fs::{PermissionsExt, symlink};
     for (path, mode) in [(keys, 0o600), (bin, 0o755)] {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("its mode");
     }
-    symlink(env!("CARGO_BIN_EXE_anabranch"), place.0.join("bin/anabranch")).expect("a link");
+    symlink(env!("CARGO_BIN_EXE_anabranch"), scratch.0.join("bin/anabranch")).expect("a link");
     // A capture, made as in the guide to captures.
-    let words = "race --runs 1 --objects 20x10kB --loss 2% --transport tcp --transport sctp --out result -q";
-    let made = run(anabranch().args(words.split(' ')).current_dir(&place.0));
-    assert!(made.status.success(), "{}", errors(&made));
-    let capture = fs::read(place.0.join("result/sctp.seed-1.client.pcapng")).expect("a capture");
+    let arguments =
+        "race --runs 1 --objects 20x10kB --loss 2% --transport tcp --transport sctp --out result -q";
+    let output = run(anabranch().args(arguments.split(' ')).current_dir(&scratch.0));
+    assert!(output.status.success(), "{}", errors(&output));
+    let capture = fs::read(scratch.0.join("result/sctp.seed-1.client.pcapng")).expect("a capture");
     let mut packed = GzEncoder::new(Vec::new(), Compression::default());
     packed.write_all(&capture).expect("packed");
-    place.file("capture.pcapng.gz", packed.finish().expect("packed"));
-    place.file("capture.pcapng", capture);
+    scratch.file("capture.pcapng.gz", packed.finish().expect("packed"));
+    scratch.file("capture.pcapng", capture);
     for (name, text) in TRACES {
-        place.file(name, text);
+        scratch.file(name, text);
     }
-    place
+    scratch
 }
 
 /// Files with the columns of the public data sets that the guide to traces converts.
@@ -333,12 +334,12 @@ const TRACES: [(&str, &str); 5] = [
     ("iperf_cleaned_seconds_Enschede.csv", "download\n90000000\n80000000\n"),
 ];
 
-/// Returns the command that a shell in this directory would run for `words`.
-fn shell(place: &Path, words: &[&str]) -> Command {
+/// Returns the command that a shell in this directory would run for `arguments`.
+fn shell(directory: &Path, arguments: &[&str]) -> Command {
     let path = std::env::var("PATH").unwrap_or_default();
-    let mut command = Command::new(words[0]);
-    command.args(&words[1..]).current_dir(place).stdin(Stdio::null());
-    command.env("PATH", format!("{}:{path}:/usr/sbin:/sbin", place.join("bin").display()));
+    let mut command = Command::new(arguments[0]);
+    command.args(&arguments[1..]).current_dir(directory).stdin(Stdio::null());
+    command.env("PATH", format!("{}:{path}:/usr/sbin:/sbin", directory.join("bin").display()));
     command
 }
 
@@ -350,15 +351,15 @@ fn is_server(command: &str) -> bool {
 }
 
 /// Starts a server. If its port is in use, the servers started before it are ended.
-fn start(place: &Path, command: &str, before: &mut Vec<Running>) -> Result<Running, String> {
+fn start(directory: &Path, command: &str, before: &mut Vec<Running>) -> Result<Running, String> {
     let command = command.trim_end_matches('&').trim();
-    let tried = run(&mut shell(place, &["bash", "-c", &format!("{command} --dry-run")]));
+    let tried = run(&mut shell(directory, &["bash", "-c", &format!("{command} --dry-run")]));
     if !tried.status.success() {
         return Err(errors(&tried));
     }
     loop {
-        let words = ["bash", "-c", &format!("exec {command}")];
-        match Running::try_start(shell(place, &words), Stdio::null()) {
+        let arguments = ["bash", "-c", &format!("exec {command}")];
+        match Running::try_start(shell(directory, &arguments), Stdio::null()) {
             Ok(server) => return Ok(server),
             Err(line) if !line.contains("in use") || before.is_empty() => return Err(line),
             Err(_) => {
@@ -389,11 +390,11 @@ struct Met {
 }
 
 /// Runs the commands of a page one after the other.
-fn perform(place: &Path, session: &Session, Met { exceptions: met, repeatable, wrong }: &mut Met) {
+fn perform(directory: &Path, session: &Session, Met { exceptions: met, repeatable, wrong }: &mut Met) {
     let mut servers: Vec<Running> = Vec::new();
-    let beside = BESIDE.iter().filter(|(page, _)| *page == session.page);
-    for (_, command) in beside {
-        servers.push(start(place, command, &mut Vec::new()).expect(command));
+    let prerequisites = PREREQUISITES.iter().filter(|(page, _)| *page == session.page);
+    for (_, command) in prerequisites {
+        servers.push(start(directory, command, &mut Vec::new()).expect(command));
     }
     for command in &session.commands {
         let at = format!("{}:{}: {command}", session.page, session.line);
@@ -414,7 +415,7 @@ fn perform(place: &Path, session: &Session, Met { exceptions: met, repeatable, w
         }
         println!("{at}");
         if is_server(command) {
-            match start(place, command, &mut servers) {
+            match start(directory, command, &mut servers) {
                 Ok(server) => servers.push(server),
                 Err(line) => wrong.push(format!("{at}\n  {line}")),
             }
@@ -425,10 +426,10 @@ fn perform(place: &Path, session: &Session, Met { exceptions: met, repeatable, w
         }
         // A command that takes longer than ten minutes counts as hung.
         let script = format!("set -e -o pipefail; {command}");
-        let output = run(&mut shell(place, &["timeout", "--kill-after=5", "600", "bash", "-c", &script]));
+        let output = run(&mut shell(directory, &["timeout", "--kill-after=5", "600", "bash", "-c", &script]));
         if !output.status.success() {
-            let told = String::from_utf8_lossy(&output.stdout);
-            let last = told.lines().last().unwrap_or_default();
+            let stdout = String::from_utf8_lossy(&output.stdout);
+            let last = stdout.lines().last().unwrap_or_default();
             wrong.push(format!("{at}\n  {}: {last} {}", output.status, errors(&output)));
         }
     }
@@ -462,8 +463,8 @@ fn every_command_of_the_pages_and_of_help_runs_as_typed() {
     let ended = network.run(|| {
         let mut met = Met::default();
         for session in &sessions {
-            let place = create_site();
-            perform(&place.0, session, &mut met);
+            let scratch = create_site();
+            perform(&scratch.0, session, &mut met);
         }
         met
     });
@@ -484,7 +485,7 @@ fn joined(sessions: Vec<Session>) -> Vec<Session> {
                 link = command.ends_with("-- bash").then(|| (session.page.clone(), command.clone()));
             } else if command.contains("$ANABRANCH_FAR") {
                 let (_, link) = link.iter().find(|(page, _)| *page == session.page).expect("a link above it");
-                // The other end needs a moment to start, as long as a person takes to type.
+                // The other end needs a moment to start. A person who types the command takes at least as long.
                 *command = format!("printf '%s\\n' 'sleep 1' '{command}' | {link}");
             }
         }

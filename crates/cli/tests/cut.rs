@@ -17,13 +17,18 @@ enum ServerClose {
     Reset,
 }
 
-/// Runs `get` against a server that sends `said` after a request and then ends the connection. Returns the exit code,
-/// the output, and whether there is a file.
-fn get(place: &Scratch, said: &[u8], end: ServerClose, words: &[&str]) -> (Option<i32>, String, bool) {
+/// Runs `get` against a server that sends `response` after a request and then ends the connection. Returns the exit
+/// code, the output, and whether there is a file.
+fn get(
+    scratch: &Scratch,
+    response: &[u8],
+    end: ServerClose,
+    arguments: &[&str],
+) -> (Option<i32>, String, bool) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("listening");
     let address = listener.local_addr().expect("an address");
-    let said = said.to_vec();
-    let http2 = words.contains(&"2");
+    let response = response.to_vec();
+    let http2 = arguments.contains(&"2");
     let serving = thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("a connection");
         let mut request = Vec::new();
@@ -31,7 +36,7 @@ fn get(place: &Scratch, said: &[u8], end: ServerClose, words: &[&str]) -> (Optio
         // A request is complete with its empty line. Over HTTP/2, it is complete with a HEADERS frame after the
         // preface.
         let is_whole = |request: &[u8]| match http2 {
-            // Unread bytes make the kernel reset the connection.
+            // If the last byte of the request stays unread, the kernel resets the connection on close.
             false if end == ServerClose::Reset => request.ends_with(b"\r\n\r"),
             false => request.ends_with(b"\r\n\r\n"),
             true => has_headers(request.get(24..).unwrap_or_default()),
@@ -39,17 +44,17 @@ fn get(place: &Scratch, said: &[u8], end: ServerClose, words: &[&str]) -> (Optio
         while !is_whole(&request) && stream.read(&mut byte).is_ok_and(|read| read > 0) {
             request.push(byte[0]);
         }
-        stream.write_all(&said).expect("written");
+        stream.write_all(&response).expect("written");
         if end == ServerClose::Fin {
             stream.shutdown(Shutdown::Write).expect("shut");
-            // Waits until the client has closed its side, too.
+            // Waits until the client has closed its side of the connection.
             let _ = stream.read_to_end(&mut Vec::new());
         }
     });
-    let file = format!("{}/got", place.text());
+    let file = format!("{}/got", scratch.text());
     let _ = std::fs::remove_file(&file);
     let url = format!("http://{address}/");
-    let output = run(anabranch().args(["get", "--quiet", &url, "-o", &file]).args(words));
+    let output = run(anabranch().args(["get", "--quiet", &url, "-o", &file]).args(arguments));
     serving.join().expect("served");
     (output.status.code(), errors(&output), std::fs::exists(&file).expect("looked"))
 }
@@ -74,11 +79,15 @@ fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
 
 #[test]
 fn a_response_of_http_1_1_that_is_cut_is_a_failure() {
-    let place = Scratch::new("cut-1");
-    let (code, err, kept) =
-        get(&place, b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", ServerClose::Fin, &["--http", "1.1"]);
-    assert_eq!((code, err.as_str(), kept), (Some(0), "", true), "one that is whole");
-    for said in [
+    let scratch = Scratch::new("cut-1");
+    let (code, err, content) = get(
+        &scratch,
+        b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc",
+        ServerClose::Fin,
+        &["--http", "1.1"],
+    );
+    assert_eq!((code, err.as_str(), content), (Some(0), "", true), "one that is whole");
+    for response in [
         "",
         "HTTP/1.1 200 OK\r\nContent-Le",
         "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n",
@@ -90,8 +99,8 @@ fn a_response_of_http_1_1_that_is_cut_is_a_failure() {
         "HTTP/1.1 103 Early Hints\r\n\r\n",
     ] {
         for end in [ServerClose::Fin, ServerClose::Reset] {
-            let (code, err, kept) = get(&place, said.as_bytes(), end, &["--http", "1.1"]);
-            assert_eq!((code, kept), (Some(1), false), "{said:?} {end:?}: {err}");
+            let (code, err, content) = get(&scratch, response.as_bytes(), end, &["--http", "1.1"]);
+            assert_eq!((code, content), (Some(1), false), "{response:?} {end:?}: {err}");
             assert_eq!(err.lines().count(), 1, "{err}");
         }
     }
@@ -99,7 +108,7 @@ fn a_response_of_http_1_1_that_is_cut_is_a_failure() {
 
 #[test]
 fn a_response_of_http_2_that_is_cut_is_a_failure() {
-    let place = Scratch::new("cut-2");
+    let scratch = Scratch::new("cut-2");
     // The server sends SETTINGS and its acknowledgement. The header has `:status: 200` from the static table of RFC
     // 7541, and a content length.
     let begin = [frame(4, 0, 0, &[]), frame(4, 1, 0, &[])].concat();
@@ -114,10 +123,10 @@ fn a_response_of_http_2_that_is_cut_is_a_failure() {
     let data = |flags: u8| frame(0, flags, 1, b"abc");
     let reset = |code: u8| frame(3, 0, 1, &[0, 0, 0, code]);
     let goaway = frame(7, 0, 0, &[0, 0, 0, 1, 0, 0, 0, 0]);
-    let words = &["--http", "2"];
+    let arguments = &["--http", "2"];
     for said in [say(&[&head(b"3", WHOLE), &data(END)]), say(&[&head(b"", WHOLE), &data(END)])] {
-        let (code, err, kept) = get(&place, &said, ServerClose::Fin, words);
-        assert_eq!((code, err.as_str(), kept), (Some(0), "", true), "one that is whole");
+        let (code, err, content) = get(&scratch, &said, ServerClose::Fin, arguments);
+        assert_eq!((code, err.as_str(), content), (Some(0), "", true), "one that is whole");
     }
     for (name, said) in [
         ("nothing", begin.clone()),
@@ -131,8 +140,8 @@ fn a_response_of_http_2_that_is_cut_is_a_failure() {
         ("a cancelled stream", say(&[&head(b"", WHOLE), &data(0), &reset(8)])),
         ("an end in good order", say(&[&head(b"", WHOLE), &data(0), &goaway])),
     ] {
-        let (code, err, kept) = get(&place, &said, ServerClose::Fin, words);
-        assert_eq!((code, kept), (Some(1), false), "{name}: {err}");
+        let (code, err, content) = get(&scratch, &said, ServerClose::Fin, arguments);
+        assert_eq!((code, content), (Some(1), false), "{name}: {err}");
         assert_eq!(err.lines().count(), 1, "{name}: {err}");
     }
 }

@@ -6,8 +6,8 @@ use crate::running::{Scratch, anabranch, errors, run};
 use std::fs;
 use std::path::PathBuf;
 
-fn captures(place: &Scratch) -> [PathBuf; 2] {
-    let out = place.0.join("out");
+fn captures(scratch: &Scratch) -> [PathBuf; 2] {
+    let out = scratch.0.join("out");
     let race = ["race", "-q", "--runs", "1", "--objects", "4x20kB", "--loss", "2%", "--transport", "tcp"];
     let raced = run(anabranch().args(race).args(["--transport", "sctp:streams=3", "--out"]).arg(&out));
     assert_eq!(raced.status.code(), Some(0), "{}", errors(&raced));
@@ -24,9 +24,9 @@ fn captures(place: &Scratch) -> [PathBuf; 2] {
 
 #[test]
 fn every_stream_has_a_row_that_says_what_the_json_says() {
-    let place = Scratch::new("decode-csv");
-    for (capture, transport) in captures(&place).iter().zip(["tcp", "sctp"]) {
-        let json = place.0.join("x.json");
+    let scratch = Scratch::new("decode-csv");
+    for (capture, transport) in captures(&scratch).iter().zip(["tcp", "sctp"]) {
+        let json = scratch.0.join("x.json");
         let got = run(anabranch().arg("decode").arg(capture).args(["--csv", "-", "--json"]).arg(&json));
         assert_eq!(got.status.code(), Some(0), "{}", errors(&got));
         assert!(errors(&got).contains("A to B"), "the text goes to standard error: {}", errors(&got));
@@ -45,23 +45,23 @@ fn every_stream_has_a_row_that_says_what_the_json_says() {
             assert_eq!(column("a"), talk["sides"][0]["addresses"][0]);
             assert_eq!(column("b_port"), talk["sides"][1]["port"].to_string());
             let direction = &talk["directions"][usize::from(column("direction") == "B to A")];
-            let (said, data) = match transport {
+            let (transport_name, data) = match transport {
                 "sctp" => (&direction["streams"][column("stream")], "chunks"),
                 _ => (direction, "data"),
             };
             for (name, value) in [
-                ("data", &said[data]),
-                ("bytes", &said["bytes"]),
-                ("fast", &said["repairs"]["fast"]),
-                ("timeout", &said["repairs"]["timeout"]),
-                ("spurious", &said["repairs"]["spurious"]),
+                ("data", &transport_name[data]),
+                ("bytes", &transport_name["bytes"]),
+                ("fast", &transport_name["repairs"]["fast"]),
+                ("timeout", &transport_name["repairs"]["timeout"]),
+                ("spurious", &transport_name["repairs"]["spurious"]),
             ] {
                 assert_eq!(column(name), value.to_string(), "{name}: {row:?}");
             }
         }
         let directions = document["conversations"][0]["directions"].as_array().expect("two").iter();
         let streams: usize =
-            directions.map(|way| way["streams"].as_object().map_or(0, serde_json::Map::len)).sum();
+            directions.map(|view| view["streams"].as_object().map_or(0, serde_json::Map::len)).sum();
         assert_eq!(rows, if transport == "sctp" { streams } else { 2 }, "{csv}");
         assert!(rows > 1);
     }
@@ -69,16 +69,16 @@ fn every_stream_has_a_row_that_says_what_the_json_says() {
 
 #[test]
 fn quiet_says_nothing_but_what_was_asked_for() {
-    let place = Scratch::new("decode-quiet");
-    let [_, capture] = captures(&place);
-    let csv = place.0.join("x.csv");
+    let scratch = Scratch::new("decode-quiet");
+    let [_, capture] = captures(&scratch);
+    let csv = scratch.0.join("x.csv");
     let got = run(anabranch().arg("decode").arg(&capture).args(["-q", "--csv"]).arg(&csv));
     assert_eq!((got.status.code(), got.stdout.len(), errors(&got).as_str()), (Some(0), 0, ""));
     assert!(fs::read_to_string(&csv).expect("written").starts_with("conversation,transport,"));
     let got = run(anabranch().arg("decode").arg(&capture).args(["--quiet", "--json", "-"]));
     assert!(got.stdout.starts_with(b"{") && got.stderr.is_empty());
     // With `-q`, errors must still be reported.
-    let cut = place.file("cut.pcapng", &fs::read(&capture).expect("read")[..2_000]);
+    let cut = scratch.file("cut.pcapng", &fs::read(&capture).expect("read")[..2_000]);
     let got = run(anabranch().arg("decode").arg(&cut).arg("-q"));
     assert_eq!((got.status.code(), got.stdout.len()), (Some(1), 0));
     assert!(
@@ -86,45 +86,45 @@ fn quiet_says_nothing_but_what_was_asked_for() {
         "{}",
         errors(&got)
     );
-    for words in
+    for arguments in
         [&["--csv", "-", "--json", "-"][..], &["--csv", ""], &["--json", ""], &["--csv", "x", "--json", "x"]]
     {
-        let got = run(anabranch().current_dir(&place.0).arg("decode").arg(&capture).args(words));
-        assert_eq!(got.status.code(), Some(2), "{words:?}: {}", errors(&got));
-        assert!(errors(&got).lines().count() == 1 && !place.0.join("x").exists(), "{}", errors(&got));
+        let got = run(anabranch().current_dir(&scratch.0).arg("decode").arg(&capture).args(arguments));
+        assert_eq!(got.status.code(), Some(2), "{arguments:?}: {}", errors(&got));
+        assert!(errors(&got).lines().count() == 1 && !scratch.0.join("x").exists(), "{}", errors(&got));
     }
 }
 
 /// A compressed capture must give the same output as an uncompressed one, and PPIDs must be named.
 #[test]
 fn a_compressed_capture_is_unpacked_and_messages_are_told_by_their_ppid() {
-    let place = Scratch::new("decode-gzip");
-    let [_, sctp] = captures(&place);
+    let scratch = Scratch::new("decode-gzip");
+    let [_, sctp] = captures(&scratch);
     let plain = fs::read(&sctp).expect("a capture");
     let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     std::io::Write::write_all(&mut packed, &plain).expect("packed");
     let packed = packed.finish().expect("packed");
-    let whole = place.file("x.pcapng.gz", &packed);
+    let whole = scratch.file("x.pcapng.gz", &packed);
     let text = |file: &PathBuf| {
-        let told = run(anabranch().arg("decode").arg(file));
-        assert_eq!(told.status.code(), Some(0), "{}", errors(&told));
-        let text = String::from_utf8(told.stdout).expect("text");
+        let output = run(anabranch().arg("decode").arg(file));
+        assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
+        let text = String::from_utf8(output.stdout).expect("text");
         // Removes the file name, with which the first line begins.
         text.split_once(": ").expect("a name").1.to_owned()
     };
-    let told = text(&whole);
-    assert_eq!(told, text(&sctp));
-    assert!(told.contains("4 messages of PPID 63 (HTTP)"), "{told}");
-    let cut = place.file("cut.pcapng.gz", &packed[..packed.len() / 2]);
-    let told = run(anabranch().arg("decode").arg(&cut));
-    assert_eq!(told.status.code(), Some(1), "{}", errors(&told));
-    assert!(!told.stdout.is_empty());
+    let output = text(&whole);
+    assert_eq!(output, text(&sctp));
+    assert!(output.contains("4 messages of PPID 63 (HTTP)"), "{output}");
+    let cut = scratch.file("cut.pcapng.gz", &packed[..packed.len() / 2]);
+    let output = run(anabranch().arg("decode").arg(&cut));
+    assert_eq!(output.status.code(), Some(1), "{}", errors(&output));
+    assert!(!output.stdout.is_empty());
     let mut damaged = packed.clone();
     damaged[packed.len() / 2] ^= 0xff;
-    let damaged = place.file("damaged.pcapng.gz", damaged);
-    let told = run(anabranch().arg("decode").arg(&damaged));
-    assert_eq!(told.status.code(), Some(2), "{}", errors(&told));
-    assert_eq!(errors(&told).lines().count(), 1, "{}", errors(&told));
+    let damaged = scratch.file("damaged.pcapng.gz", damaged);
+    let output = run(anabranch().arg("decode").arg(&damaged));
+    assert_eq!(output.status.code(), Some(2), "{}", errors(&output));
+    assert_eq!(errors(&output).lines().count(), 1, "{}", errors(&output));
 }
 
 /// Returns an IPv4 packet without a header checksum.
@@ -134,10 +134,11 @@ fn ipv4(protocol: u8, payload: &[u8]) -> Vec<u8> {
     [&head[..], payload].concat()
 }
 
-/// Decodes a DATA chunk in a GTP-U tunnel, whose CRC32c was left to the network card. The output must name both facts.
+/// A capture has a DATA chunk in a GTP-U tunnel, and the CRC32c of the packet was left to the network card. The output
+/// must name the tunnel and the missing checksum.
 #[test]
 fn a_tunnel_and_checksums_left_to_the_card_are_told() {
-    let place = Scratch::new("decode-tunnel");
+    let scratch = Scratch::new("decode-tunnel");
     let sctp = [
         0x13, 0x88, 0, 80, 0, 0, 0, 7, 0, 0, 0, 0, 0, 3, 0, 20, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 18, 1, 2, 3,
         4,
@@ -150,14 +151,14 @@ fn a_tunnel_and_checksums_left_to_the_card_are_told() {
     for word in [0, 0, 65_535, 101, 1, 0, packet.len() as u32, packet.len() as u32] {
         capture.extend(word.to_le_bytes());
     }
-    let file = place.file("gtp.pcap", [capture, packet].concat());
+    let file = scratch.file("gtp.pcap", [capture, packet].concat());
     let got = run(anabranch().arg("decode").arg(&file).args(["--json", "-"]));
     assert_eq!(got.status.code(), Some(0), "{}", errors(&got));
     let text = errors(&got);
-    for words in
+    for arguments in
         ["  in a tunnel: GTP-U\n", "checksum left to the network card (1)", "1 message of PPID 18 (S1AP)"]
     {
-        assert!(text.contains(words), "{words}: {text}");
+        assert!(text.contains(arguments), "{arguments}: {text}");
     }
     let document: serde_json::Value = serde_json::from_slice(&got.stdout).expect("JSON");
     let conversation = &document["conversations"][0];

@@ -40,11 +40,11 @@ fn out_of_descriptors_is_not_not_found() {
     let server = limited(&format!("{}/site", site.text()), 40);
     let mut first = server.connect();
     assert_eq!(status(&mut first, "/none"), "404");
-    let held: Vec<TcpStream> = (0..60).map(|_| server.connect()).collect();
-    // These connections have made no request yet, so the server has no open files that it could close.
+    let connections: Vec<TcpStream> = (0..60).map(|_| server.connect()).collect();
+    // The connections in `connections` have made no request, so the server has no open files that it could close.
     wait_until("it has no descriptors left", || server.descriptors() >= 40);
     assert_eq!(status(&mut first, "/"), "503");
-    drop(held);
+    drop(connections);
     wait_until("it has descriptors again", || status(&mut first, "/") == "200");
 }
 
@@ -55,9 +55,9 @@ fn one_association_has_its_streams_and_no_more() {
     let site = Scratch::new("spellings");
     site.file("site/file", "x");
     let root = format!("{}/site", site.text());
-    let mut words = vec!["serve", &root, "-q", "--streams", "50"];
-    words.extend(EVERYWHERE);
-    let mut server = Running::start(&words);
+    let mut arguments = vec!["serve", &root, "-q", "--streams", "50"];
+    arguments.extend(EVERYWHERE);
+    let mut server = Running::start(&arguments);
     let before = server.descriptors();
     in_a_world(async |world| {
         let host = host(&world, 50).await;
@@ -65,15 +65,15 @@ fn one_association_has_its_streams_and_no_more() {
         assert_eq!(session.streams(), 50);
         session.request_streams(1);
         assert_eq!(std::future::poll_fn(|cx| session.poll_streams_added(cx)).await, 50);
-        let mut held = Vec::new();
+        let mut connections = Vec::new();
         for number in 0..50 {
             let mut stream = session.open(number).expect("a stream");
             let path = "/.".repeat(number as usize);
             let request = format!("HEAD {path}/file HTTP/1.1\r\nHost: a\r\n\r\n");
             stream.write_all(request.as_bytes()).await.expect("sent");
-            held.push(stream);
+            connections.push(stream);
         }
-        for stream in &mut held {
+        for stream in &mut connections {
             assert!(stream.read(&mut [0; 100]).await.expect("an answer") > 0);
         }
         assert_eq!(server.descriptors(), before + 1);

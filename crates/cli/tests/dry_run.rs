@@ -7,14 +7,14 @@ use crate::running::{Scratch, anabranch, errors, run};
 use std::net::TcpListener;
 
 /// Returns the output of a command, which must succeed without any message on standard error.
-fn said(words: &str) -> String {
-    let output = run(anabranch().args(words.split(' ')));
-    assert_eq!(output.status.code(), Some(0), "{words}: {}", errors(&output));
-    assert!(output.stderr.is_empty(), "{words}: {}", errors(&output));
+fn dry_run(arguments: &str) -> String {
+    let output = run(anabranch().args(arguments.split(' ')));
+    assert_eq!(output.status.code(), Some(0), "{arguments}: {}", errors(&output));
+    assert!(output.stderr.is_empty(), "{arguments}: {}", errors(&output));
     String::from_utf8(output.stdout).expect("text")
 }
 
-fn has(text: &str, lines: &[&str]) {
+fn assert_has_lines(text: &str, lines: &[&str]) {
     for line in lines {
         assert!(text.lines().any(|other| other == *line), "no '{line}' in:\n{text}");
     }
@@ -22,25 +22,28 @@ fn has(text: &str, lines: &[&str]) {
 
 #[test]
 fn servers_tell_where_they_would_listen_and_do_not() {
-    let place = Scratch::new("planned");
+    let scratch = Scratch::new("planned");
     // The port is in use, so a real listener would fail.
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let at = taken.local_addr().expect("an address");
     let listen = format!("--listen tcp://{at} --listen sctp://127.0.0.1,[::1]:7000 --listen sctp-ip://*");
-    let root = place.text();
-    let text = said(&format!("serve {root} {listen} --streams 7 --threads 2 --quiet --dry-run"));
+    let root = scratch.text();
+    let text = dry_run(&format!("serve {root} {listen} --streams 7 --threads 2 --quiet --dry-run"));
     let listening =
         [&*format!("listen: tcp://{at}"), "listen: sctp://127.0.0.1,[::1]:7000", "listen: sctp-ip://*:80"];
-    has(&text, &listening);
-    has(&text, &[&format!("directory: {root}"), "streams: 7", "threads: 2", "idle: 60s", "log: none"]);
+    assert_has_lines(&text, &listening);
+    assert_has_lines(
+        &text,
+        &[&format!("directory: {root}"), "streams: 7", "threads: 2", "idle: 60s", "log: none"],
+    );
     assert!(text.contains(",streams=7,") || text.contains("set: streams=7,"), "{text}");
-    let text = said(&format!("gateway {listen} --allow *.example.com --allow 10.0.0.0/8:80 -n"));
-    has(&text, &listening);
+    let text = dry_run(&format!("gateway {listen} --allow *.example.com --allow 10.0.0.0/8:80 -n"));
+    assert_has_lines(&text, &listening);
     let carried =
         ["carries: to what is allowed, over TCP", "allow: *.example.com, 10.0.0.0/8:80", "exchanges: 4096"];
-    has(&text, &carried);
-    let text = said("gateway --via http+sctp://nosuch.invalid -n");
-    has(
+    assert_has_lines(&text, &carried);
+    let text = dry_run("gateway --via http+sctp://nosuch.invalid -n");
+    assert_has_lines(
         &text,
         &["listen: tcp://127.0.0.1:3128", "carries: to http+sctp://nosuch.invalid", "log: standard output"],
     );
@@ -59,46 +62,55 @@ fn servers_tell_where_they_would_listen_and_do_not() {
 
 #[test]
 fn a_load_tells_its_plan_and_sends_nothing() {
-    let place = Scratch::new("planned-load");
+    let scratch = Scratch::new("planned-load");
     let server = TcpListener::bind("127.0.0.1:0").expect("a port");
     server.set_nonblocking(true).expect("a listener");
     let url = format!("http://{}/x", server.local_addr().expect("an address"));
-    let json = format!("{}/x.json", place.text());
-    let text = said(&format!("load {url} --rate 100/s --sessions 3 --json {json} --dry-run"));
+    let json = format!("{}/x.json", scratch.text());
+    let text = dry_run(&format!("load {url} --rate 100/s --sessions 3 --json {json} --dry-run"));
     let right = [
         "pace: open loop: a session every 10ms",
         "first due at: 0ms 10ms 20ms",
         "sessions: 3",
         "duration: no limit",
     ];
-    has(&text, &right);
-    has(&text, &[&format!("url: {url}"), "transport: tcp", "timeout: 5s", "objects-per-session: 1"]);
-    let text = said(&format!("load {url} -c 4 --objects-per-session 5 -n"));
-    has(&text, &["pace: closed loop: 4 sessions at a time", "objects-per-session: 5", "duration: 10s"]);
+    assert_has_lines(&text, &right);
+    assert_has_lines(
+        &text,
+        &[&format!("url: {url}"), "transport: tcp", "timeout: 5s", "objects-per-session: 1"],
+    );
+    let text = dry_run(&format!("load {url} -c 4 --objects-per-session 5 -n"));
+    assert_has_lines(
+        &text,
+        &["pace: closed loop: 4 sessions at a time", "objects-per-session: 5", "duration: 10s"],
+    );
     assert!(!text.contains("first due"), "{text}");
-    let text = said("load http+sctp://nosuch.invalid/ --rate 2/s -c 3 --set rcvbuf=1MiB -n");
-    has(&text, &["pace: open loop: an object every 500ms, on 3 sessions", "transport: sctp"]);
+    let text = dry_run("load http+sctp://nosuch.invalid/ --rate 2/s -c 3 --set rcvbuf=1MiB -n");
+    assert_has_lines(&text, &["pace: open loop: an object every 500ms, on 3 sessions", "transport: sctp"]);
     assert!(text.contains("rcvbuf=1048576B") || text.contains("rcvbuf=1MiB"), "{text}");
     assert!(server.accept().is_err() && !std::path::Path::new(&json).exists());
 }
 
 #[test]
 fn clients_tell_what_they_would_fetch_and_send() {
-    let place = Scratch::new("planned-clients");
-    let out = format!("{}/out/", place.text());
-    let text = said(&format!("get http+sctp://10.0.0.1,10.0.1.1/a http://nosuch.invalid/ -o {out} -n"));
-    has(&text, &["url: http+sctp://10.0.0.1,10.0.1.1/a", "url: http://nosuch.invalid/", "sctp-port: 80"]);
-    has(&text, &[&format!("output: {out}"), "timeout: 30s for a connection, then 120s"]);
+    let scratch = Scratch::new("planned-clients");
+    let out = format!("{}/out/", scratch.text());
+    let text = dry_run(&format!("get http+sctp://10.0.0.1,10.0.1.1/a http://nosuch.invalid/ -o {out} -n"));
+    assert_has_lines(
+        &text,
+        &["url: http+sctp://10.0.0.1,10.0.1.1/a", "url: http://nosuch.invalid/", "sctp-port: 80"],
+    );
+    assert_has_lines(&text, &[&format!("output: {out}"), "timeout: 30s for a connection, then 120s"]);
     assert!(text.contains("hb_interval=5s") && !std::path::Path::new(&out).exists(), "{text}");
-    let text = said("get --page http://nosuch.invalid/ --timeout 3s -n");
-    has(&text, &["output: nowhere", "page: true", "timeout: 3s for a connection, then 3s"]);
+    let text = dry_run("get --page http://nosuch.invalid/ --timeout 3s -n");
+    assert_has_lines(&text, &["output: nowhere", "page: true", "timeout: 3s for a connection, then 3s"]);
     assert!(!text.contains("set:"), "{text}");
-    let text = said("bulk tcp://nosuch.invalid:5201 --reverse --size 1MB -n");
-    has(&text, &["size: 1000000B", "messages: 65536B, in order, the server sends"]);
-    let text = said("bulk tcp://nosuch.invalid:5201 --size 1MB --set cc=reno -n");
-    has(&text, &["size: 1000000B", "set: cc=reno"]);
-    let text = said("bulk --listen sctp://*:5201 --listen tcp://*:5201 --once -n");
-    has(&text, &["listen: sctp://*:5201, tcp://*:5201", "once: true"]);
+    let text = dry_run("bulk tcp://nosuch.invalid:5201 --reverse --size 1MB -n");
+    assert_has_lines(&text, &["size: 1000000B", "messages: 65536B, in order, the server sends"]);
+    let text = dry_run("bulk tcp://nosuch.invalid:5201 --size 1MB --set cc=reno -n");
+    assert_has_lines(&text, &["size: 1000000B", "set: cc=reno"]);
+    let text = dry_run("bulk --listen sctp://*:5201 --listen tcp://*:5201 --once -n");
+    assert_has_lines(&text, &["listen: sctp://*:5201, tcp://*:5201", "once: true"]);
     for wrong in ["get http://10.0.0.1,10.0.1.1/ -n", "bulk tcp://10.0.0.1,10.0.1.1:1 -n", "get --page x -n"]
     {
         let output = run(anabranch().args(wrong.split(' ')));
@@ -111,7 +123,7 @@ fn clients_tell_what_they_would_fetch_and_send() {
 #[test]
 fn a_seed_is_of_what_random_draws() {
     let drawn = |seed: &str| {
-        let text = said(&format!("load http://127.0.0.1:1/ --rate 100/s --random{seed} -n"));
+        let text = dry_run(&format!("load http://127.0.0.1:1/ --rate 100/s --random{seed} -n"));
         text.lines().find_map(|line| line.strip_prefix("first due at: ").map(str::to_owned))
     };
     let seven = drawn(" --seed 7").expect("drawn");

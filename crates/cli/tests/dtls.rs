@@ -9,31 +9,31 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-/// Starts a server over DTLS whose certificate is kept in `place`.
-fn serve(place: &Scratch, words: &[&str]) -> Running {
-    serve_at("https+sctp://127.0.0.1:0", place, words)
+/// Starts a server over DTLS whose certificate is kept in `scratch`.
+fn serve(scratch: &Scratch, arguments: &[&str]) -> Running {
+    serve_at("https+sctp://127.0.0.1:0", scratch, arguments)
 }
 
 #[test]
 fn a_directory_is_served_over_dtls_to_clients_that_trust_it() {
-    let place = Scratch::new("dtls-own");
+    let scratch = Scratch::new("dtls-own");
     let body = noise(700_000);
-    place.file("big.bin", &body);
-    let server = serve(&place, &[]);
+    scratch.file("big.bin", &body);
+    let server = serve(&scratch, &[]);
     let url = format!("{}big.bin", server.url("https+sctp"));
-    let kept = format!("{}/anabranch/self-signed.pem", place.text());
-    for trust in [&["--trust", &kept][..], &["--insecure"]] {
+    let certificate = format!("{}/anabranch/self-signed.pem", scratch.text());
+    for trust in [&["--trust", &certificate][..], &["--insecure"]] {
         let (code, err, out) = get(&url, trust);
         assert_eq!((code, err.lines().count()), (Some(0), usize::from(trust.len() == 1)), "{err}");
         assert!(out == body, "{trust:?}: another body");
     }
     // A client that does not trust the server must send no request.
     let other = format!("sha256:{}", "00".repeat(32));
-    for (words, says) in [
+    for (arguments, says) in [
         (&[][..], "not trusted: the server's certificate is signed by nobody who is trusted"),
         (&["--trust", &other], "not trusted: the server's certificate has another fingerprint, sha256:"),
     ] {
-        let (code, err, out) = get(&url, words);
+        let (code, err, out) = get(&url, arguments);
         assert_eq!((code, err.lines().count(), out.is_empty()), (Some(1), 1, true), "{err}");
         assert!(err.contains(says), "{err}");
     }
@@ -45,11 +45,11 @@ fn a_directory_is_served_over_dtls_to_clients_that_trust_it() {
 
 #[test]
 fn what_dtls_cannot_do_is_refused_in_one_line() {
-    let place = Scratch::new("dtls-refused");
-    let file = |name: &str| format!("{}/{name}", place.text());
+    let scratch = Scratch::new("dtls-refused");
+    let file = |name: &str| format!("{}/{name}", scratch.text());
     let (key, certificate) = (file("key.pem"), file("cert.pem"));
     make(&["rsa:2048"], &key, &certificate);
-    for (words, code, says) in [
+    for (arguments, code, says) in [
         (
             &["serve", ".", "--listen", "https+sctp://127.0.0.1:0", "--cert", &certificate, "--key", &key][..],
             2,
@@ -63,10 +63,10 @@ fn what_dtls_cannot_do_is_refused_in_one_line() {
         (&["bulk", "sctp://127.0.0.1:4433", "--insecure"], 2, "nothing is got over TLS"),
         (&["get", "https+sctp://127.0.0.1,127.0.0.2/"], 2, "TCP, DTLS and HTTP/3 go to one"),
     ] {
-        let output = run(anabranch().env("XDG_STATE_HOME", place.text()).args(words));
+        let output = run(anabranch().env("XDG_STATE_HOME", scratch.text()).args(arguments));
         let err = errors(&output);
-        assert_eq!((output.status.code(), err.lines().count()), (Some(code), 1), "{words:?}: {err}");
-        assert!(err.contains(says), "{words:?}: {err}");
+        assert_eq!((output.status.code(), err.lines().count()), (Some(code), 1), "{arguments:?}: {err}");
+        assert!(err.contains(says), "{arguments:?}: {err}");
     }
 }
 
@@ -79,14 +79,14 @@ fn where_nobody_listens_a_client_is_told_so_at_once() {
     assert!(errors(&got).contains("connection refused"), "{}", errors(&got));
 }
 
-/// Threads must be able to share a port over DTLS. The client's address assigns it to a thread, and every client must
-/// be served.
+/// Several threads share a port over DTLS, and the address of a client determines its thread. Every client must be
+/// served.
 #[test]
 fn threads_share_a_port_over_dtls() {
-    let place = Scratch::new("dtls-threads");
+    let scratch = Scratch::new("dtls-threads");
     let body = noise(200_000);
-    place.file("big.bin", &body);
-    let server = serve(&place, &["--threads", "3"]);
+    scratch.file("big.bin", &body);
+    let server = serve(&scratch, &["--threads", "3"]);
     let url = format!("{}big.bin", server.url("https+sctp"));
     for _ in 0..8 {
         let (code, err, out) = get(&url, &["--insecure"]);
@@ -102,17 +102,17 @@ fn threads_share_a_port_over_dtls() {
 /// Over DTLS, messages must pass in both directions, as without encryption. An untrusted server must receive nothing.
 #[test]
 fn bulk_goes_over_dtls() {
-    let place = Scratch::new("dtls-bulk");
+    let scratch = Scratch::new("dtls-bulk");
     let mut command = anabranch();
-    command.env("XDG_STATE_HOME", place.text());
+    command.env("XDG_STATE_HOME", scratch.text());
     command.args(["bulk", "--listen", "https+sctp://127.0.0.1:0"]);
     let server = Running::start_as(command, Stdio::null());
     let url = server.url("https+sctp");
     let url = url.trim_end_matches('/');
-    let kept = format!("{}/anabranch/self-signed.pem", place.text());
-    for words in [&["--size", "3MB"][..], &["--size", "3MB", "--reverse"], &["--size", "2MB", "--both"]] {
-        let done = run(anabranch().args(["bulk", url, "--trust", &kept, "--quiet"]).args(words));
-        assert_eq!(done.status.code(), Some(0), "{words:?}: {}", errors(&done));
+    let certificate = format!("{}/anabranch/self-signed.pem", scratch.text());
+    for arguments in [&["--size", "3MB"][..], &["--size", "3MB", "--reverse"], &["--size", "2MB", "--both"]] {
+        let done = run(anabranch().args(["bulk", url, "--trust", &certificate, "--quiet"]).args(arguments));
+        assert_eq!(done.status.code(), Some(0), "{arguments:?}: {}", errors(&done));
     }
     let other = format!("sha256:{}", "00".repeat(32));
     let done = run(anabranch().args(["bulk", url, "--trust", &other, "--size", "1MB", "--quiet"]));
@@ -121,14 +121,14 @@ fn bulk_goes_over_dtls() {
     assert_eq!(server.end(), 0);
 }
 
-/// Secrets must be written to the file that the environment names, and nowhere else.
+/// The secrets of a DTLS session must be written to the file that `SSLKEYLOGFILE` names.
 #[test]
 fn secrets_are_written_where_the_environment_says() {
-    let place = Scratch::new("dtls-secrets");
-    place.file("small.bin", b"small");
-    let server = serve(&place, &[]);
+    let scratch = Scratch::new("dtls-secrets");
+    scratch.file("small.bin", b"small");
+    let server = serve(&scratch, &[]);
     let url = format!("{}small.bin", server.url("https+sctp"));
-    let file = format!("{}/secrets", place.text());
+    let file = format!("{}/secrets", scratch.text());
     let got = run(anabranch().env("SSLKEYLOGFILE", &file).args(["get", "--quiet", &url, "--insecure"]));
     assert_eq!(got.status.code(), Some(0), "{}", errors(&got));
     let secrets = std::fs::read_to_string(&file).expect("written");
@@ -142,20 +142,20 @@ fn secrets_are_written_where_the_environment_says() {
 /// unrequested data.
 #[test]
 fn openssl_client_completes_a_dtls_1_2_handshake() {
-    let place = Scratch::new("dtls-s-client");
-    let server = serve(&place, &[]);
-    let kept = format!("{}/anabranch/self-signed.pem", place.text());
+    let scratch = Scratch::new("dtls-s-client");
+    let server = serve(&scratch, &[]);
+    let certificate = format!("{}/anabranch/self-signed.pem", scratch.text());
     let at = server.url("https+sctp").trim_start_matches("https+sctp://").trim_end_matches('/').to_owned();
     let mut client = Command::new("openssl")
-        .args(["s_client", "-dtls1_2", "-connect", &at, "-CAfile", &kept])
+        .args(["s_client", "-dtls1_2", "-connect", &at, "-CAfile", &certificate])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
         .expect("openssl (Debian: apt-get install openssl)");
-    let said = Said::by(&mut client).until("Verify return code: ");
-    assert!(said.contains("Verify return code: 0") && said.contains("DTLSv1.2"), "{said}");
-    assert!(said.contains("ECDHE-ECDSA-"), "{said}");
+    let output = OutputReader::of(&mut client).until("Verify return code: ");
+    assert!(output.contains("Verify return code: 0") && output.contains("DTLSv1.2"), "{output}");
+    assert!(output.contains("ECDHE-ECDSA-"), "{output}");
     client.kill().expect("killed");
     client.wait().expect("ended");
     assert_eq!(server.end(), 0);
@@ -165,8 +165,8 @@ fn openssl_client_completes_a_dtls_1_2_handshake() {
 /// association. A server that is not trusted must receive no packet of the association.
 #[test]
 fn our_client_completes_a_dtls_1_2_handshake_with_openssl() {
-    let place = Scratch::new("dtls-s-server");
-    let file = |name: &str| format!("{}/{name}", place.text());
+    let scratch = Scratch::new("dtls-s-server");
+    let file = |name: &str| format!("{}/{name}", scratch.text());
     let (key, certificate) = (file("key.pem"), file("cert.pem"));
     make(&["ec", "-pkeyopt", "ec_paramgen_curve:P-256"], &key, &certificate);
     for (cookie, believed) in [(false, true), (true, true), (true, false)] {
@@ -177,8 +177,8 @@ fn our_client_completes_a_dtls_1_2_handshake_with_openssl() {
         server.args(if cookie { &["-listen"][..] } else { &[] });
         server.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut server = server.spawn().expect("openssl (Debian: apt-get install openssl)");
-        let mut said = Said::by(&mut server);
-        said.until("ACCEPT");
+        let mut output = OutputReader::of(&mut server);
+        output.until("ACCEPT");
         let trust = if believed { certificate.clone() } else { format!("sha256:{}", "00".repeat(32)) };
         let url = format!("https+sctp://localhost:{port}/");
         let (code, err, _) = get(&url, &["--trust", &trust, "--timeout", "3s"]);
@@ -186,25 +186,25 @@ fn our_client_completes_a_dtls_1_2_handshake_with_openssl() {
         assert_eq!(code, Some(1), "{err}");
         assert_eq!(err.contains("not trusted"), !believed, "{err}");
         if believed {
-            let said = said.until("CIPHER is ");
-            assert!(said.contains("CIPHER is ECDHE-ECDSA-"), "{said}");
+            let output = output.until("CIPHER is ");
+            assert!(output.contains("CIPHER is ECDHE-ECDSA-"), "{output}");
         }
         server.kill().expect("killed");
         server.wait().expect("ended");
-        let rest = said.rest();
+        let rest = output.rest();
         assert_eq!(rest.contains("CIPHER is "), believed, "{rest}");
     }
 }
 
 /// The output of a program.
-struct Said {
-    more: Receiver<Vec<u8>>,
-    all: Vec<u8>,
+struct OutputReader {
+    receiver: Receiver<Vec<u8>>,
+    bytes: Vec<u8>,
 }
 
-impl Said {
-    fn by(child: &mut Child) -> Self {
-        let (send, more) = channel();
+impl OutputReader {
+    fn of(child: &mut Child) -> Self {
+        let (send, receiver) = channel();
         let mut out = child.stdout.take().expect("piped");
         std::thread::spawn(move || {
             let mut buffer = [0; 4096];
@@ -214,27 +214,27 @@ impl Said {
                 }
             }
         });
-        Self { more, all: Vec::new() }
+        Self { receiver, bytes: Vec::new() }
     }
 
     /// Returns the rest of the output, up to its end.
     fn rest(&mut self) -> String {
-        while let Ok(more) = self.more.recv_timeout(Duration::from_secs(60)) {
-            self.all.extend(more);
+        while let Ok(more) = self.receiver.recv_timeout(Duration::from_secs(60)) {
+            self.bytes.extend(more);
         }
-        String::from_utf8_lossy(&self.all).into_owned()
+        String::from_utf8_lossy(&self.bytes).into_owned()
     }
 
-    /// Returns the output up to and including the line with `wanted`.
-    fn until(&mut self, wanted: &str) -> String {
+    /// Returns the output up to and including the line with `expected`.
+    fn until(&mut self, expected: &str) -> String {
         loop {
-            let text = String::from_utf8_lossy(&self.all).into_owned();
-            if text.split_once(wanted).is_some_and(|(_, rest)| rest.contains('\n')) {
+            let text = String::from_utf8_lossy(&self.bytes).into_owned();
+            if text.split_once(expected).is_some_and(|(_, rest)| rest.contains('\n')) {
                 return text;
             }
-            match self.more.recv_timeout(LONG) {
-                Ok(more) => self.all.extend(more),
-                Err(why) => panic!("'{wanted}' was not said ({why}): {text}"),
+            match self.receiver.recv_timeout(LONG) {
+                Ok(more) => self.bytes.extend(more),
+                Err(error) => panic!("'{expected}' was not said ({error}): {text}"),
             }
         }
     }
@@ -242,11 +242,11 @@ impl Said {
 
 /// Makes a certificate for localhost with this kind of key.
 fn make(kind: &[&str], key: &str, certificate: &str) {
-    let made = run(Command::new("openssl")
+    let output = run(Command::new("openssl")
         .args(["req", "-x509", "-nodes", "-days", "30", "-subj", "/CN=localhost"])
         .args(["-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", certificate, "-newkey"])
         .args(kind));
-    assert!(made.status.success(), "{}", errors(&made));
+    assert!(output.status.success(), "{}", errors(&output));
 }
 
 fn free() -> u16 {

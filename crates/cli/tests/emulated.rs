@@ -1,6 +1,6 @@
 //! Tests `race --world emulated` and `bulk` with features of real kernels: loss by iptables, Multipath TCP, SCTP.
 //!
-//! Needs network namespaces, as `link.rs` does, and prints a message if there are none. Anything that the kernel or the
+//! Needs network namespaces. If there are none, the tests print a message and pass. Anything that the kernel or the
 //! host lacks must be reported in one line with exit code 3.
 
 #![cfg(target_os = "linux")]
@@ -15,14 +15,14 @@ use std::process::{Command, Output};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch");
 
-fn anabranch(words: &str) -> Output {
-    Command::new(PROGRAM).args(words.split_whitespace()).output().expect("it starts")
+fn anabranch(arguments: &str) -> Output {
+    Command::new(PROGRAM).args(arguments.split_whitespace()).output().expect("it starts")
 }
 
 /// Runs an emulated race and returns its result.
-fn race(words: &str) -> Value {
-    let output = anabranch(&format!("race --world emulated --quiet --json - {words}"));
-    assert_eq!(output.status.code(), Some(0), "{words}: {}", errors(&output));
+fn race(arguments: &str) -> Value {
+    let output = anabranch(&format!("race --world emulated --quiet --json - {arguments}"));
+    assert_eq!(output.status.code(), Some(0), "{arguments}: {}", errors(&output));
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
@@ -49,19 +49,19 @@ fn down(run: &Value) -> Vec<u64> {
     paths.iter().map(sum).collect()
 }
 
-/// Returns whether an optional feature is available. If not, the command must print one line that names it, with exit
-/// code 3.
+/// Returns whether the host has `what`, an optional feature that the command of `output` needs. Without the feature,
+/// the command must print one line that names it, with exit code 3.
 fn has(output: &Output, what: &str) -> bool {
-    let told = errors(output);
+    let stderr = errors(output);
     if output.status.code() == Some(3) {
-        assert!(told.lines().count() == 1 && told.contains(what), "{told}");
+        assert!(stderr.lines().count() == 1 && stderr.contains(what), "{stderr}");
         // A kernel may lack a feature, but a missing program fails the test if peers are required.
         let required = std::env::var_os("ANABRANCH_REQUIRE_PEERS").is_some_and(|value| value == "1");
-        assert!(!required || !told.contains("there is no 'iptables'"), "{told}");
-        println!("not tested here: {told}");
+        assert!(!required || !stderr.contains("there is no 'iptables'"), "{stderr}");
+        println!("not tested here: {stderr}");
         return false;
     }
-    assert_eq!(output.status.code(), Some(0), "{told}");
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
     true
 }
 
@@ -70,16 +70,17 @@ struct Programs(PathBuf);
 
 impl Programs {
     fn new(name: &str) -> Self {
-        let place = std::env::temp_dir().join(format!("anabranch-emulated-{}-{name}", std::process::id()));
-        let _ = fs::remove_dir_all(&place);
-        fs::create_dir_all(&place).expect("a directory");
+        let directory =
+            std::env::temp_dir().join(format!("anabranch-emulated-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&directory);
+        fs::create_dir_all(&directory).expect("a directory");
         for path in std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()) {
             if path.join("ip").exists() {
-                symlink(path.join("ip"), place.join("ip")).expect("a link");
+                symlink(path.join("ip"), directory.join("ip")).expect("a link");
                 break;
             }
         }
-        Self(place)
+        Self(directory)
     }
 
     fn path(&self) -> &Path {
@@ -113,32 +114,34 @@ fn rules_of_iptables_lose_the_packets_in_the_links_place() {
     let found = race(&format!("--loss-by iptables --loss nth:20/first=5 --runs 2 {network}"));
     assert_eq!(found["plan"]["loss-by"], "iptables");
     assert!(found["points"][0]["network"].as_str().is_some_and(|text| text.ends_with("; loss by iptables")));
-    let told = found["warnings"].to_string();
-    assert!(told.contains("loss by iptables is behind the links"), "{told}");
+    let warnings = found["warnings"].to_string();
+    assert!(warnings.contains("loss by iptables is behind the links"), "{warnings}");
     let all = runs(&found);
     assert_eq!(all.len(), 4);
     for (contestant, run) in &all {
         assert_eq!(run["outcome"], "done", "{contestant}");
-        let of = |way: &str| {
-            let ours = all.iter().filter(|(name, _)| name == contestant).map(|(_, run)| &run["rules"][way]);
-            ours.fold((0, 0), |(a, b), rules| (a + number(&rules["packets"]), b + number(&rules["dropped"])))
+        let of = |direction: &str| {
+            let own_runs =
+                all.iter().filter(|(name, _)| name == contestant).map(|(_, run)| &run["rules"][direction]);
+            own_runs
+                .fold((0, 0), |(a, b), rules| (a + number(&rules["packets"]), b + number(&rules["dropped"])))
         };
         let ((came_up, lost_up), (came_down, lost_down)) = (of("up"), of("down"));
         let line = format!(
             "{contestant}: loss by iptables: up {lost_up} of {came_up} packets dropped, down {lost_down} of {came_down} \
              packets dropped"
         );
-        assert!(told.contains(&line), "{line}: {told}");
-        for way in ["up", "down"] {
-            let (packets, rules) = (&run["packets"][way], &run["rules"][way]);
-            let (came, dropped) = (number(&rules["packets"]), number(&rules["dropped"]));
-            assert!(came >= 20, "{contestant} {way}: {came}");
-            assert_eq!(dropped, (came - 5) / 20 + 1, "{contestant} {way}: of {came}");
+        assert!(warnings.contains(&line), "{line}: {warnings}");
+        for direction in ["up", "down"] {
+            let (packets, rules) = (&run["packets"][direction], &run["rules"][direction]);
+            let (arrived, dropped) = (number(&rules["packets"]), number(&rules["dropped"]));
+            assert!(arrived >= 20, "{contestant} {direction}: {arrived}");
+            assert_eq!(dropped, (arrived - 5) / 20 + 1, "{contestant} {direction}: of {arrived}");
             // The queue is large enough, so no other packets are lost. All other packets must have arrived, except
             // those in flight at the end.
-            assert_eq!(number(&packets["lost"]), dropped, "{contestant} {way}");
-            let under_way = number(&packets["sent"]) - came;
-            assert!(under_way <= 2, "{contestant} {way}: {under_way}");
+            assert_eq!(number(&packets["lost"]), dropped, "{contestant} {direction}");
+            let under_way = number(&packets["sent"]) - arrived;
+            assert!(under_way <= 2, "{contestant} {direction}: {under_way}");
         }
         assert!(number(&run["packets"]["down"]["retransmitted"]) > 0, "{contestant}: losses are mended");
     }
@@ -151,12 +154,13 @@ fn rules_of_iptables_lose_the_packets_in_the_links_place() {
     };
     assert!(of("link").iter().all(|(_, run)| run["rules"].is_null()));
     let sum = |key: &str| {
-        let ways = |run: &Value| number(&run["rules"]["up"][key]) + number(&run["rules"]["down"][key]);
-        of("iptables").iter().map(|(_, run)| ways(run)).sum::<u64>() as f64
+        let both_directions =
+            |run: &Value| number(&run["rules"]["up"][key]) + number(&run["rules"]["down"][key]);
+        of("iptables").iter().map(|(_, run)| both_directions(run)).sum::<u64>() as f64
     };
-    let (came, dropped) = (sum("packets"), sum("dropped"));
-    let deviation = (came * 0.1 * 0.9).sqrt();
-    assert!(came > 1000.0 && (dropped - came * 0.1).abs() < 6.0 * deviation, "{dropped} of {came}");
+    let (arrived, dropped) = (sum("packets"), sum("dropped"));
+    let deviation = (arrived * 0.1 * 0.9).sqrt();
+    assert!(arrived > 1000.0 && (dropped - arrived * 0.1).abs() < 6.0 * deviation, "{dropped} of {arrived}");
 }
 
 /// If both ends are on one host, one rule sees both directions, and must drop every tenth of all packets. The packets
@@ -187,32 +191,39 @@ fn one_host_has_one_counter_for_both_directions() {
     for (contestant, run) in &all {
         assert_eq!(run["outcome"], "done", "{contestant}");
         assert!(number(&run["page_ns"]) >= number(&run["limit_ns"]), "{contestant}");
-        let of = |key: &str| ["up", "down"].map(|way| number(&run["rules"][way][key]));
-        let (came, dropped) = (of("packets"), of("dropped"));
-        assert!(came.iter().all(|came| *came >= 20), "{contestant}: {came:?}");
+        let of = |key: &str| ["up", "down"].map(|direction| number(&run["rules"][direction][key]));
+        let (arrived, dropped) = (of("packets"), of("dropped"));
+        assert!(arrived.iter().all(|arrived| *arrived >= 20), "{contestant}: {arrived:?}");
         assert_eq!(
             dropped[0] + dropped[1],
-            (came[0] + came[1] - 4) / 10 + 1,
-            "{contestant}: {came:?} {dropped:?}"
+            (arrived[0] + arrived[1] - 4) / 10 + 1,
+            "{contestant}: {arrived:?} {dropped:?}"
         );
-        for (way, came) in ["up", "down"].into_iter().zip(came) {
-            let under_way = number(&run["packets"][way]["sent"]) - came;
-            assert!(under_way <= 2, "{contestant} {way}: {under_way}");
+        for (direction, arrived) in ["up", "down"].into_iter().zip(arrived) {
+            let under_way = number(&run["packets"][direction]["sent"]) - arrived;
+            assert!(under_way <= 2, "{contestant} {direction}: {under_way}");
         }
     }
-    // A rule in the output chain sees the same packets. The sending kernel must notice each drop and retransmit the
-    // packet.
-    let words = "--loss-by iptables-out --loss nth:10/first=4/shared --runs 2 --hosts one --objects 10x20kB --rate 20mbit \
+    // A rule in the output chain also sees the packets of both directions. The sending kernel must notice each drop and
+    // retransmit the packet.
+    let flags = "--loss-by iptables-out --loss nth:10/first=4/shared --runs 2 --hosts one --objects 10x20kB --rate 20mbit \
                  --rtt 20ms --queue 100p --transport tcp:cc=reno";
-    let found = race(words);
+    let found = race(flags);
     assert!(found["points"][0]["network"].to_string().contains("loss by iptables where packets set out"));
     for (contestant, run) in runs(&found) {
         assert_eq!(run["outcome"], "done", "{contestant}");
-        let of = |key: &str| ["up", "down"].map(|way| number(&run["rules"][way][key]));
-        let (came, dropped) = (of("packets"), of("dropped"));
-        assert_eq!(dropped[0] + dropped[1], (came[0] + came[1] - 4) / 10 + 1, "{came:?} {dropped:?}");
-        for (way, came) in ["up", "down"].into_iter().zip(came) {
-            assert!(number(&run["packets"][way]["sent"]).abs_diff(came) <= 2, "{contestant} {way}");
+        let of = |key: &str| ["up", "down"].map(|direction| number(&run["rules"][direction][key]));
+        let (arrived, dropped) = (of("packets"), of("dropped"));
+        assert_eq!(
+            dropped[0] + dropped[1],
+            (arrived[0] + arrived[1] - 4) / 10 + 1,
+            "{arrived:?} {dropped:?}"
+        );
+        for (direction, arrived) in ["up", "down"].into_iter().zip(arrived) {
+            assert!(
+                number(&run["packets"][direction]["sent"]).abs_diff(arrived) <= 2,
+                "{contestant} {direction}"
+            );
         }
     }
     // Rules for both directions are in one list. Each must match only packets of its direction.
@@ -220,10 +231,10 @@ fn one_host_has_one_counter_for_both_directions() {
         "--loss-by iptables --up-loss nth:9/first=2 --down-loss nth:7/first=5 --runs 1 {network}"
     ));
     for (contestant, run) in runs(&found) {
-        for (way, every, first) in [("up", 9, 2), ("down", 7, 5)] {
-            let rules = &run["rules"][way];
-            let (came, dropped) = (number(&rules["packets"]), number(&rules["dropped"]));
-            assert_eq!(dropped, (came - first) / every + 1, "{contestant} {way}: of {came}");
+        for (direction, every, first) in [("up", 9, 2), ("down", 7, 5)] {
+            let rules = &run["rules"][direction];
+            let (arrived, dropped) = (number(&rules["packets"]), number(&rules["dropped"]));
+            assert_eq!(dropped, (arrived - first) / every + 1, "{contestant} {direction}: of {arrived}");
         }
     }
 }
@@ -233,7 +244,7 @@ fn what_rules_cannot_do_is_refused() {
     if !are_slow_tests_enabled() {
         return;
     }
-    for (words, status, told) in [
+    for (arguments, status, expected) in [
         (
             "--loss-by iptables --runs 1",
             2,
@@ -267,15 +278,15 @@ fn what_rules_cannot_do_is_refused() {
             "tcp:cc=dctcp: cc: 'dctcp' is not one of reno, cubic, bbr (or a real kernel's own: add --world emulated)",
         ),
     ] {
-        let output = anabranch(&format!("race {words}"));
+        let output = anabranch(&format!("race {arguments}"));
         let line = errors(&output);
-        assert_eq!(output.status.code(), Some(status), "{words}: {line}");
-        assert!(line.lines().count() == 1 && line.contains(told), "{words}: {line}");
+        assert_eq!(output.status.code(), Some(status), "{arguments}: {line}");
+        assert!(line.lines().count() == 1 && line.contains(expected), "{arguments}: {line}");
     }
     if !emulated_links() {
         return;
     }
-    for (words, told) in [
+    for (arguments, expected) in [
         (
             "--loss ge:1%/30%",
             "iptables cannot do loss ge:1%/30%/100%/0%: the match `statistic` knows a share",
@@ -284,10 +295,11 @@ fn what_rules_cannot_do_is_refused() {
         ("--loss nth:5/shared", "two hosts have no counter in common"),
         ("--down-loss list:3", "the match `statistic` knows a share (1%) and nth:N only"),
     ] {
-        let output = anabranch(&format!("race --world emulated --quiet --loss-by iptables --runs 1 {words}"));
+        let output =
+            anabranch(&format!("race --world emulated --quiet --loss-by iptables --runs 1 {arguments}"));
         let line = errors(&output);
-        assert_eq!(output.status.code(), Some(2), "{words}: {line}");
-        assert!(line.lines().count() == 1 && line.contains(told), "{words}: {line}");
+        assert_eq!(output.status.code(), Some(2), "{arguments}: {line}");
+        assert!(line.lines().count() == 1 && line.contains(expected), "{arguments}: {line}");
     }
     // One host lacks the program iptables. On another host, iptables does not support the match.
     let programs = Programs::new("path");
@@ -330,9 +342,9 @@ fn multipath_tcp_adds_paths_up_and_outlives_one() {
     assert!(shares[0][1] < 20_000, "one path is used: {shares:?}");
     assert!(shares[1].iter().all(|&bytes| bytes > 1_000_000), "both paths are used: {shares:?}");
     let goodput = |run: &Value| 4e6 * 8e3 / number(&run["page_ns"]) as f64;
-    let told = format!("{:.1} and {:.1} Mbit/s, {shares:?}", goodput(one), goodput(both));
-    assert!(goodput(one) < 10.0 && goodput(both) > 1.3 * goodput(one) && goodput(both) > 12.0, "{told}");
-    println!("{told}");
+    let summary = format!("{:.1} and {:.1} Mbit/s, {shares:?}", goodput(one), goodput(both));
+    assert!(goodput(one) < 10.0 && goodput(both) > 1.3 * goodput(one) && goodput(both) > 12.0, "{summary}");
+    println!("{summary}");
 
     // The first path fails permanently in mid-transfer. The second path must carry the rest.
     let cut = race(&format!("--bulk 3MB --transport mptcp --deadline 60s --fail path=1,at=500ms {two}"));
@@ -353,12 +365,12 @@ fn multipath_tcp_adds_paths_up_and_outlives_one() {
     }
     // The network drops the first SYNs with MPTCP options. Newer kernels then stop asking for MPTCP, and older kernels
     // continue. The report must match the kernel's counter.
-    let asked = race(&format!("--bulk 100kB --transport mptcp --up-loss list:1/2/3 {two}"));
-    let (_, run) = &runs(&asked)[0];
+    let output = race(&format!("--bulk 100kB --transport mptcp --up-loss list:1/2/3 {two}"));
+    let (_, run) = &runs(&output)[0];
     assert_eq!(run["outcome"], "done", "{run}");
     let count = number(&run["multipath"]["fallbacks"]);
     let line = if count == 0 { "mptcp: none of 1" } else { "mptcp: 1 of 1 connections fell back" };
-    assert!(count <= 1 && asked["warnings"].to_string().contains(line), "{count}: {}", asked["warnings"]);
+    assert!(count <= 1 && output["warnings"].to_string().contains(line), "{count}: {}", output["warnings"]);
     println!("fallbacks after three lost SYNs: {count}");
 }
 
@@ -367,8 +379,8 @@ fn bulk_measures_multipath_tcp_over_two_links() {
     if !are_slow_tests_enabled() {
         return;
     }
-    let here = anabranch("bulk -q mptcp://127.0.0.1:9 --timeout 1s").status.code() != Some(3);
-    if !here || !emulated_links() {
+    let code = anabranch("bulk -q mptcp://127.0.0.1:9 --timeout 1s").status.code() != Some(3);
+    if !code || !emulated_links() {
         return;
     }
     let limits = "ip mptcp limits set subflows 1 add_addr_accepted 1";
@@ -398,11 +410,11 @@ fn bulk_measures_multipath_tcp_over_two_links() {
     );
     assert!(number(&result["down"]["received"]["bytes"]) >= 4_000_000, "{result}");
     // The report of the links must show what each link has carried.
-    let told = errors(&output);
-    assert_eq!(told.matches("down ").count(), 2, "{told}");
-    for line in told.lines().filter(|line| line.trim_start().starts_with("down ")) {
+    let stderr = errors(&output);
+    assert_eq!(stderr.matches("down ").count(), 2, "{stderr}");
+    for line in stderr.lines().filter(|line| line.trim_start().starts_with("down ")) {
         let packets = line.split_whitespace().nth(1).and_then(|word| word.parse::<u64>().ok());
-        assert!(packets.is_some_and(|packets| packets > 700), "both links are used: {told}");
+        assert!(packets.is_some_and(|packets| packets > 700), "both links are used: {stderr}");
     }
 }
 
@@ -411,22 +423,22 @@ fn a_kernel_without_a_protocol_is_told_in_one_line() {
     if !are_slow_tests_enabled() {
         return;
     }
-    // Whether the kernel has SCTP depends on the host: it races, or the reason is reported.
+    // If the host's kernel has SCTP, SCTP must race. Otherwise the command must report the reason.
     if emulated_links() {
-        let words = "race --world emulated --quiet --runs 1 --loss 0 --rate 20mbit --rtt 4ms --objects 4x10kB --transport sctp-kernel";
-        has(&anabranch(words), "SCTP");
+        let flags = "race --world emulated --quiet --runs 1 --loss 0 --rate 20mbit --rtt 4ms --objects 4x10kB --transport sctp-kernel";
+        has(&anabranch(flags), "SCTP");
     }
     let output = anabranch("bulk -q sctp-kernel://127.0.0.1:9 --timeout 1s");
-    let told = errors(&output);
-    assert_eq!(told.lines().count(), 1, "{told}");
-    let absent = output.status.code() == Some(3) && told.contains("the kernel gives no SCTP socket: ");
-    let refused = output.status.code() == Some(1) && told.contains("cannot connect");
-    assert!(absent || refused, "{:?}: {told}", output.status);
+    let stderr = errors(&output);
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    let absent = output.status.code() == Some(3) && stderr.contains("the kernel gives no SCTP socket: ");
+    let refused = output.status.code() == Some(1) && stderr.contains("cannot connect");
+    assert!(absent || refused, "{:?}: {stderr}", output.status);
     let output = anabranch("bulk -q sctp-kernel://127.0.0.1:9 --set cc=reno");
-    let told = errors(&output);
+    let stderr = errors(&output);
     assert!(
-        output.status.code() == Some(2) && told.contains("the kernel's SCTP has sndbuf and rcvbuf"),
-        "{told}"
+        output.status.code() == Some(2) && stderr.contains("the kernel's SCTP has sndbuf and rcvbuf"),
+        "{stderr}"
     );
     if emulated_links() {
         // A namespace in which MPTCP is disabled.
@@ -434,10 +446,10 @@ fn a_kernel_without_a_protocol_is_told_in_one_line() {
             format!("echo 0 > /proc/sys/net/mptcp/enabled && exec {PROGRAM} bulk -q mptcp://127.0.0.1:9");
         let output = Command::new(PROGRAM).args(["link", "--quiet", "--", "sh", "-c", &line]).output();
         let output = output.expect("it starts");
-        let told = errors(&output);
+        let stderr = errors(&output);
         assert!(
-            output.status.code() == Some(3) && told.contains("the kernel gives no MPTCP socket: "),
-            "{told}"
+            output.status.code() == Some(3) && stderr.contains("the kernel gives no MPTCP socket: "),
+            "{stderr}"
         );
     }
 }
@@ -453,11 +465,11 @@ fn tls_and_http_2_cross_an_emulated_link_as_a_virtual_one() {
         return;
     }
     // Without loss and queue overflow the sent bytes depend on the workload only.
-    let words = "--objects 20x10kB --rate 20mbit --rtt 40ms --queue 400p --loss 0 --runs 2 \
+    let arguments = "--objects 20x10kB --rate 20mbit --rtt 40ms --queue 400p --loss 0 --runs 2 \
                  --transport tcp --transport tcp:tls=yes --transport tcp:http=2 --transport tcp:tls=yes,http=2 \
                  --transport tcp:tls=yes,connections=3,resume=session";
-    let emulated = race(words);
-    let output = anabranch(&format!("race --quiet --json - {words}"));
+    let emulated = race(arguments);
+    let output = anabranch(&format!("race --quiet --json - {arguments}"));
     let virtually: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let mut seen = Vec::new();
     for ((name, real), (same, model)) in runs(&emulated).into_iter().zip(runs(&virtually)) {
@@ -476,7 +488,7 @@ fn tls_and_http_2_cross_an_emulated_link_as_a_virtual_one() {
     assert_eq!(seen.len(), 10);
     let bytes = |name: &str| seen.iter().find(|(is, _)| is == name).expect("raced").1;
     let sealed = bytes("tcp:tls=yes") - bytes("tcp");
-    // Certificates and tickets, and 22 B for each record, as in the virtual world.
+    // TLS adds certificates, tickets and 22 B for each record, as in virtual time.
     assert!((2_500..7_000).contains(&sealed), "{sealed} B for TLS");
     // HTTP/2 sends repeated header fields once.
     assert!(bytes("tcp:http=2") + 2_000 < bytes("tcp"), "{seen:?}");

@@ -1,7 +1,7 @@
 //! Tests the results of `race --world emulated`: delays of messages, failover times, the settings of each contestant,
 //! facts about the host, and a plan that can be run again.
 //!
-//! Needs network namespaces, as `link.rs` does, and prints a message if there are none.
+//! Needs network namespaces. If there are none, the tests print a message and pass.
 
 #![cfg(target_os = "linux")]
 
@@ -14,15 +14,15 @@ use std::process::{Command, Output};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch");
 
-fn anabranch(place: &Path, words: &str) -> Output {
+fn anabranch(directory: &Path, arguments: &str) -> Output {
     let mut command = Command::new(PROGRAM);
-    command.current_dir(place).args(words.split_whitespace()).output().expect("it starts")
+    command.current_dir(directory).args(arguments.split_whitespace()).output().expect("it starts")
 }
 
 /// Runs a race, and returns its result and its table.
-fn race(place: &Path, words: &str) -> (Value, String) {
-    let output = anabranch(place, &format!("race --quiet --json - {words}"));
-    assert_eq!(output.status.code(), Some(0), "{words}: {}", errors(&output));
+fn race(directory: &Path, arguments: &str) -> (Value, String) {
+    let output = anabranch(directory, &format!("race --quiet --json - {arguments}"));
+    assert_eq!(output.status.code(), Some(0), "{arguments}: {}", errors(&output));
     (serde_json::from_slice(&output.stdout).expect("JSON"), errors(&output))
 }
 
@@ -31,8 +31,8 @@ fn contestants(race: &Value) -> &[Value] {
 }
 
 /// Whether the kernel provides MPTCP sockets.
-fn has_mptcp(place: &Path) -> bool {
-    anabranch(place, "bulk -q mptcp://127.0.0.1:9 --timeout 1s").status.code() != Some(3)
+fn has_mptcp(directory: &Path) -> bool {
+    anabranch(directory, "bulk -q mptcp://127.0.0.1:9 --timeout 1s").status.code() != Some(3)
 }
 
 #[test]
@@ -43,10 +43,10 @@ fn messages_have_the_delays_that_the_path_gives_them() {
     if !emulated_links() {
         return;
     }
-    let place = Scratch::new("emulated-messages");
-    let words = "--world emulated --messages 50/s --size 300B --for 500ms --rate 10mbit --rtt 40ms --loss 0 --runs 1 \
+    let scratch = Scratch::new("emulated-messages");
+    let flags = "--world emulated --messages 50/s --size 300B --for 500ms --rate 10mbit --rtt 40ms --loss 0 --runs 1 \
                  --transport tcp:connections=2 --transport sctp --transport sctp:encap=udp";
-    let (found, table) = race(&place.0, words);
+    let (found, table) = race(&scratch.0, flags);
     assert_eq!(contestants(&found).len(), 3);
     for contestant in contestants(&found) {
         let (name, run) = (&contestant["arm"], &contestant["runs"][0]);
@@ -56,8 +56,8 @@ fn messages_have_the_delays_that_the_path_gives_them() {
         for object in objects {
             let [issued, delivered] =
                 ["issued_ns", "delivered_ns"].map(|key| object[key].as_u64().expect("an instant"));
-            // Nothing arrives before the propagation delay of 20 ms. Messages are due every 20 ms, each after the
-            // previous message on its connection. The second connection may start a little later.
+            // Nothing arrives before the propagation delay of 20 ms. Messages are due every 20 ms, and messages on one
+            // connection arrive in order. The second connection may start a little later.
             assert!(delivered - issued >= 20_000_000, "{name}: {object}");
             assert!(object["connection"].is_u64() && object["stream"].is_u64(), "{name}: {object}");
             last = last.max(Some(issued));
@@ -80,12 +80,12 @@ fn the_time_to_get_past_a_failed_path_is_told() {
     if !emulated_links() {
         return;
     }
-    let place = Scratch::new("emulated-failover");
+    let scratch = Scratch::new("emulated-failover");
     // TCP's only path fails for 400 ms. SCTP has a second path.
-    let words = "--world emulated --path rate=10mbit,rtt=10ms --path rate=10mbit,rtt=20ms --queue 50p --loss 0 --bulk 1MB \
+    let flags = "--world emulated --path rate=10mbit,rtt=10ms --path rate=10mbit,rtt=20ms --queue 50p --loss 0 --bulk 1MB \
                  --fail path=1,at=300ms,for=400ms --runs 1 --deadline 60s --transport tcp --transport \
                  sctp:profile=modern";
-    let (found, table) = race(&place.0, words);
+    let (found, table) = race(&scratch.0, flags);
     assert!(table.contains("failover ms"), "{table}");
     for (contestant, least) in contestants(&found).iter().zip([400, 10]) {
         let (name, run) = (&contestant["arm"], &contestant["runs"][0]);
@@ -95,7 +95,7 @@ fn the_time_to_get_past_a_failed_path_is_told() {
     }
     // If the transfer ends before the path fails, there is no failover time.
     let (found, table) = race(
-        &place.0,
+        &scratch.0,
         "--world emulated --objects 1kB --rate 10mbit --rtt 4ms --loss 0 --fail path=1,at=30s,for=1s --runs 1 --transport tcp",
     );
     assert!(
@@ -112,14 +112,15 @@ fn the_kernel_s_terms_are_stated_and_host_facts_stand_in_one_place() {
     if !emulated_links() {
         return;
     }
-    let place = Scratch::new("emulated-terms");
-    let mptcp = if has_mptcp(&place.0) { "--transport mptcp" } else { "" };
+    let scratch = Scratch::new("emulated-terms");
+    let mptcp = if has_mptcp(&scratch.0) { "--transport mptcp" } else { "" };
     let network = "--objects 2x10kB --rate 20mbit --rtt 4ms --loss 0 --runs 1 --seed 3";
     let (mut found, table) =
-        race(&place.0, &format!("--world emulated {network} --transport tcp:cc=reno {mptcp}"));
+        race(&scratch.0, &format!("--world emulated {network} --transport tcp:cc=reno {mptcp}"));
     for contestant in contestants(&found) {
         let settings = &contestant["settings"];
-        // The constants in include/net/tcp.h since 2.6.39. A new namespace has the kernel's default sysctls.
+        // The initial window is a constant in include/net/tcp.h since Linux 2.6.39. A new namespace has the kernel's
+        // default sysctls.
         assert_eq!((&settings["iw"], &settings["engine"]), (&"10".into(), &"Linux".into()));
         for key in ["rto_min", "delack"] {
             assert!(settings[key].as_str().is_some_and(|value| value.contains("ms")), "{key}: {settings}");
@@ -139,14 +140,14 @@ fn the_kernel_s_terms_are_stated_and_host_facts_stand_in_one_place() {
     // The plan of a result, written to a file, must give the same race.
     assert_eq!(plan["world"], "emulated");
     let lines: Vec<String> = plan.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
-    fs::write(place.0.join("plan.toml"), lines.concat()).expect("a file");
-    let dry = anabranch(&place.0, "race plan.toml --dry-run");
-    let told = String::from_utf8_lossy(&dry.stdout).into_owned();
-    assert!(dry.status.success() && told.contains("world = \"emulated\"\n"), "{told}");
-    let (again, _) = race(&place.0, "plan.toml");
+    fs::write(scratch.0.join("plan.toml"), lines.concat()).expect("a file");
+    let dry = anabranch(&scratch.0, "race plan.toml --dry-run");
+    let stdout = String::from_utf8_lossy(&dry.stdout).into_owned();
+    assert!(dry.status.success() && stdout.contains("world = \"emulated\"\n"), "{stdout}");
+    let (again, _) = race(&scratch.0, "plan.toml");
     assert_eq!((&again["world"], again["plan"].as_object()), (&"emulated".into(), Some(&plan)));
     // A flag must override the plan, and default values must not be listed.
-    let (virtually, _) = race(&place.0, "plan.toml --world virtual --transport tcp");
+    let (virtually, _) = race(&scratch.0, "plan.toml --world virtual --transport tcp");
     assert_eq!((&virtually["world"], virtually["plan"].get("world")), (&"virtual".into(), None));
     assert!(virtually["host"].get("kernel").is_none());
 }
@@ -156,8 +157,8 @@ fn a_dry_run_refuses_what_the_run_refuses() {
     if !are_slow_tests_enabled() {
         return;
     }
-    let place = Scratch::new("emulated-dry");
-    for (words, told) in [
+    let scratch = Scratch::new("emulated-dry");
+    for (arguments, expected) in [
         (
             "--world emulated --together --loss 1% --loss-by iptables",
             "--loss-by: rules stand at a host, and each contestant has its own",
@@ -168,13 +169,13 @@ fn a_dry_run_refuses_what_the_run_refuses() {
         ("--transport mptcp", "is a protocol of real kernels: add --world emulated"),
         ("--loss-by iptables --loss 1%", "iptables loses packets of real kernels only"),
     ] {
-        let output = anabranch(&place.0, &format!("race --dry-run --runs 1 {words}"));
+        let output = anabranch(&scratch.0, &format!("race --dry-run --runs 1 {arguments}"));
         let line = errors(&output);
-        assert_eq!(output.status.code(), Some(2), "{words}: {line}");
-        assert!(line.lines().count() == 1 && line.contains(told) && output.stdout.is_empty(), "{line}");
+        assert_eq!(output.status.code(), Some(2), "{arguments}: {line}");
+        assert!(line.lines().count() == 1 && line.contains(expected) && output.stdout.is_empty(), "{line}");
     }
-    fs::write(place.0.join("two.toml"), "world = [\"virtual\", \"emulated\"]\n").expect("a file");
-    let output = anabranch(&place.0, "race two.toml --dry-run");
+    fs::write(scratch.0.join("two.toml"), "world = [\"virtual\", \"emulated\"]\n").expect("a file");
+    let output = anabranch(&scratch.0, "race two.toml --dry-run");
     assert_eq!(output.status.code(), Some(2), "{}", errors(&output));
     assert!(errors(&output).contains("two.toml: world: takes one value, not a list"));
 }
@@ -189,13 +190,13 @@ fn contestants_share_one_emulated_link() {
     if !emulated_links() {
         return;
     }
-    let place = Scratch::new("emulated-together");
-    let mptcp = if has_mptcp(&place.0) { "--transport mptcp" } else { "" };
+    let scratch = Scratch::new("emulated-together");
+    let mptcp = if has_mptcp(&scratch.0) { "--transport mptcp" } else { "" };
     let words = format!(
         "--world emulated --together --bulk 400kB --rate 8mbit --rtt 20ms --queue 40p --loss 0 --runs 2 --out out \
          --pcap all --transport tcp --transport sctp --transport sctp:encap=udp {mptcp}"
     );
-    let (found, table) = race(&place.0, &words);
+    let (found, table) = race(&scratch.0, &words);
     assert!(table.contains("together: shares of the bytes until the first was done"), "{table}");
     let point = &found["points"][0];
     assert!(point["network"].as_str().is_some_and(|text| text.ends_with("; all contestants at once")));
@@ -214,8 +215,8 @@ fn contestants_share_one_emulated_link() {
         assert!(shares.len() == runs.len() && shares.iter().all(|share| *share > 0.0), "{shared}");
         assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{shared}");
         assert!(shared["jain"].as_f64().is_some_and(|jain| jain > 0.0 && jain <= 1.0), "{shared}");
-        // At 8 Mbit/s, each interval has 100,000 bytes, plus a packet that was started before it. Late packets cannot
-        // increase the sum.
+        // At 8 Mbit/s, the link delivers at most 100,000 bytes in each interval of the series. The limit allows one
+        // more packet. If packets are late, the sum is only smaller.
         let delivered = |run: &Value, bucket: usize| {
             run["series"]["paths"][0]["down"]["delivered"][bucket].as_u64().unwrap_or(0)
         };
@@ -230,9 +231,9 @@ fn contestants_share_one_emulated_link() {
         // The body of each contestant must have come through the link.
         assert!(sum >= 400_000 * runs.len() as u64, "{sum}");
         for run in runs {
-            let [sent, came] =
+            let [sent, arrived] =
                 ["sent", "lost"].map(|key| run["packets"]["down"][key].as_u64().expect("packets"));
-            assert!(sent > 267 && came < sent, "{}", run["packets"]);
+            assert!(sent > 267 && arrived < sent, "{}", run["packets"]);
         }
     }
     // The captures of each contestant must show only its own packets. Each contestant has addresses of its own.
@@ -241,7 +242,7 @@ fn contestants_share_one_emulated_link() {
         let name = contestant["arm"].as_str().expect("a name").replace([':', '='], "-");
         for host in ["client", "server"] {
             let output =
-                anabranch(&place.0, &format!("decode out/{name}.seed-{}.{host}.pcapng", run["seed"]));
+                anabranch(&scratch.0, &format!("decode out/{name}.seed-{}.{host}.pcapng", run["seed"]));
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
             let (own, any) = (format!("100.{}.0.", 64 + number), text.matches("100.").count());
             assert!(any >= 2 && text.matches(&own).count() == any, "{name}: {text}{}", errors(&output));
@@ -257,17 +258,17 @@ fn captures_of_both_ends_show_how_connections_close() {
     if !emulated_links() {
         return;
     }
-    let place = Scratch::new("emulated-closing");
-    let words = "race --world emulated --quiet --objects 4x10kB --rate 20mbit --rtt 200ms --loss 0 --runs 1 --out out \
+    let scratch = Scratch::new("emulated-closing");
+    let flags = "race --world emulated --quiet --objects 4x10kB --rate 20mbit --rtt 200ms --loss 0 --runs 1 --out out \
                  --transport tcp:connections=2 --transport sctp --transport sctp:encap=udp";
-    let output = anabranch(&place.0, words);
+    let output = anabranch(&scratch.0, flags);
     assert!(output.status.success(), "{}", errors(&output));
-    let captures = fs::read_dir(place.0.join("out")).expect("a directory").filter_map(Result::ok);
+    let captures = fs::read_dir(scratch.0.join("out")).expect("a directory").filter_map(Result::ok);
     let captures = captures.map(|entry| entry.path());
     let captures: Vec<_> = captures.filter(|path| path.extension().is_some_and(|e| e == "pcapng")).collect();
     assert_eq!(captures.len(), 6);
     for capture in captures {
-        let output = anabranch(&place.0, &format!("decode {}", capture.display()));
+        let output = anabranch(&scratch.0, &format!("decode {}", capture.display()));
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let ends = text.matches("; closed by A").count() + text.matches("; shut down by A").count();
         let expected = if text.contains("2 connections") { 2 } else { 1 };

@@ -5,7 +5,7 @@
 
 use crate::running::{Scratch, emulated_links, errors, has};
 use anabranch_base::testing::are_slow_tests_enabled;
-use anabranch_capture::views::SendReason;
+use anabranch_capture::views::{SendReason, View};
 use anabranch_capture::{Settings, decode};
 use serde_json::Value;
 use std::fs;
@@ -13,12 +13,12 @@ use std::process::Command;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch");
 
-/// Runs the script `near` against `far` over two paths, and returns its output. The first path has a round trip of
-/// `rtt` and fails at `at`, both in milliseconds.
-fn over_two_paths(place: &Scratch, (rtt, at): (u64, u64), far: &str, near: &str) -> String {
+/// Runs the script `near` against `far` over two paths, and returns its output. The first path has the settings `first`
+/// besides its rate, and fails after `at` milliseconds.
+fn over_two_paths(scratch: &Scratch, (first, at): (&str, u64), far: &str, near: &str) -> String {
     let output = Command::new(PROGRAM)
-        .current_dir(place.text())
-        .args(["link", "--quiet", "--path", &format!("rate=10mbit,rtt={rtt}ms")])
+        .current_dir(scratch.text())
+        .args(["link", "--quiet", "--path", &format!("rate=10mbit,{first}")])
         .args(["--path", "rate=10mbit,rtt=20ms", "--fail", &format!("path=1,at={at}ms")])
         .args(["--far", &format!("exec {PROGRAM} {far}"), "--", "sh", "-c", near])
         .output()
@@ -29,9 +29,9 @@ fn over_two_paths(place: &Scratch, (rtt, at): (u64, u64), far: &str, near: &str)
 }
 
 /// Runs the command `near`, with a failure of the first path after 2 s. Returns its output and its JSON.
-fn with_result(place: &Scratch, far: &str, near: &str) -> (String, Value) {
-    let text = over_two_paths(place, (20, 2000), far, &format!("{PROGRAM} {near} --json out.json"));
-    let json = fs::read_to_string(place.0.join("out.json")).expect("a result");
+fn with_result(scratch: &Scratch, far: &str, near: &str) -> (String, Value) {
+    let text = over_two_paths(scratch, ("rtt=20ms", 2000), far, &format!("{PROGRAM} {near} --json out.json"));
+    let json = fs::read_to_string(scratch.0.join("out.json")).expect("a result");
     (text, serde_json::from_str(&json).expect("JSON"))
 }
 
@@ -48,16 +48,16 @@ fn bulk_reports_a_failover_and_counts_what_is_acknowledged() {
     if !emulated_links() {
         return;
     }
-    let place = Scratch::new("failover-bulk");
+    let scratch = Scratch::new("failover-bulk");
     let near = "bulk sctp://$ANABRANCH_FAR:9900 --for 3s";
-    let (text, result) = with_result(&place, "bulk --listen sctp://*:9900", near);
+    let (text, result) = with_result(&scratch, "bulk --listen sctp://*:9900", near);
     let changes = result["path_changes"].as_array().expect("a list");
     assert_eq!(changes[0]["state"], "potentially-failed", "{text}");
     let failed = changes[0]["address"].as_str().expect("an address");
     assert!(text.contains(&format!("path to {failed} potentially-failed")), "{text}");
     assert!(text.contains("data goes on after an interruption of"), "{text}");
     let [(from, outage)] = interruptions(&result, "sent")[..] else { panic!("{result:#}") };
-    // The server's reports also move to the other path, but they carry no user data, so they are no interruption.
+    // The server's reports also move to the other path. They carry no user data, so their pause is no interruption.
     assert!(
         interruptions(&result, "received").is_empty() && !text.contains(" s: data from the peer"),
         "{text}"
@@ -82,16 +82,20 @@ fn bulk_reports_a_failover_and_counts_what_is_acknowledged() {
     let sender = text.lines().find(|line| line.ends_with("sender")).expect("a line");
     assert!(by_then < sent as f64 && sender.contains(&shown), "{shown}: {sender}");
     // The server must have received what the client counts as acknowledged, and must report on its paths.
-    let theirs = result["server_paths"]["paths"].as_array().expect("a list");
-    let received: u64 = theirs.iter().map(|path| path["received"].as_u64().expect("a number")).sum();
-    assert!(received > sent, "{theirs:#?}");
+    let server_paths = result["server_paths"]["paths"].as_array().expect("a list");
+    let received: u64 = server_paths.iter().map(|path| path["received"].as_u64().expect("a number")).sum();
+    assert!(received > sent, "{server_paths:#?}");
     // The server sends only reports, which are no user data, so it must report no interruption of sent data.
     assert!(interruptions(&result["server_paths"], "sent").is_empty(), "{result:#}");
-    // No interval may carry more than the path's capacity.
+    // No interval may carry more than the path's capacity, but for acknowledgements that were lost in the failure and
+    // for SACKs that were delayed. Without headers, the paths must have carried the same.
     for interval in intervals {
         let number = |name: &str| interval[name].as_u64().expect("a number") as f64;
         let span = (number("to_ns") - number("from_ns")) / 1e9;
-        assert!(number("acknowledged") < 1.4e6 * span + 200_000.0, "{interval:#}");
+        assert!(number("acknowledged") < 1.25e6 * span + 60_000.0, "{interval:#}");
+        let on_paths: u64 = interval["paths"].as_array().expect("a list").iter().map(acked).sum();
+        let difference = on_paths as f64 - number("acknowledged");
+        assert!((-300.0..=on_paths as f64 / 50.0 + 300.0).contains(&difference), "{interval:#}");
     }
     // Sending 4 MB from the send buffer takes longer than 3 s.
     assert!(intervals.last().is_some_and(|last| last["draining"] == true), "{text}");
@@ -103,12 +107,12 @@ fn get_and_load_report_interruptions_of_what_they_receive() {
     if !emulated_links() {
         return;
     }
-    let place = Scratch::new("failover-get");
-    place.file("site/big", vec![7; 4_000_000]);
+    let scratch = Scratch::new("failover-get");
+    scratch.file("site/big", vec![7; 4_000_000]);
     let far = "serve site --quiet --listen sctp://*:9899";
     let url = "http+sctp://$ANABRANCH_FAR:9899/big";
     for near in [format!("get {url} -o got"), format!("load {url} -c 1 --requests 1")] {
-        let (text, result) = with_result(&place, far, &near);
+        let (text, result) = with_result(&scratch, far, &near);
         let received = interruptions(&result, "received");
         assert!(received.iter().any(|(_, outage)| (200..2_000).contains(outage)), "{near}: {result:#}");
         assert!(text.contains("data from the peer goes on after an interruption of"), "{near}: {text}");
@@ -130,11 +134,11 @@ fn bulk_reports_no_interruption_of_its_reports_on_received_data() {
     if !emulated_links() {
         return;
     }
-    let place = Scratch::new("failover-reverse");
+    let scratch = Scratch::new("failover-reverse");
     let near = "bulk sctp://$ANABRANCH_FAR:9900 --reverse --for 3s";
-    let (text, result) = with_result(&place, "bulk --listen sctp://*:9900", near);
-    // The server must report an interruption of its data with the time of day. Lines of the client have the seconds of
-    // the test.
+    let (text, result) = with_result(&scratch, "bulk --listen sctp://*:9900", near);
+    // The server must report an interruption of its data, with the time of day. The client's own lines, which have the
+    // seconds since the start of the test, must not report it.
     let is_the_clients = |line: &str| line.starts_with("anabranch: ") && line.contains(" s: data goes on");
     assert!(interruptions(&result, "sent").is_empty() && !text.lines().any(is_the_clients), "{text}");
     // The client sends only reports on received data, and detected the failure by one of them.
@@ -148,17 +152,17 @@ fn bulk_reports_at_both_ends_what_the_server_finds_out_while_it_sends() {
     if !emulated_links() {
         return;
     }
-    let place = Scratch::new("failover-server");
+    let scratch = Scratch::new("failover-server");
     let near = "bulk sctp://$ANABRANCH_FAR:9900 --reverse --for 4s";
-    let (text, result) = with_result(&place, "bulk --listen sctp://*:9900", near);
-    let theirs = &result["server_paths"];
-    assert_eq!(theirs["path_changes"][0]["state"], "potentially-failed", "{text}");
-    let failed = theirs["path_changes"][0]["address"].as_str().expect("an address");
-    let all = interruptions(theirs, "sent");
+    let (text, result) = with_result(&scratch, "bulk --listen sctp://*:9900", near);
+    let server_paths = &result["server_paths"];
+    assert_eq!(server_paths["path_changes"][0]["state"], "potentially-failed", "{text}");
+    let failed = server_paths["path_changes"][0]["address"].as_str().expect("an address");
+    let all = interruptions(server_paths, "sent");
     let found = all.iter().find(|(from, outage)| (1_000..=2_100).contains(from) && *outage >= 200);
-    assert!(found.is_some() && interruptions(theirs, "received").is_empty(), "{theirs:#}");
-    // The server must print the event with the time of day, and the client must print it at the end with the time of
-    // the test.
+    assert!(found.is_some() && interruptions(server_paths, "received").is_empty(), "{server_paths:#}");
+    // The server must print the event with the time of day. The client must print it at the end, with the seconds since
+    // the start of the test.
     assert!(text.contains(&format!("UTC: path to {failed} potentially-failed")), "{text}");
     assert!(text.contains("UTC: data goes on after an interruption of"), "{text}");
     assert!(text.contains(&format!("s: path to {failed} potentially-failed")), "{text}");
@@ -166,13 +170,71 @@ fn bulk_reports_at_both_ends_what_the_server_finds_out_while_it_sends() {
         text.lines().any(|line| line.starts_with("Server: ") && line.contains(": data goes on ")),
         "{text}"
     );
-    let paths = theirs["paths"].as_array().expect("a list");
+    let paths = server_paths["paths"].as_array().expect("a list");
     let acked = |path: &Value| path["acknowledged"].as_u64().expect("a number");
     let used: Vec<u64> = paths.iter().map(acked).filter(|bytes| *bytes > 500_000).collect();
     assert!(used.len() >= 2, "{paths:#?}");
     // Both ends must report the same count of the data that the server sent.
     let sent = &result["down"]["sent"];
     assert!(sent["acknowledged"].as_u64().is_some_and(|bytes| bytes < sent["bytes"].as_u64().unwrap_or(0)));
+}
+
+/// Runs `bulk` with `flags` while it is captured. Returns its output, and the client's side of the association.
+fn captured(scratch: &Scratch, (first, at): (&str, u64), flags: &str) -> (String, View) {
+    // The capture file has a header as soon as the capture has started. A test without progress ends with code 1.
+    let near = format!(
+        "dumpcap -q -i any -w capture 2>dumpcap.err & \
+         until [ -s capture ]; do kill -0 $! || exit 1; sleep 0.05; done; \
+         {PROGRAM} bulk sctp://$ANABRANCH_FAR:9900 {flags} || [ $? = 1 ]; code=$?; kill $!; wait; exit $code"
+    );
+    let text = over_two_paths(scratch, (first, at), "bulk --listen sctp://*:9900 --timeout 60s", &near);
+    let capture = fs::read(scratch.0.join("capture")).expect("a capture");
+    let settings = Settings { udp_ports: vec![(9900, None)], view: usize::MAX, ..Settings::default() };
+    let mut decoded = decode("capture", &capture[..], &settings).expect("decoded");
+    let [client, _] = decoded.conversations.remove(0).views;
+    (text, client)
+}
+
+/// Returns the interruptions of sent data that the client prints: begin and end in seconds.
+fn printed_interruptions(text: &str) -> Vec<(f64, f64)> {
+    // The client's lines have the seconds of the test, and the server's lines have the time of day.
+    let lines =
+        text.lines().filter_map(|line| line.strip_prefix("anabranch: ")?.split_once(" s: data goes on "));
+    let of = |(end, rest): (&str, &str)| {
+        let outage = rest.split_once("interruption of ")?.1.split(' ').next()?;
+        let (end, outage): (f64, f64) = (end.parse().ok()?, outage.parse().ok()?);
+        Some((end - outage, end))
+    };
+    lines.filter_map(of).collect()
+}
+
+/// Compares the interruptions that were printed with the capture. Each must be a time between two acknowledgements of
+/// new data, in order or out of order. Each such time in which a timer expired must have been printed.
+fn compare(text: &str, view: &View) {
+    let first_sent = view.data[0].at_ns;
+    let seconds = |at: u64| (at as f64 - first_sent as f64) / 1e9;
+    let fewer = view.flight.windows(2).filter(|pair| pair[1].1 < pair[0].1).map(|pair| pair[1].0);
+    let mut progress: Vec<u64> = view.acknowledged.iter().map(|ack| ack.0).chain(fewer).collect();
+    progress.sort_unstable();
+    let timeouts: Vec<u64> =
+        view.data.iter().filter(|data| data.why == SendReason::Timeout).map(|data| data.at_ns).collect();
+    let waits: Vec<(u64, u64)> = progress.windows(2).map(|pair| (pair[0], pair[1])).collect();
+    let printed = printed_interruptions(text);
+    println!("printed {printed:.3?}");
+    let near = |one: (f64, f64), (since, until): (u64, u64)| {
+        (one.0 - seconds(since)).abs() <= 0.05 && (one.1 - seconds(until)).abs() <= 0.05
+    };
+    for one in &printed {
+        assert!(waits.iter().any(|wait| near(*one, *wait)), "{one:?} is not in the capture: {text}");
+    }
+    for wait in waits {
+        let expired = timeouts.iter().any(|at| (wait.0..wait.1).contains(at));
+        // Interruptions of less than 100 ms are not printed.
+        if expired && wait.1 - wait.0 > 150_000_000 {
+            let shown = [wait.0, wait.1].map(seconds);
+            assert!(printed.iter().any(|one| near(*one, wait)), "{shown:.3?} is not printed: {text}");
+        }
+    }
 }
 
 /// Compares the times of three events, in seconds, that `bulk` prints with those in a capture: the last acknowledgement
@@ -183,40 +245,48 @@ fn bulk_prints_the_times_of_a_failover_that_a_capture_shows() {
         return;
     }
     for run in 0..10 {
-        let place = Scratch::new("failover-capture");
+        let scratch = Scratch::new("failover-capture");
         let (rtt, at) = ([20, 40, 60, 30, 80][run % 5], 3000 + 130 * run as u64);
-        // The capture file has a header as soon as the capture has started.
-        let near = format!(
-            "dumpcap -q -i any -w capture 2>dumpcap.err & \
-             until [ -s capture ]; do kill -0 $! || exit 1; sleep 0.05; done; \
-             {PROGRAM} bulk sctp://$ANABRANCH_FAR:9900 --for {}ms; code=$?; kill $!; wait; exit $code",
-            at + 1000
-        );
-        let text = over_two_paths(&place, (rtt, at), "bulk --listen sctp://*:9900", &near);
-        let after = |words: &str, prefix: &str| -> f64 {
-            // The client's lines have the seconds of the test, and the server's lines have the time of day.
-            let is_the_clients = |line: &&str| line.starts_with("anabranch: ") && line.contains(" s: ");
-            let line = text.lines().filter(is_the_clients).find(|line| line.contains(words));
-            let number = line.and_then(|line| line.split_once(prefix)?.1.split(' ').next()?.parse().ok());
-            number.unwrap_or_else(|| panic!("no {words}: {text}"))
-        };
-        let restored = after(": data goes on ", "anabranch: ");
-        let outage = after(": data goes on ", "interruption of ");
-        let printed = [restored - outage, after(" potentially-failed", "anabranch: "), restored];
-
-        let capture = fs::read(place.0.join("capture")).expect("a capture");
-        let settings = Settings { udp_ports: vec![(9900, None)], view: usize::MAX, ..Settings::default() };
-        let decoded = decode("capture", &capture[..], &settings).expect("decoded");
-        let view = &decoded.conversations[0].views[0];
-        let begun = view.data[0].at_ns;
+        let (text, view) =
+            captured(&scratch, (&format!("rtt={rtt}ms"), at), &format!("--for {}ms", at + 1000));
+        let suspected = text.lines().find_map(|line| line.split_once(" potentially-failed").map(|_| line));
+        let suspected = suspected.and_then(|line| line.split(' ').nth(1)?.parse::<f64>().ok());
+        let [(failed, restored), ..] = printed_interruptions(&text)[..] else { panic!("{text}") };
+        let printed = [failed, suspected.expect("a path"), restored];
+        let first_sent = view.data[0].at_ns;
         let first = view.data.iter().find(|data| data.why == SendReason::Timeout).expect("a timeout").at_ns;
         let restored = view.acknowledged.iter().position(|ack| ack.0 > first).expect("acknowledged");
         let [failed, restored] = [restored - 1, restored].map(|index| view.acknowledged[index].0);
-        let captured = [failed, first, restored].map(|at| (at - begun) as f64 / 1e9);
+        let captured = [failed, first, restored].map(|at| (at - first_sent) as f64 / 1e9);
         let differences: Vec<f64> = printed.iter().zip(captured).map(|(one, other)| one - other).collect();
         println!(
             "run {run}: printed {printed:.3?} s, captured {captured:.3?} s, differences {differences:.3?} s"
         );
         assert!(differences.iter().all(|one| one.abs() <= 0.05), "run {run}: {text}");
+        compare(&text, &view);
+    }
+}
+
+/// Without the potentially failed state, each T3-rtx on the failed path is an interruption of its own, and nothing but
+/// the end of the last one shows it. The second case is the row `rto200-pmr2` of the guide to failover.
+#[test]
+fn bulk_prints_each_interruption_that_a_capture_shows() {
+    if !are_slow_tests_enabled() || !emulated_links() || !has("dumpcap") {
+        return;
+    }
+    let guide = include_str!("../../../docs/guide/failover.md");
+    let row = "profile=rfc9260,rto_min=200ms,path_max_retrans=2";
+    assert!(guide.contains(&format!("--transport rto200-pmr2=sctp:paths=2,{row}")));
+    for (set, least) in [("profile=rfc9260", 4), (row, 3)] {
+        let scratch = Scratch::new("failover-interruptions");
+        // With the profile, timeouts take 1, 2, 4, 8 and 16 s. The test ends in the last of them, without progress.
+        let flags = format!("--for 4s --timeout 12s --set {set}");
+        let (text, view) = captured(&scratch, ("rtt=40ms,queue=100p", 4000), &flags);
+        assert_eq!(text.contains("no progress for 12 s"), set == "profile=rfc9260", "{text}");
+        // Sending must end on time, and the lines after it must be told apart.
+        let ends = |line: &&str| line.starts_with("[up]    4.0") || line.starts_with("[up]    5.0");
+        assert!(text.lines().filter(ends).all(|line| line.ends_with("  draining")), "{text}");
+        assert!(printed_interruptions(&text).len() >= least, "{text}");
+        compare(&text, &view);
     }
 }

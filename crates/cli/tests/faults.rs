@@ -19,40 +19,41 @@ const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sct
 
 /// Starts a server with one large file. Also returns its directory.
 fn serving(name: &str) -> (Scratch, Running) {
-    let place = Scratch::new(name);
-    place.file("site/big", noise(20_000_000));
-    let site = place.0.join("site");
+    let scratch = Scratch::new(name);
+    scratch.file("site/big", noise(20_000_000));
+    let site = scratch.0.join("site");
     // The idle timeout of the server is longer than the tests.
-    let mut words = vec!["serve", site.to_str().expect("UTF-8"), "--quiet", "--idle", "10min"];
-    words.extend(EVERYWHERE);
-    let server = Running::start(&words);
-    (place, server)
+    let mut arguments = vec!["serve", site.to_str().expect("UTF-8"), "--quiet", "--idle", "10min"];
+    arguments.extend(EVERYWHERE);
+    let server = Running::start(&arguments);
+    (scratch, server)
 }
 
 /// Returns the names of the files in a directory, including hidden ones.
-fn files(place: &Scratch) -> Vec<String> {
-    let entries = fs::read_dir(&place.0).expect("a directory");
+fn files(scratch: &Scratch) -> Vec<String> {
+    let entries = fs::read_dir(&scratch.0).expect("a directory");
     let mut names: Vec<String> =
         entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
     names.sort();
     names
 }
 
-/// A limit on file sizes simulates a full disk: in both cases a write fails in the middle.
+/// A limit on file sizes simulates a full disk: in both cases a write fails in the middle. No part of a file may
+/// remain.
 #[test]
 fn a_full_disk_leaves_nothing_behind() {
-    let (place, server) = serving("full");
+    let (scratch, server) = serving("full");
     for scheme in ["http", "http+sctp"] {
         let line = format!(
             "trap '' XFSZ; ulimit -f 4000; exec {} get --quiet {}big -o mine",
             env!("CARGO_BIN_EXE_anabranch"),
             server.url(scheme)
         );
-        let output = run(Command::new("sh").current_dir(&place.0).args(["-c", &line]));
-        let told = errors(&output);
-        assert_eq!(output.status.code(), Some(1), "{told}");
-        assert!(told.lines().count() == 1 && told.contains("cannot write 'mine'"), "{told}");
-        assert_eq!(files(&place), ["site"], "{scheme}");
+        let output = run(Command::new("sh").current_dir(&scratch.0).args(["-c", &line]));
+        let stderr = errors(&output);
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        assert!(stderr.lines().count() == 1 && stderr.contains("cannot write 'mine'"), "{stderr}");
+        assert_eq!(files(&scratch), ["site"], "{scheme}");
     }
 }
 
@@ -61,10 +62,10 @@ fn a_full_disk_leaves_nothing_behind() {
 #[test]
 fn a_killed_peer_is_noticed() {
     for scheme in ["http", "http+sctp"] {
-        let (place, server) = serving(&format!("killed-{scheme}"));
+        let (scratch, server) = serving(&format!("killed-{scheme}"));
         let url = format!("{}big", server.url(scheme));
         let mut client = anabranch();
-        client.current_dir(&place.0).args(["get", "--quiet", "--timeout", "30s", &url]);
+        client.current_dir(&scratch.0).args(["get", "--quiet", "--timeout", "30s", &url]);
         let mut client = client.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
         // The client's output is not read for now, so the transfer is in progress when the server dies.
         let mut out = client.stdout.take().expect("its output");
@@ -73,20 +74,21 @@ fn a_killed_peer_is_noticed() {
         let mut rest = Vec::new();
         out.read_to_end(&mut rest).expect("the rest");
         let output = client.wait_with_output().expect("it ends");
-        let told = errors(&output);
-        assert_eq!(output.status.code(), Some(1), "{scheme}: {told}");
-        assert!(told.lines().count() == 1 && told.contains("/big"), "{scheme}: {told}");
+        let stderr = errors(&output);
+        assert_eq!(output.status.code(), Some(1), "{scheme}: {stderr}");
+        assert!(stderr.lines().count() == 1 && stderr.contains("/big"), "{scheme}: {stderr}");
         assert!(rest.len() < 19_999_000, "{scheme}: the transfer was over too soon to tell");
     }
 }
 
-/// A client that has acknowledged everything sends only HEARTBEATs. They must reveal that the peer is dead.
+/// A client that has acknowledged everything sends only HEARTBEATs. When they stay unanswered, the client must notice
+/// that the peer is dead.
 #[test]
 fn a_peer_that_dies_in_silence_is_noticed() {
-    let (place, server) = serving("silent");
+    let (scratch, server) = serving("silent");
     let url = format!("{}big", server.url("http+sctp"));
     let mut client = anabranch();
-    client.current_dir(&place.0).args(["get", "--quiet", "--timeout", "25s", &url]);
+    client.current_dir(&scratch.0).args(["get", "--quiet", "--timeout", "25s", &url]);
     let mut client = client.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     let mut out = client.stdout.take().expect("its output");
     out.read_exact(&mut [0; 1000]).expect("the beginning");
@@ -102,9 +104,9 @@ fn a_peer_that_dies_in_silence_is_noticed() {
     wait_until_steady("the client has taken all there was", || come.load(Ordering::Relaxed));
     drop(server);
     let output = client.wait_with_output().expect("it ends");
-    let told = errors(&output);
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.lines().count() == 1 && told.contains("nothing listens there any more"), "{told}");
+    let stderr = errors(&output);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.lines().count() == 1 && stderr.contains("nothing listens there any more"), "{stderr}");
     reader.join().expect("read");
     assert!(come.load(Ordering::Relaxed) < 19_999_000, "the transfer was over too soon to tell");
 }
@@ -114,15 +116,15 @@ fn a_peer_that_dies_in_silence_is_noticed() {
 #[test]
 fn an_answer_that_breaks_off_is_noticed_at_once() {
     for scheme in ["http", "http+sctp"] {
-        let (place, server) = serving(&format!("short-{scheme}"));
-        place.file("site/other", "other");
+        let (scratch, server) = serving(&format!("short-{scheme}"));
+        scratch.file("site/other", "other");
         let url = format!("{}big", server.url(scheme));
         let mut client = anabranch();
-        client.current_dir(&place.0).args(["get", "--quiet", "--timeout", "10min", &url]);
+        client.current_dir(&scratch.0).args(["get", "--quiet", "--timeout", "10min", &url]);
         let mut client = client.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
         let mut out = client.stdout.take().expect("its output");
         out.read_exact(&mut [0; 1000]).expect("the beginning");
-        let file = fs::OpenOptions::new().write(true).open(place.0.join("site/big")).expect("a file");
+        let file = fs::OpenOptions::new().write(true).open(scratch.0.join("site/big")).expect("a file");
         file.set_len(1000).expect("shorter");
         let reader = thread::spawn(move || out.read_to_end(&mut Vec::new()));
         let ends = comes_true(|| client.try_wait().expect("a child").is_some());
@@ -132,9 +134,9 @@ fn an_answer_that_breaks_off_is_noticed_at_once() {
         let output = client.wait_with_output().expect("it ends");
         reader.join().expect("read").expect("the rest");
         assert!(ends, "{scheme}: it waits for more");
-        let told = errors(&output);
-        assert_eq!(output.status.code(), Some(1), "{scheme}: {told}");
-        assert!(told.lines().count() == 1 && told.contains("/big: "), "{scheme}: {told}");
+        let stderr = errors(&output);
+        assert_eq!(output.status.code(), Some(1), "{scheme}: {stderr}");
+        assert!(stderr.lines().count() == 1 && stderr.contains("/big: "), "{scheme}: {stderr}");
         // The server must continue to serve other requests.
         let output = run(anabranch().args(["get", "--quiet", &format!("{}other", server.url(scheme))]));
         assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), b"other".as_slice()));
@@ -144,12 +146,12 @@ fn an_answer_that_breaks_off_is_noticed_at_once() {
 /// Raw sockets need a privilege. The error must name the alternative that needs none.
 #[test]
 fn raw_sockets_are_refused_in_one_line() {
-    let place = Scratch::new("raw");
-    place.file("site/index.html", "home");
+    let scratch = Scratch::new("raw");
+    scratch.file("site/index.html", "home");
     // A copy that every user can execute.
-    let program = place.0.join("anabranch");
+    let program = scratch.0.join("anabranch");
     fs::copy(env!("CARGO_BIN_EXE_anabranch"), &program).expect("a copy");
-    for words in [
+    for arguments in [
         &["serve", "site", "--listen", "sctp-ip://127.0.0.1:80"][..],
         &["get", "http+sctp-ip://127.0.0.1/"],
         &["load", "http+sctp-ip://127.0.0.1/", "-c", "1", "--duration", "1s"],
@@ -160,18 +162,18 @@ fn raw_sockets_are_refused_in_one_line() {
             if !has("setpriv") {
                 return;
             }
-            let mut nobody = Command::new("setpriv");
-            nobody.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps=-all"]);
-            nobody.arg(&program);
-            nobody
+            let mut unprivileged = Command::new("setpriv");
+            unprivileged.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps=-all"]);
+            unprivileged.arg(&program);
+            unprivileged
         } else {
             Command::new(&program)
         };
-        let output = run(command.current_dir(&place.0).args(words));
-        let told = errors(&output);
-        assert_eq!(output.status.code(), Some(3), "{words:?}: {told}");
-        let lines: Vec<&str> = told.lines().filter(|line| line.starts_with("anabranch: ")).collect();
-        assert!(lines.len() == 1 && lines[0].contains("CAP_NET_RAW"), "{words:?}: {told}");
+        let output = run(command.current_dir(&scratch.0).args(arguments));
+        let stderr = errors(&output);
+        assert_eq!(output.status.code(), Some(3), "{arguments:?}: {stderr}");
+        let lines: Vec<&str> = stderr.lines().filter(|line| line.starts_with("anabranch: ")).collect();
+        assert!(lines.len() == 1 && lines[0].contains("CAP_NET_RAW"), "{arguments:?}: {stderr}");
     }
 }
 
@@ -180,14 +182,14 @@ fn raw_sockets_are_refused_in_one_line() {
 #[test]
 fn a_closed_port_refuses() {
     let port = UdpSocket::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
-    let place = Scratch::new("refused");
+    let scratch = Scratch::new("refused");
     for scheme in ["http", "http+sctp"] {
         let url = format!("{scheme}://127.0.0.1:{port}/");
         let output =
-            run(anabranch().current_dir(&place.0).args(["get", "--timeout", "100s", &url, "-o", "mine"]));
-        let told = errors(&output);
-        assert_eq!(output.status.code(), Some(1), "{scheme}: {told}");
-        assert!(told.lines().count() == 1 && told.contains("connection refused"), "{scheme}: {told}");
+            run(anabranch().current_dir(&scratch.0).args(["get", "--timeout", "100s", &url, "-o", "mine"]));
+        let stderr = errors(&output);
+        assert_eq!(output.status.code(), Some(1), "{scheme}: {stderr}");
+        assert!(stderr.lines().count() == 1 && stderr.contains("connection refused"), "{scheme}: {stderr}");
         let output = run(anabranch().args([
             "load",
             &url,
@@ -204,7 +206,7 @@ fn a_closed_port_refuses() {
         let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
         assert_eq!(json.pointer("/errors/refused"), Some(&3.into()), "{scheme}: {json:#}");
     }
-    assert_eq!(files(&place), [""; 0]);
+    assert_eq!(files(&scratch), [""; 0]);
 }
 
 /// In `get big | head`, the reader ends before the object is complete. The transfer must fail and end.
@@ -220,26 +222,27 @@ fn an_output_that_is_closed_early_is_a_failed_transfer() {
         out.read_exact(&mut [0; 1000]).expect("the beginning");
         drop(out);
         let output = client.wait_with_output().expect("it ends");
-        let told = errors(&output);
-        assert_eq!(output.status.code(), Some(1), "{scheme}: {told}");
+        let stderr = errors(&output);
+        assert_eq!(output.status.code(), Some(1), "{scheme}: {stderr}");
         let why = "cannot write to standard output: Broken pipe";
-        assert!(told.lines().count() == 1 && told.contains(why), "{scheme}: {told}");
+        assert!(stderr.lines().count() == 1 && stderr.contains(why), "{scheme}: {stderr}");
     }
 }
 
 /// A client that connects to a full server must learn the reason.
 #[test]
 fn a_full_server_is_told() {
-    let place = Scratch::new("no-room");
-    place.file("site/big", noise(20_000_000));
-    let site = place.0.join("site");
-    let words = ["serve", site.to_str().expect("UTF-8"), "-q", "--connections", "1"];
-    let server = Running::start(&[&words[..], &["--listen", "sctp://127.0.0.1:0"]].concat());
+    let scratch = Scratch::new("no-room");
+    scratch.file("site/big", noise(20_000_000));
+    let site = scratch.0.join("site");
+    let arguments = ["serve", site.to_str().expect("UTF-8"), "-q", "--connections", "1"];
+    let server = Running::start(&[&arguments[..], &["--listen", "sctp://127.0.0.1:0"]].concat());
     let url = format!("{}big", server.url("http+sctp"));
     let mut first = anabranch();
     first.args(["get", "--quiet", &url]).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut first = first.spawn().expect("it starts");
-    // The first client's request is in progress for about fifteen seconds. A client that read nothing would lose its slot.
+    // The first client's request is in progress for about fifteen seconds. A client that read nothing would lose its
+    // slot.
     let mut out = first.stdout.take().expect("its output");
     out.read_exact(&mut [0; 1000]).expect("the beginning");
     let (enough, wait) = mpsc::channel::<()>();
@@ -249,15 +252,15 @@ fn a_full_server_is_told() {
             && out.read(&mut piece).is_ok_and(|read| read > 0)
         {}
     });
-    for words in [&["get", "--quiet", &url][..], &["load", "-c", "1", "--sessions", "1", "-q", &url]] {
-        let output = run(anabranch().args(words));
-        let told = errors(&output);
-        assert_eq!(output.status.code(), Some(1), "{words:?}: {told}");
+    for arguments in [&["get", "--quiet", &url][..], &["load", "-c", "1", "--sessions", "1", "-q", &url]] {
+        let output = run(anabranch().args(arguments));
+        let printed = errors(&output);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {printed}");
         let why =
             "its program ended it, as a server does that is full or is ended itself (ABORT with cause 12)";
         // The reason is in the report of `load`, or in the error line of `get`.
-        let told = told + &String::from_utf8_lossy(&output.stdout);
-        assert!(told.contains(why), "{words:?}: {told}");
+        let printed = printed + &String::from_utf8_lossy(&output.stdout);
+        assert!(printed.contains(why), "{arguments:?}: {printed}");
     }
     drop(enough);
     reader.join().expect("it ends");

@@ -9,29 +9,29 @@ use std::fs;
 use std::path::Path;
 
 /// Returns the fields that the page documents below the heading of a format.
-fn told(format: &str) -> BTreeSet<String> {
+fn documented_fields(format: &str) -> BTreeSet<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/results.md");
     let page = fs::read_to_string(path).expect("docs/guide/results.md");
-    let (_, below) =
+    let (_, section) =
         page.split_once(&format!("\n## {format}\n")).unwrap_or_else(|| panic!("no heading {format}"));
-    let lines = below.lines().take_while(|line| !line.starts_with("## "));
+    let lines = section.lines().take_while(|line| !line.starts_with("## "));
     lines.filter_map(|line| Some(line.strip_prefix("| `")?.split_once('`')?.0.to_owned())).collect()
 }
 
-/// Compares a value with the documented fields. If a field is documented without its parts, it may have any parts.
-fn compare(value: &Value, way: &str, told: &BTreeSet<String>, met: &mut BTreeSet<String>) {
+/// Compares a value with the documented fields. A field that is documented without subfields may have any subfields.
+fn compare(value: &Value, path: &str, documented: &BTreeSet<String>, met: &mut BTreeSet<String>) {
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
-                let way = if way.is_empty() { name.clone() } else { format!("{way}.{name}") };
-                assert!(told.contains(&way), "docs/guide/results.md tells nothing of {way}");
-                if told.iter().any(|other| other.starts_with(&format!("{way}."))) {
-                    compare(value, &way, told, met);
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                assert!(documented.contains(&path), "docs/guide/results.md tells nothing of {path}");
+                if documented.iter().any(|other| other.starts_with(&format!("{path}."))) {
+                    compare(value, &path, documented, met);
                 }
-                met.insert(way);
+                met.insert(path);
             }
         }
-        Value::Array(items) => items.iter().for_each(|item| compare(item, way, told, met)),
+        Value::Array(items) => items.iter().for_each(|item| compare(item, path, documented, met)),
         _ => {}
     }
 }
@@ -45,20 +45,20 @@ fn every_field_of_load_bulk_and_get_is_documented() {
     let server = Running::start(&["serve", &root, "-q", "--listen", "sctp://127.0.0.1:0"]);
     // The server has two addresses, so that the result has several paths.
     let other = Running::start(&["bulk", "--listen", "sctp://127.0.0.1,127.0.0.2:0"]);
-    let (url, place) = (server.url("http+sctp").to_owned(), other.url("sctp").to_owned());
-    for (format, words) in [
+    let (url, bulk_url) = (server.url("http+sctp").to_owned(), other.url("sctp").to_owned());
+    for (format, arguments) in [
         ("anabranch.load/1", vec!["load", &url, "-c", "2", "--duration", "1200ms"]),
-        ("anabranch.bulk/1", vec!["bulk", &place, "--both", "--for", "300ms", "--interval", "100ms"]),
+        ("anabranch.bulk/1", vec!["bulk", &bulk_url, "--both", "--for", "300ms", "--interval", "100ms"]),
         ("anabranch.get/1", vec!["get", "--page", &url]),
     ] {
-        let output = run(anabranch().args(&words).args(["--json", "-"]));
+        let output = run(anabranch().args(&arguments).args(["--json", "-"]));
         let text = String::from_utf8_lossy(&output.stdout);
         let document: Value =
-            serde_json::from_str(&text).unwrap_or_else(|_| panic!("{words:?}: {}", errors(&output)));
+            serde_json::from_str(&text).unwrap_or_else(|_| panic!("{arguments:?}: {}", errors(&output)));
         assert_eq!(document["schema"], format);
-        let (told, mut met) = (told(format), BTreeSet::new());
-        compare(&document, "", &told, &mut met);
-        let missing: Vec<&String> = told.difference(&met).collect();
+        let (documented, mut met) = (documented_fields(format), BTreeSet::new());
+        compare(&document, "", &documented, &mut met);
+        let missing: Vec<&String> = documented.difference(&met).collect();
         assert!(missing.is_empty(), "{format} has no {missing:?}");
     }
 }

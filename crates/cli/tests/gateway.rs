@@ -21,12 +21,12 @@ const SCTP: &str = "sctp://127.0.0.1:0";
 
 /// Starts one gateway from TCP to SCTP, and one from SCTP to the TCP servers that `allow` names.
 fn two_gateways(allow: &[&str], near: &[&str]) -> (Running, Running) {
-    let mut words = vec!["gateway", "--listen", SCTP, "-q"];
-    words.extend(allow.iter().flat_map(|rule| ["--allow", rule]));
-    let far = Running::start(&words);
-    let mut words = vec!["gateway", "--listen", TCP, "-q", "--via", far.url("http+sctp")];
-    words.extend(near);
-    (Running::start(&words), far)
+    let mut arguments = vec!["gateway", "--listen", SCTP, "-q"];
+    arguments.extend(allow.iter().flat_map(|rule| ["--allow", rule]));
+    let far = Running::start(&arguments);
+    let mut arguments = vec!["gateway", "--listen", TCP, "-q", "--via", far.url("http+sctp")];
+    arguments.extend(near);
+    (Running::start(&arguments), far)
 }
 
 /// Starts an origin that handles each connection with `act`. Returns its address and the counter of its connections.
@@ -191,7 +191,7 @@ fn unreachable_and_forbidden_targets_are_reported() {
     assert_eq!(status_of(&ask(&garbage)), 502);
     assert_eq!(status_of(&ask(&doubtful)), 502);
     assert_eq!(status_of(&ask(&"192.0.2.1")), 403);
-    // The gateway must refuse its own host and link, by any name, unless a rule contains the address.
+    // The gateway must not connect to its own host and link, by any name, unless a rule contains the address.
     let open = Running::start(&["gateway", "--listen", TCP, "-q", "--allow", "*", "--connect-timeout", "5s"]);
     for host in [
         "localhost",
@@ -234,8 +234,9 @@ fn unreachable_and_forbidden_targets_are_reported() {
     let mut answer = Vec::new();
     let end = stream.read_to_end(&mut answer);
     // The reset at the end of the response may overtake its head, in which case the client gets nothing or a 502.
-    let told = [&b"HTTP/1.1 200 OK\r\n"[..], b"HTTP/1.1 502 "].iter().any(|line| answer.starts_with(line));
-    assert!(told || answer.is_empty(), "{}", answer.escape_ascii());
+    let is_complete =
+        [&b"HTTP/1.1 200 OK\r\n"[..], b"HTTP/1.1 502 "].iter().any(|line| answer.starts_with(line));
+    assert!(is_complete || answer.is_empty(), "{}", answer.escape_ascii());
     assert!(end.is_err() || body_of(&answer).len() < 100);
     // This origin never answers.
     let one = Running::start(&[
@@ -448,18 +449,18 @@ fn a_stopped_gateway_finishes_exchanges_in_flight() {
 
 #[test]
 fn wrong_flags_are_told_in_one_line() {
-    for (words, what) in [
+    for (arguments, what) in [
         (vec!["gateway"], "no target is permitted"),
         (vec!["gateway", "--allow", "a b"], "not a host name"),
         (vec!["gateway", "--via", "http://x/"], "must be http+sctp://"),
         (vec!["gateway", "--origin", "http://x/path"], "a path is not allowed"),
         (vec!["gateway", "--origin", "http://x/", "--via", "http+sctp://y/"], "cannot be used with"),
     ] {
-        let output = run(anabranch().args(&words));
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        let output = run(anabranch().args(&arguments));
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(
-            output.status.code() == Some(2) && told.lines().count() == 1 && told.contains(what),
-            "{words:?}: {told}"
+            output.status.code() == Some(2) && stderr.lines().count() == 1 && stderr.contains(what),
+            "{arguments:?}: {stderr}"
         );
     }
 }
@@ -472,10 +473,10 @@ struct Nginx {
 }
 
 impl Nginx {
-    fn start(place: &Scratch) -> Self {
+    fn start(scratch: &Scratch) -> Self {
         let free = || TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
         let (plain, secure) = (free(), free());
-        let made = run(Command::new("openssl").current_dir(&place.0).args([
+        let output = run(Command::new("openssl").current_dir(&scratch.0).args([
             "req",
             "-x509",
             "-newkey",
@@ -492,22 +493,22 @@ impl Nginx {
             "-addext",
             "subjectAltName=IP:127.0.0.1",
         ]));
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        let here = place.text();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let directory = scratch.text();
         let config = format!(
-            "daemon off; master_process off; pid {here}/pid; error_log {here}/error.log;\n\
+            "daemon off; master_process off; pid {directory}/pid; error_log {directory}/error.log;\n\
              events {{ worker_connections 256; }}\n\
-             http {{ access_log off; client_body_temp_path {here}/t1; proxy_temp_path {here}/t2; fastcgi_temp_path \
-             {here}/t3; uwsgi_temp_path {here}/t4; scgi_temp_path {here}/t5;\n\
-             server {{ listen {plain}; listen {secure} ssl; root {here}/site;\n\
-             ssl_certificate {here}/cert.pem; ssl_certificate_key {here}/key.pem; }} }}\n"
+             http {{ access_log off; client_body_temp_path {directory}/t1; proxy_temp_path {directory}/t2; fastcgi_temp_path \
+             {directory}/t3; uwsgi_temp_path {directory}/t4; scgi_temp_path {directory}/t5;\n\
+             server {{ listen {plain}; listen {secure} ssl; root {directory}/site;\n\
+             ssl_certificate {directory}/cert.pem; ssl_certificate_key {directory}/key.pem; }} }}\n"
         );
-        let file = place.file("nginx.conf", config);
+        let file = scratch.file("nginx.conf", config);
         let mut child = Command::new("/usr/sbin/nginx")
             .arg("-c")
             .arg(file)
             .arg("-e")
-            .arg(place.0.join("error.log"))
+            .arg(scratch.0.join("error.log"))
             .stderr(Stdio::null())
             .spawn()
             .expect("nginx");
@@ -528,19 +529,22 @@ fn curl_gets_from_nginx_by_two_gateways_plain_and_encrypted() {
     if !["curl", "nginx", "openssl"].into_iter().all(has) {
         return;
     }
-    let place = Scratch::new("gateway-nginx");
+    let scratch = Scratch::new("gateway-nginx");
     let big = noise(5_000_000);
-    place.file("site/big", &big);
-    place.file("site/index.html", "<p>nginx");
-    let nginx = Nginx::start(&place);
+    scratch.file("site/big", &big);
+    scratch.file("site/index.html", "<p>nginx");
+    let nginx = Nginx::start(&scratch);
     let (near, _far) = two_gateways(&["127.0.0.1"], &[]);
     let proxy = near.url("http").to_owned();
-    let curl = |words: &[&str]| {
+    let curl = |arguments: &[&str]| {
         let mut command = Command::new("curl");
         command.env_remove("no_proxy").env("http_proxy", &proxy).env("https_proxy", &proxy);
-        command.args(["-sS", "--max-time", "100", "--cacert"]).arg(place.0.join("cert.pem")).args(words);
+        command
+            .args(["-sS", "--max-time", "100", "--cacert"])
+            .arg(scratch.0.join("cert.pem"))
+            .args(arguments);
         let output = run(&mut command);
-        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         output.stdout
     };
     for base in [format!("http://{}", nginx.plain), format!("https://{}", nginx.secure)] {
@@ -562,7 +566,7 @@ fn curl_gets_from_nginx_by_two_gateways_plain_and_encrypted() {
     }
     // nginx rejects content of that size, and answers before all of it has arrived. The client must receive that
     // answer.
-    let upload = place.file("upload", noise(3_000_000));
+    let upload = scratch.file("upload", noise(3_000_000));
     let data = format!("@{}", upload.display());
     let code = curl(&[
         "-o",

@@ -12,11 +12,10 @@ use std::thread;
 /// The timeouts of the gateway and its clients are far longer than the time limit of the test.
 const PATIENT: [&str; 2] = ["--idle", "10min"];
 
-/// Starts an origin that answers each request with the response whose number is its path, and leaves the connection
-/// open.
+/// Starts an origin that leaves its connections open. The path of a request is the index of its response in `answers`.
 fn origin(answers: Vec<Vec<u8>>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let here = listener.local_addr().expect("bound");
+    let address = listener.local_addr().expect("bound");
     let answers = Arc::new(answers);
     thread::spawn(move || {
         for mut stream in listener.incoming().map_while(Result::ok) {
@@ -31,7 +30,7 @@ fn origin(answers: Vec<Vec<u8>>) -> SocketAddr {
             });
         }
     });
-    here
+    address
 }
 
 /// Returns responses that must be refused: invalid statuses, other protocols, and malformed heads.
@@ -45,7 +44,7 @@ fn refused() -> Vec<Vec<u8>> {
         }
     }
     for text in [
-        // This head has no end.
+        // These heads are incomplete, but already invalid.
         "HTTP/1.1 000 ",
         "HTTP/1.1 0",
         "HTTP/1.1 2000",
@@ -75,7 +74,7 @@ fn refused() -> Vec<Vec<u8>> {
         "HTTP/1.1 200 OK\r\n folded: x\r\n\r\nhello",
         "HTTP/1.1 200 OK\r\nno colon\r\n\r\nhello",
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n",
-        // In these responses, the interim response itself is invalid, or the response that follows it.
+        // In these cases, either the interim response or the response after it is invalid.
         "HTTP/1.1 100 Continue\r\nContent-Length: 5\r\n\r\nhello",
         "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 000 OK\r\n\r\n",
         "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 101 Switching\r\n\r\n",
@@ -99,12 +98,12 @@ fn invalid_responses_become_502_at_once() {
     let shown: Vec<String> =
         answers.iter().map(|answer| answer[..answer.len().min(60)].escape_ascii().to_string()).collect();
     let origin = origin(answers);
-    let words =
+    let arguments =
         ["gateway", "-q", "--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0", "--origin"];
-    let gateway = Running::start(&[&words[..], &[&format!("http://{origin}")], &PATIENT].concat());
+    let gateway = Running::start(&[&arguments[..], &[&format!("http://{origin}")], &PATIENT].concat());
     let rules = ["gateway", "-q", "--listen", "tcp://127.0.0.1:0", "--allow", "127.0.0.1"];
     let forward = Running::start(&[&rules[..], &PATIENT].concat());
-    let mut asked = Vec::new();
+    let mut requests = Vec::new();
     for (number, shown) in shown.into_iter().enumerate() {
         for (via, target) in
             [(&gateway, format!("/{number}")), (&forward, format!("http://{origin}/{number}"))]
@@ -116,27 +115,27 @@ fn invalid_responses_become_502_at_once() {
                     "{method} {target} HTTP/{version}\r\nHost: {origin}\r\nConnection: close\r\n{body}"
                 );
                 stream.write_all(request.as_bytes()).expect("sent");
-                asked.push((stream, format!("{method} {version} {shown}")));
+                requests.push((stream, format!("{method} {version} {shown}")));
             }
         }
     }
-    for (mut stream, told) in asked {
+    for (mut stream, expected) in requests {
         let mut answer = Vec::new();
         stream
             .read_to_end(&mut answer)
-            .unwrap_or_else(|why| panic!("{told}: {why}, after {}", answer.escape_ascii()));
+            .unwrap_or_else(|error| panic!("{expected}: {error}, after {}", answer.escape_ascii()));
         let answer = String::from_utf8_lossy(&answer).into_owned();
         let line = final_line(&answer).unwrap_or("");
-        assert!(line.starts_with("HTTP/1.1 502 "), "{told}: {answer}");
+        assert!(line.starts_with("HTTP/1.1 502 "), "{expected}: {answer}");
         assert!(
             answer.ends_with('\n') && answer.split("\r\n\r\n").last().expect("a body").lines().count() == 1,
-            "{told}: {answer}"
+            "{expected}: {answer}"
         );
     }
     // A client over SCTP must receive the same status, on a stream that can be reused.
     let url = gateway.url("http+sctp");
-    let words = ["get", "-q", "--timeout", "10min", &format!("{url}0"), &format!("{url}2")];
-    let got = run_in_time(anabranch().args(words));
+    let arguments = ["get", "-q", "--timeout", "10min", &format!("{url}0"), &format!("{url}2")];
+    let got = run_in_time(anabranch().args(arguments));
     assert_eq!(got.status.code(), Some(1));
     assert_eq!(errors(&got).matches("status 502").count(), 2, "{}", errors(&got));
 }
@@ -152,15 +151,15 @@ fn unusual_statuses_are_forwarded() {
         answers.push(format!("HTTP/1.1 {status} What\r\n{length}\r\n").into_bytes());
     }
     let origin = origin(answers);
-    let words = ["gateway", "-q", "--listen", "tcp://127.0.0.1:0", "--origin"];
-    let gateway = Running::start(&[&words[..], &[&format!("http://{origin}")]].concat());
+    let arguments = ["gateway", "-q", "--listen", "tcp://127.0.0.1:0", "--origin"];
+    let gateway = Running::start(&[&arguments[..], &[&format!("http://{origin}")]].concat());
     for (number, status) in statuses.into_iter().enumerate() {
         let answer = gateway.ask(format!("GET /{number} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"));
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} What\r\n")), "{status}: {answer}");
     }
 }
 
-/// `get` must not wait for more of an invalid response either.
+/// If a response is invalid, `get` must fail at once and not wait for more data.
 #[test]
 fn a_client_does_not_wait_for_what_is_no_answer() {
     let answers = [

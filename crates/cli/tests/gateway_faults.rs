@@ -1,8 +1,8 @@
-//! Tests a `gateway` whose surroundings fail. It must report the failure to its client or cut the response, and serve
-//! the next request.
+//! Tests a `gateway` while its peers or its network fail. It must report the failure to its client or cut the response,
+//! and serve the next request.
 //!
-//! The failures: an origin is killed and restarted, a client is killed, a path fails, a port is in use. Missing or
-//! malformed responses are in `gateway.rs`.
+//! The failures: an origin is killed and restarted, a client is killed, a path fails, a port is in use. The tests of
+//! missing and malformed responses are in `gateway.rs` and `gateway_answers.rs`.
 
 #![cfg(target_os = "linux")]
 
@@ -23,18 +23,18 @@ const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sct
 fn free() -> SocketAddr {
     loop {
         let tcp = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let here = tcp.local_addr().expect("an address");
-        if UdpSocket::bind(here).is_ok() {
-            return here;
+        let address = tcp.local_addr().expect("an address");
+        if UdpSocket::bind(address).is_ok() {
+            return address;
         }
     }
 }
 
 fn site(name: &str) -> Scratch {
-    let place = Scratch::new(name);
-    place.file("site/big", noise(30_000_000));
-    place.file("site/index.html", "<p>home");
-    place
+    let scratch = Scratch::new(name);
+    scratch.file("site/big", noise(30_000_000));
+    scratch.file("site/index.html", "<p>home");
+    scratch
 }
 
 fn gateway(origin: &str) -> Running {
@@ -65,23 +65,23 @@ fn status(gateway: &Running, scheme: &str) -> String {
 #[test]
 fn a_killed_origin_is_noticed_and_used_again_after_its_restart() {
     for (scheme, listens) in [("http", "tcp"), ("http+sctp", "sctp")] {
-        let place = site(&format!("gateway-killed-{listens}"));
-        let (root, here) = (format!("{}/site", place.text()), free());
-        let listen = format!("{listens}://{here}");
-        let words = ["serve", &root, "-q", "--listen", &listen];
-        let mut gateway = gateway(&format!("{scheme}://{here}"));
+        let scratch = site(&format!("gateway-killed-{listens}"));
+        let (root, address) = (format!("{}/site", scratch.text()), free());
+        let listen = format!("{listens}://{address}");
+        let arguments = ["serve", &root, "-q", "--listen", &listen];
+        let mut gateway = gateway(&format!("{scheme}://{address}"));
         for client_s in ["http", "http+sctp"] {
-            let told = format!("from {client_s} to {scheme}");
-            let origin = Running::start(&words);
-            assert_eq!(status(&gateway, client_s), "200", "{told}");
+            let description = format!("from {client_s} to {scheme}");
+            let origin = Running::start(&arguments);
+            assert_eq!(status(&gateway, client_s), "200", "{description}");
             let (client, mut out) = in_the_middle(gateway.url(client_s));
             drop(origin);
             let mut rest = Vec::new();
             out.read_to_end(&mut rest).expect("the rest");
             let ended = client.wait_with_output().expect("ended");
-            assert_eq!(ended.status.code(), Some(1), "{told}: {}", errors(&ended));
-            assert!(rest.len() < 29_999_000, "{told}: the transfer was over too soon to tell");
-            assert_eq!(status(&gateway, client_s), "502", "{told}");
+            assert_eq!(ended.status.code(), Some(1), "{description}: {}", errors(&ended));
+            assert!(rest.len() < 29_999_000, "{description}: the transfer was over too soon to tell");
+            assert_eq!(status(&gateway, client_s), "502", "{description}");
             assert!(gateway.still_runs());
         }
     }
@@ -127,7 +127,7 @@ fn exchanges_of_killed_clients_end() {
     }
 }
 
-/// Sends an endless response, until the receiver closes.
+/// Sends an endless response, until the receiver closes the connection.
 fn pour(mut stream: TcpStream) {
     let _ = stream.read(&mut [0; 4096]);
     let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100000000000\r\n\r\n");
@@ -144,12 +144,12 @@ fn a_path_outage_between_gateways_is_survived() {
     if !emulated_links() {
         return;
     }
-    let place = site("gateway-cut");
+    let scratch = site("gateway-cut");
     let far = format!(
         "{PROGRAM} serve site -q --listen tcp://127.0.0.1:8080 &
          exec {PROGRAM} gateway -q --listen sctp://*:9899 --origin http://127.0.0.1:8080"
     );
-    let behind = |cut: &str, idle: &str| {
+    let statuses_behind = |cut: &str, idle: &str| {
         let near = format!(
             "{PROGRAM} gateway -q --listen tcp://127.0.0.1:8081 --idle {idle} \
              --origin http+sctp://${{ANABRANCH_FAR%%,*}}:9899 & gateway=$!
@@ -160,21 +160,21 @@ fn a_path_outage_between_gateways_is_survived() {
         );
         let mut command = anabranch();
         command
-            .current_dir(&place.0)
+            .current_dir(&scratch.0)
             .args(["link", "--quiet", "--rate", "60mbit", "--rtt", "10ms", "--fail"]);
         let output = run(command.args([cut, "--far", &far, "--", "sh", "-c", &near]));
-        (fs::read_to_string(place.0.join("statuses")).unwrap_or_default(), errors(&output))
+        (fs::read_to_string(scratch.0.join("statuses")).unwrap_or_default(), errors(&output))
     };
-    let (statuses, told) = behind("path=1,at=3s,for=6s", "60s");
-    assert_eq!(statuses, "0 0\n", "{told}");
+    let (statuses, log) = statuses_behind("path=1,at=3s,for=6s", "60s");
+    assert_eq!(statuses, "0 0\n", "{log}");
     assert!(
-        fs::read(place.0.join("mine")).expect("a file")
-            == fs::read(place.0.join("site/big")).expect("a file")
+        fs::read(scratch.0.join("mine")).expect("a file")
+            == fs::read(scratch.0.join("site/big")).expect("a file")
     );
-    fs::remove_file(place.0.join("mine")).expect("it was there");
-    let (statuses, told) = behind("path=1,at=3s", "4s");
-    assert_eq!(statuses, "1 1\n", "{told}");
-    assert!(!place.0.join("mine").exists());
+    fs::remove_file(scratch.0.join("mine")).expect("it was there");
+    let (statuses, log) = statuses_behind("path=1,at=3s", "4s");
+    assert_eq!(statuses, "1 1\n", "{log}");
+    assert!(!scratch.0.join("mine").exists());
 }
 
 /// Anything that prevents the start of a gateway must give one line and exit code 3.
@@ -184,39 +184,39 @@ fn a_failed_start_is_reported_in_one_line() {
     let tcp = format!("tcp://{}", taken.local_addr().expect("an address"));
     let taken_too = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let sctp = format!("sctp://{}", taken_too.local_addr().expect("an address"));
-    let told = |command: &mut Command, what: &str| {
+    let message_of = |command: &mut Command, what: &str| {
         let output = run(command);
-        let told = errors(&output);
-        assert_eq!(output.status.code(), Some(3), "{told}");
-        assert!(told.lines().count() == 1 && told.contains(what), "{told}");
+        let message_of = errors(&output);
+        assert_eq!(output.status.code(), Some(3), "{message_of}");
+        assert!(message_of.lines().count() == 1 && message_of.contains(what), "{message_of}");
     };
     for listen in [&tcp, &sctp] {
-        let words = ["gateway", "--listen", listen, "--origin", "http://127.0.0.1:1"];
+        let arguments = ["gateway", "--listen", listen, "--origin", "http://127.0.0.1:1"];
         let port = listen.rsplit(':').next().unwrap_or_default();
         let one = format!("port {port} is in use");
-        told(anabranch().args(words), &one);
-        told(anabranch().args(words).args(["--threads", "2"]), &one);
-        told(anabranch().args(["bulk", "--listen", listen]), &one);
-        told(anabranch().args(["serve", "--threads", "1", "--listen", listen]), &one);
+        message_of(anabranch().args(arguments), &one);
+        message_of(anabranch().args(arguments).args(["--threads", "2"]), &one);
+        message_of(anabranch().args(["bulk", "--listen", listen]), &one);
+        message_of(anabranch().args(["serve", "--threads", "1", "--listen", listen]), &one);
     }
     let everybody = fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start");
     if everybody.is_ok_and(|first| first.trim() != "1024") {
         return;
     }
-    let place = Scratch::new("gateway-nobody");
+    let scratch = Scratch::new("gateway-nobody");
     // A copy that every user can execute.
-    let program = place.0.join("anabranch");
+    let program = scratch.0.join("anabranch");
     fs::copy(PROGRAM, &program).expect("a copy");
     let root = fs::metadata("/proc/self").is_ok_and(|of| std::os::unix::fs::MetadataExt::uid(&of) == 0);
-    let mut nobody = Command::new(&program);
+    let mut unprivileged = Command::new(&program);
     if root {
         if !has("setpriv") {
             return;
         }
-        nobody = Command::new("setpriv");
-        nobody.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps=-all"]);
-        nobody.arg(&program);
+        unprivileged = Command::new("setpriv");
+        unprivileged.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps=-all"]);
+        unprivileged.arg(&program);
     }
-    nobody.args(["gateway", "--listen", "tcp://127.0.0.1:81", "--origin", "http://127.0.0.1:1"]);
-    told(&mut nobody, "ermission denied");
+    unprivileged.args(["gateway", "--listen", "tcp://127.0.0.1:81", "--origin", "http://127.0.0.1:1"]);
+    message_of(&mut unprivileged, "ermission denied");
 }

@@ -86,8 +86,8 @@ fn interim_answers_have_an_end() {
     }
     for page in [&["get"][..], &["get", "--page"]] {
         let got = run(anabranch().args(page).args(["-q", "--timeout", "20s", &url]));
-        let told = errors(&got);
-        assert_eq!((got.status.code(), told.contains("interim")), (Some(1), true), "{told}");
+        let stderr = errors(&got);
+        assert_eq!((got.status.code(), stderr.contains("interim")), (Some(1), true), "{stderr}");
     }
 }
 
@@ -103,8 +103,8 @@ fn held_by_one(exchanges: usize, count: u16, bytes: usize) {
         }
     });
     let (url, exchanges) = (format!("http://{waits}/"), exchanges.to_string());
-    let words = ["gateway", "--origin", &url, "--exchanges", &exchanges, "--idle", "10min"];
-    let target = Running::start(&[&words, &BOTH[..]].concat());
+    let arguments = ["gateway", "--origin", &url, "--exchanges", &exchanges, "--idle", "10min"];
+    let target = Running::start(&[&arguments, &BOTH[..]].concat());
     in_a_world(async |world| {
         let host = host(&world, 100).await;
         let session = associate(&host, &target).await;
@@ -141,8 +141,8 @@ fn one_session_leaves_exchanges_to_others() {
     held_by_one(20, 100, 100_000);
 }
 
-/// The session has all exchanges. The session makes progress, but none of its exchanges does. Therefore one exchange
-/// must make room.
+/// One session holds all exchanges of the gateway. The session as a whole makes progress, but none of its exchanges
+/// does, so one exchange must make room for another client.
 #[test]
 fn an_exchange_that_stands_still_makes_room() {
     held_by_one(8, 8, 260);
@@ -161,8 +161,8 @@ fn one_client_leaves_exchanges_to_others_however_many_sessions_it_has() {
         }
     });
     let url = format!("http://{waits}/");
-    let words = ["gateway", "--origin", &url, "--exchanges", "64", "--idle", "10min"];
-    let target = Running::start(&[&words, &BOTH[..]].concat());
+    let arguments = ["gateway", "--origin", &url, "--exchanges", "64", "--idle", "10min"];
+    let target = Running::start(&[&arguments, &BOTH[..]].concat());
     let mut raw = Raw::associate_from([127, 0, 0, 9], target.url("http+sctp"), 40, 100_000);
     for at in 0..raw.associations.len() {
         for stream in 0..10 {

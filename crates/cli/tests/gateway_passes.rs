@@ -93,14 +93,14 @@ fn a_websocket_passes_one_gateway_and_two() {
 /// requests.
 #[test]
 fn other_upgrades_are_left_out() {
-    let told = origin(|mut stream| {
+    let origin_address = origin(|mut stream| {
         let head = read_head(&mut stream).to_lowercase();
-        let said =
+        let response =
             format!("upgrade={} settings={}", head.contains("upgrade:"), head.contains("http2-settings"));
-        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{said}", said.len());
+        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{response}", response.len());
         let _ = stream.write_all(answer.as_bytes());
     });
-    let gateways = before(told);
+    let gateways = before(origin_address);
     for gateway in &gateways[..2] {
         for (fields, upgraded) in [
             ("Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n", false),
@@ -156,7 +156,7 @@ fn an_answer_without_a_date_has_one_behind_the_gateway() {
     for gateway in &before(none)[..2] {
         let answer = gateway.ask(get);
         assert!(answer.starts_with("HTTP/1.1 200 ") && dates(&answer) == 1, "{answer}");
-        // An Alt-Svc field refers to the origin's ports, which the gateway does not have.
+        // An Alt-Svc field names ports of the origin, so the gateway must not forward it.
         assert!(!answer.to_lowercase().contains("alt-svc"), "{answer}");
         let own = gateway.ask("GET / HTTP/1.1\r\n\r\n");
         assert!(own.starts_with("HTTP/1.1 400 ") && dates(&own) == 1, "{own}");
@@ -208,7 +208,7 @@ fn a_gateway_opens_no_tunnel_to_itself() {
             assert!(answer.starts_with("HTTP/1.1 508 "), "{request}{answer}");
         }
     }
-    // Other listeners on the gateway's host must be reachable as before.
+    // Other listeners on the gateway's host must stay reachable.
     let echo = origin(|mut stream| {
         let mut all = Vec::new();
         if stream.read_to_end(&mut all).is_ok() {
@@ -241,9 +241,9 @@ fn a_gateway_that_is_its_own_origin_says_so_and_ends_at_once() {
         let free = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port");
         let (own, url) = (format!("{listen}://{free}"), format!("{scheme}://{free}"));
         let log = scratch.file("log", "");
-        let words = ["gateway", "--listen", TCP, "--listen", &own, flag, &url, "--threads", threads];
+        let arguments = ["gateway", "--listen", TCP, "--listen", &own, flag, &url, "--threads", threads];
         let gateway = Running::start_with(
-            &[&words[..], &["--grace", "1s"]].concat(),
+            &[&arguments[..], &["--grace", "1s"]].concat(),
             File::create(&log).expect("a file"),
         );
         let target = if flag == "--via" { "http://a.example/" } else { "/" };

@@ -16,16 +16,16 @@ use std::thread;
 const TCP: &str = "tcp://127.0.0.1:0";
 const HTTPS: &str = "https://127.0.0.1:0";
 
-/// Starts a command whose self-signed certificate is kept in `place`.
-fn start(place: &Scratch, words: &[&str]) -> Running {
+/// Starts a command whose self-signed certificate is kept in `scratch`.
+fn start(scratch: &Scratch, arguments: &[&str]) -> Running {
     let mut command = anabranch();
-    command.env("XDG_STATE_HOME", place.text()).args(words);
+    command.env("XDG_STATE_HOME", scratch.text()).args(arguments);
     Running::start_as(command, Stdio::null())
 }
 
 /// The path of the certificate that a command started with `start` has made.
-fn kept(place: &Scratch) -> String {
-    format!("{}/anabranch/self-signed.pem", place.text())
+fn own_certificate(scratch: &Scratch) -> String {
+    format!("{}/anabranch/self-signed.pem", scratch.text())
 }
 
 /// The host and port of a URL.
@@ -38,22 +38,23 @@ fn an_origin_of_https_is_reached_by_name_and_believed_by_trust() {
     if !has("nginx") || !has("openssl") {
         return;
     }
-    let place = Scratch::new("gateway-tls-origin");
+    let scratch = Scratch::new("gateway-tls-origin");
     let body = noise(2_000_000);
-    place.file("big.bin", &body);
+    scratch.file("big.bin", &body);
     let seen = "ssl_protocols TLSv1.3; add_header Seen \"$ssl_server_name $ssl_protocol $ssl_alpn_protocol $http_host\" always;";
-    let nginx = Nginx::start(&place, seen);
-    let (origin, trust) = (format!("localhost:{}", nginx.port), format!("{}/cert.pem", place.text()));
+    let nginx = Nginx::start(&scratch, seen);
+    let (origin, trust) = (format!("localhost:{}", nginx.port), format!("{}/cert.pem", scratch.text()));
     // The gateway is a proxy, and the request has an https:// URL. The gateway must send the server name (RFC 6066 §3)
     // and negotiate HTTP/1.1.
-    let gateway = start(&place, &["gateway", "--listen", TCP, "-q", "--allow", &origin, "--trust", &trust]);
+    let gateway = start(&scratch, &["gateway", "--listen", TCP, "-q", "--allow", &origin, "--trust", &trust]);
     for _ in 0..2 {
-        let asked = format!("HEAD https://{origin}/big.bin HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-        let answer = gateway.ask(asked);
+        let request =
+            format!("HEAD https://{origin}/big.bin HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        let answer = gateway.ask(request);
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
         assert!(answer.contains(&format!("Seen: localhost TLSv1.3 http/1.1 {origin}\r\n")), "{answer}");
     }
-    // A rule without a port applies to the port of https.
+    // The rule names one host and one port. Requests for another host or port must be rejected.
     for other in ["https://localhost/", "https://localhost:1/", "https://127.0.0.1/"] {
         let answer = gateway.ask(format!("GET {other} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
         assert!(answer.starts_with("HTTP/1.1 403 "), "{other}: {answer}");
@@ -70,12 +71,12 @@ fn an_origin_of_https_is_reached_by_name_and_believed_by_trust() {
     assert_eq!(gateway.end_with_lines().0, 0);
     // The gateway is a reverse proxy in front of one server.
     let url = format!("https://{origin}");
-    let gateway = start(&place, &["gateway", "--listen", TCP, "-q", "--origin", &url, "--trust", &trust]);
+    let gateway = start(&scratch, &["gateway", "--listen", TCP, "-q", "--origin", &url, "--trust", &trust]);
     let (code, err, out) = get(&format!("{}big.bin", gateway.url("http")), &[]);
     assert_eq!((code, err.as_str()), (Some(0), ""));
     assert!(out == body, "another body");
     // A Location with the origin's own URL must become a path. nginx names its host in a Location.
-    place.file("d/index.html", "x");
+    scratch.file("d/index.html", "x");
     let answer = gateway.ask("GET /d HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     assert!(answer.contains("\r\nLocation: /d/\r\n"), "{answer}");
     assert_eq!(gateway.end(), 0);
@@ -86,12 +87,13 @@ fn an_untrusted_origin_is_a_502_and_one_log_line() {
     if !has("openssl") {
         return;
     }
-    let place = Scratch::new("gateway-tls-stranger");
-    place.file("index.html", "secret");
-    let (good, good_key) = certificate(&place, "good", "30");
-    let (expired, expired_key) = certificate(&place, "expired", "-1");
-    let serve =
-        |words: &[&str]| start(&place, &[&["serve", place.text(), "-q", "--listen", HTTPS], words].concat());
+    let scratch = Scratch::new("gateway-tls-stranger");
+    scratch.file("index.html", "secret");
+    let (good, good_key) = certificate(&scratch, "good", "30");
+    let (expired, expired_key) = certificate(&scratch, "expired", "-1");
+    let serve = |arguments: &[&str]| {
+        start(&scratch, &[&["serve", scratch.text(), "-q", "--listen", HTTPS], arguments].concat())
+    };
     let (valid, old) =
         (serve(&["--cert", &good, "--key", &good_key]), serve(&["--cert", &expired, "--key", &expired_key]));
     // This server speaks no TLS.
@@ -99,20 +101,20 @@ fn an_untrusted_origin_is_a_502_and_one_log_line() {
     let port = plain.local_addr().expect("an address").port();
     thread::spawn(move || {
         for mut stream in plain.incoming().map_while(Result::ok) {
-            let mut heard = [0; 4096];
-            let length = stream.read(&mut heard).unwrap_or(0);
-            assert!(!heard[..length].windows(4).any(|four| four == b"GET "), "it was asked in the clear");
+            let mut buffer = [0; 4096];
+            let length = stream.read(&mut buffer).unwrap_or(0);
+            assert!(!buffer[..length].windows(4).any(|four| four == b"GET "), "it was asked in the clear");
             let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
         }
     });
     let port_of = |running: &Running| at(running.url("https")).rsplit(':').next().expect("a port").to_owned();
     let (valid_port, old_port) = (port_of(&valid), port_of(&old));
     let gateway = start(
-        &place,
+        &scratch,
         &["gateway", "--listen", TCP, "-q", "--allow", "localhost:*", "--allow", "127.0.0.1:*"],
     );
     let believing = start(
-        &place,
+        &scratch,
         &[
             "gateway",
             "--listen",
@@ -132,23 +134,26 @@ fn an_untrusted_origin_is_a_502_and_one_log_line() {
         (&believing, format!("localhost:{port}"), "what the peer sent is not TLS"),
     ];
     for (gateway, origin, says) in cases {
-        let asked =
+        let request =
             format!("GET https://{origin}/index.html HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-        let answer = gateway.ask(asked);
+        let answer = gateway.ask(request);
         assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
         assert!(answer.contains(says) && !answer.contains("secret"), "{answer}");
         gateway.line(&format!("https://{origin}: "));
     }
     // The certificate is valid, but for another name.
     let named =
-        start(&place, &["gateway", "--listen", TCP, "-q", "--allow", "127.0.0.1:*", "--trust", &good]);
-    let asked =
+        start(&scratch, &["gateway", "--listen", TCP, "-q", "--allow", "127.0.0.1:*", "--trust", &good]);
+    let request =
         format!("GET https://127.0.0.1:{valid_port}/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-    assert!(named.ask(asked).contains("the server's certificate is not for 127.0.0.1"));
+    assert!(named.ask(request).contains("the server's certificate is not for 127.0.0.1"));
     let (code, lines) = named.end_with_lines();
-    let told: Vec<_> = lines.iter().filter(|line| line.contains("certificate is not for")).collect();
-    assert_eq!((code, told.len()), (0, 1), "{lines:?}");
-    assert!(told[0].contains(&format!("https://127.0.0.1:{valid_port}: not trusted: ")), "{told:?}");
+    let name_errors: Vec<_> = lines.iter().filter(|line| line.contains("certificate is not for")).collect();
+    assert_eq!((code, name_errors.len()), (0, 1), "{lines:?}");
+    assert!(
+        name_errors[0].contains(&format!("https://127.0.0.1:{valid_port}: not trusted: ")),
+        "{name_errors:?}"
+    );
 }
 
 /// Starts an origin that answers every request with the request's own head.
@@ -175,51 +180,53 @@ fn clients_come_over_tls_and_the_origin_is_told() {
     if !has("curl") || !has("openssl") {
         return;
     }
-    let place = Scratch::new("gateway-tls-listen");
+    let scratch = Scratch::new("gateway-tls-listen");
     let origin = mirror();
-    let (old, old_key) = certificate(&place, "old", "30");
-    let (new, new_key) = certificate(&place, "new", "30");
-    let (now, now_key) = (format!("{}/now.pem", place.text()), format!("{}/now.key", place.text()));
-    let put = |certificate: &str, key: &str| {
+    let (old, old_key) = certificate(&scratch, "old", "30");
+    let (new, new_key) = certificate(&scratch, "new", "30");
+    let (now, now_key) = (format!("{}/now.pem", scratch.text()), format!("{}/now.key", scratch.text()));
+    let replace_certificate = |certificate: &str, key: &str| {
         fs::copy(certificate, &now).expect("copied");
         fs::copy(key, &now_key).expect("copied");
     };
-    put(&old, &old_key);
-    let words =
+    replace_certificate(&old, &old_key);
+    let arguments =
         ["gateway", "--listen", HTTPS, "-q", "--origin", &format!("http://{origin}"), "--threads", "2"];
-    let gateway = start(&place, &[&words[..], &["--cert", &now, "--key", &now_key]].concat());
+    let gateway = start(&scratch, &[&arguments[..], &["--cert", &now, "--key", &now_key]].concat());
     let url = gateway.url("https").replace("127.0.0.1", "localhost");
-    let curl = |trust: &str, words: &[&str]| {
+    let curl = |trust: &str, arguments: &[&str]| {
         let output = run(Command::new("curl")
             .args(["-s", "--max-time", "60", "--cacert", trust, "-w", "%{stderr}%{http_version}"])
-            .args(words));
+            .args(arguments));
         (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned(), errors(&output))
     };
     // The client offers HTTP/2, but the gateway must speak HTTP/1.1.
-    let (well, said, version) = curl(&old, &["--http2", &format!("{url}a?b")]);
-    assert_eq!((well, version.as_str()), (true, "1.1"), "{said}");
-    assert!(said.starts_with("GET /a?b HTTP/1.1\r\n"), "{said}");
+    let (well, curl_output, version) = curl(&old, &["--http2", &format!("{url}a?b")]);
+    assert_eq!((well, version.as_str()), (true, "1.1"), "{curl_output}");
+    assert!(curl_output.starts_with("GET /a?b HTTP/1.1\r\n"), "{curl_output}");
     let host = at(&url);
     for line in [
         format!("Forwarded: for=127.0.0.1;host=\"{host}\";proto=https\r\n"),
         "X-Forwarded-Proto: https\r\n".to_owned(),
     ] {
-        assert!(said.contains(&line), "{said}");
+        assert!(curl_output.contains(&line), "{curl_output}");
     }
-    put(&new, &new_key);
+    replace_certificate(&new, &new_key);
     gateway.hang_up();
     gateway.line("certificate: read again from ");
     assert!(curl(&new, &[&url]).0 && !curl(&old, &[&url]).0);
     assert_eq!(gateway.end(), 0);
     // The gateway is a proxy that is reached over TLS, with a self-signed certificate.
-    let gateway = start(&place, &["gateway", "--listen", HTTPS, "-q", "--allow", &origin]);
+    let gateway = start(&scratch, &["gateway", "--listen", HTTPS, "-q", "--allow", &origin]);
     let proxy = gateway.url("https").to_owned();
-    let (well, said, _) =
-        curl(&old, &["--proxy", &proxy, "--proxy-cacert", &kept(&place), &format!("http://{origin}/c")]);
-    assert!(well && said.starts_with("GET /c HTTP/1.1\r\n"), "{said}");
-    let tunnel = ["--proxytunnel", "--proxy", &proxy, "--proxy-cacert", &kept(&place)];
-    let (well, said, _) = curl(&old, &[&tunnel[..], &[&format!("http://{origin}/d")]].concat());
-    assert!(well && said.starts_with("GET /d HTTP/1.1\r\n"), "{said}");
+    let (well, curl_output, _) = curl(
+        &old,
+        &["--proxy", &proxy, "--proxy-cacert", &own_certificate(&scratch), &format!("http://{origin}/c")],
+    );
+    assert!(well && curl_output.starts_with("GET /c HTTP/1.1\r\n"), "{curl_output}");
+    let tunnel = ["--proxytunnel", "--proxy", &proxy, "--proxy-cacert", &own_certificate(&scratch)];
+    let (well, curl_output, _) = curl(&old, &[&tunnel[..], &[&format!("http://{origin}/d")]].concat());
+    assert!(well && curl_output.starts_with("GET /d HTTP/1.1\r\n"), "{curl_output}");
     // A client without TLS must receive at most an alert.
     let mut stream = TcpStream::connect(at(&proxy)).expect("connected");
     stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").expect("sent");
@@ -231,18 +238,18 @@ fn clients_come_over_tls_and_the_origin_is_told() {
 
 #[test]
 fn two_gateways_communicate_over_dtls() {
-    let place = Scratch::new("gateway-dtls");
+    let scratch = Scratch::new("gateway-dtls");
     let body = noise(1_000_000);
-    place.file("site/big.bin", &body);
-    let site = format!("{}/site", place.text());
-    let server = start(&place, &["serve", &site, "-q", "--listen", TCP, "--listen", HTTPS]);
-    let own = kept(&place);
+    scratch.file("site/big.bin", &body);
+    let site = format!("{}/site", scratch.text());
+    let server = start(&scratch, &["serve", &site, "-q", "--listen", TCP, "--listen", HTTPS]);
+    let own = own_certificate(&scratch);
     let far = start(
-        &place,
+        &scratch,
         &["gateway", "--listen", "https+sctp://127.0.0.1:0", "-q", "--allow", "127.0.0.1:*", "--trust", &own],
     );
     let via = far.url("https+sctp").to_owned();
-    let near = start(&place, &["gateway", "--listen", TCP, "-q", "--via", &via, "--trust", &own]);
+    let near = start(&scratch, &["gateway", "--listen", TCP, "-q", "--via", &via, "--trust", &own]);
     for scheme in ["http", "https"] {
         let url = format!("{scheme}://{}/big.bin", at(server.url(scheme)));
         let mut stream = near.connect();
@@ -258,7 +265,7 @@ fn two_gateways_communicate_over_dtls() {
     }
     // A gateway that does not trust the other gateway must forward nothing.
     let stranger = start(
-        &place,
+        &scratch,
         &["gateway", "--listen", TCP, "-q", "--via", &via, "--trust", &format!("sha256:{}", "00".repeat(32))],
     );
     let url = format!("http://{}/big.bin", at(server.url("http")));

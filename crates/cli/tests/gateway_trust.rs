@@ -15,7 +15,7 @@ const TCP: &str = "tcp://127.0.0.1:0";
 /// Starts a server that answers with the request's head and counts connections.
 fn mirror() -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("0.0.0.0:0").expect("a port");
-    let here = SocketAddr::from(([127, 0, 0, 1], listener.local_addr().expect("bound").port()));
+    let address = SocketAddr::from(([127, 0, 0, 1], listener.local_addr().expect("bound").port()));
     let count = Arc::new(AtomicUsize::new(0));
     let counted = count.clone();
     thread::spawn(move || {
@@ -33,7 +33,7 @@ fn mirror() -> (SocketAddr, Arc<AtomicUsize>) {
             let _ = stream.write_all(&head);
         }
     });
-    (here, count)
+    (address, count)
 }
 
 /// Sends a request from 127.0.0.`last`, and returns the response.
@@ -53,7 +53,7 @@ fn ask(last: u8, gateway: &Running, request: &str) -> String {
 /// so no server may be contacted.
 #[test]
 fn a_wildcard_leads_to_no_address_that_is_not_public() {
-    let (here, count) = mirror();
+    let (address, count) = mirror();
     let near =
         ["127.0.0.1", "127.1", "2130706433", "0x7f000001", "017700000001", "0", "localhost", "[::1]", "[::]"];
     let private = [
@@ -89,11 +89,11 @@ fn a_wildcard_leads_to_no_address_that_is_not_public() {
         "[2001:db8::1]",
         "[2606:4700::5efe:10.0.0.1]",
     ];
-    for rule in ["*", "*:*", &format!("*:{}", here.port())] {
+    for rule in ["*", "*:*", &format!("*:{}", address.port())] {
         let gateway =
             Running::start(&["gateway", "-q", "--listen", TCP, "--allow", rule, "--connect-timeout", "2s"]);
         for host in near.iter().chain(&private) {
-            for port in [80, here.port()] {
+            for port in [80, address.port()] {
                 for request in [
                     format!(
                         "GET http://{host}:{port}/ HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n"
@@ -115,7 +115,7 @@ fn a_wildcard_leads_to_no_address_that_is_not_public() {
             assert!(answer.starts_with("HTTP/1.1 403 "), "{host}:{port}: {answer}");
         }
     }
-    // The same check must take place before another gateway is contacted.
+    // With `--via`, the rules must be checked before the next gateway is contacted.
     let far = Running::start(&["gateway", "-q", "--listen", "sctp://127.0.0.1:0", "--allow", "0.0.0.0/0"]);
     let via = far.url("http+sctp").trim_end_matches('/');
     let near = Running::start(&["gateway", "-q", "--listen", TCP, "--via", via, "--allow", "*"]);
@@ -125,26 +125,26 @@ fn a_wildcard_leads_to_no_address_that_is_not_public() {
     }
     assert_eq!(count.load(Ordering::Relaxed), 0, "somebody was asked");
     // A server that a rule names must be reached.
-    let named = Running::start(&["gateway", "-q", "--listen", TCP, "--allow", &here.to_string()]);
-    let request = format!("GET http://{here}/ HTTP/1.1\r\nHost: {here}\r\nConnection: close\r\n\r\n");
+    let named = Running::start(&["gateway", "-q", "--listen", TCP, "--allow", &address.to_string()]);
+    let request = format!("GET http://{address}/ HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     assert!(ask(1, &named, &request).starts_with("HTTP/1.1 200 "));
 }
 
 /// An origin trusts the fields about the client, so a client must not be able to set them.
 #[test]
 fn an_origin_is_told_who_asks_by_the_gateway_alone() {
-    let (here, _) = mirror();
-    let origin = format!("http://{here}");
+    let (address, _) = mirror();
+    let origin = format!("http://{address}");
     let plain = ["gateway", "-q", "--listen", TCP, "--listen", "sctp://127.0.0.1:0", "--origin", &origin];
     let alone = Running::start(&plain);
-    let behind = Running::start(&[&plain[..], &["--trusted-proxy", "127.0.0.8/31"]].concat());
+    let trusting = Running::start(&[&plain[..], &["--trusted-proxy", "127.0.0.8/31"]].concat());
     let lies = "X-Forwarded-For: 10.9.9.9\r\nx-forwarded-for: 10.9.9.9\r\nX_Forwarded_For: 10.9.9.9\r\n\
                 Forwarded: for=10.9.9.9\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: evil.example\r\n\
                 X-Forwarded-Port: 666\r\nX-Real-IP: 10.9.9.9\r\n";
     let request = |fields: &str| {
         format!("GET /a HTTP/1.1\r\nHost: site.example\r\nConnection: close, x-forwarded-for\r\n{fields}\r\n")
     };
-    for (gateway, last) in [(&alone, 1), (&alone, 9), (&behind, 7)] {
+    for (gateway, last) in [(&alone, 1), (&alone, 9), (&trusting, 7)] {
         for fields in ["", lies] {
             let answer = ask(last, gateway, &request(fields)).to_ascii_lowercase();
             for line in [
@@ -160,7 +160,7 @@ fn an_origin_is_told_who_asks_by_the_gateway_alone() {
             }
         }
     }
-    let answer = ask(9, &behind, &request(lies)).to_ascii_lowercase();
+    let answer = ask(9, &trusting, &request(lies)).to_ascii_lowercase();
     for line in [
         "\r\nx-forwarded-for: 10.9.9.9, 10.9.9.9, 127.0.0.9\r\n",
         "\r\nforwarded: for=10.9.9.9, for=127.0.0.9;host=\"site.example\";proto=http\r\n",
@@ -174,12 +174,14 @@ fn an_origin_is_told_who_asks_by_the_gateway_alone() {
     let hop = "Proxy-Authorization: Basic c2VjcmV0\r\nProxy-Connection: keep-alive\r\nKeep-Alive: 5\r\nTE: trailers\r\n\
                Trailer: X\r\nUpgrade: h2c\r\nHTTP2-Settings: AAAA\r\nX-Hop: secret\r\nTunnel-Framing: chunked\r\n";
     let request = format!(
-        "GET http://{here}/a HTTP/1.1\r\nHost: x\r\nConnection: close, X-Hop, Upgrade\r\n{hop}Accept: */*\r\n\r\n"
+        "GET http://{address}/a HTTP/1.1\r\nHost: x\r\nConnection: close, X-Hop, Upgrade\r\n{hop}Accept: */*\r\n\r\n"
     );
     let answer = ask(1, &forward, &request);
-    let told = answer.split("\r\n\r\n").nth(1).expect("what the origin was told").to_ascii_lowercase();
-    let mut names: Vec<&str> = told.lines().skip(1).filter_map(|line| line.split(':').next()).collect();
+    let received_request =
+        answer.split("\r\n\r\n").nth(1).expect("what the origin was told").to_ascii_lowercase();
+    let mut names: Vec<&str> =
+        received_request.lines().skip(1).filter_map(|line| line.split(':').next()).collect();
     names.sort_unstable();
     // RFC 9110 §10.1.4: the gateway itself accepts trailers, and says so in TE.
-    assert_eq!(names, ["accept", "connection", "host", "te", "via"], "{told}");
+    assert_eq!(names, ["accept", "connection", "host", "te", "via"], "{received_request}");
 }

@@ -8,11 +8,11 @@ use serde_json::Value;
 use std::fs;
 use std::net::TcpListener;
 
-fn site(place: &Scratch) -> Running {
-    place.file("site/index.html", "<img src=one.png><img src=gone.png>");
-    place.file("site/one.png", noise(100_000));
-    place.file("site/two.png", "picture");
-    let root = format!("{}/site", place.text());
+fn site(scratch: &Scratch) -> Running {
+    scratch.file("site/index.html", "<img src=one.png><img src=gone.png>");
+    scratch.file("site/one.png", noise(100_000));
+    scratch.file("site/two.png", "picture");
+    let root = format!("{}/site", scratch.text());
     let listen = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
     Running::start(&[&["serve", &root, "-q"], &listen[..]].concat())
 }
@@ -43,11 +43,11 @@ fn objects(document: &Value) -> Vec<Value> {
 
 #[test]
 fn the_json_lists_the_result_of_each_url() {
-    let place = Scratch::new("get-json");
-    let server = site(&place);
+    let scratch = Scratch::new("get-json");
+    let server = site(&scratch);
     for (scheme, transport) in [("http", "tcp"), ("http+sctp", "sctp")] {
         let urls = ["one.png", "gone.png", "two.png"].map(|name| format!("{}{name}", server.url(scheme)));
-        let (out, json) = (place.0.join(scheme), place.0.join(scheme).join("account.json"));
+        let (out, json) = (scratch.0.join(scheme), scratch.0.join(scheme).join("account.json"));
         let out = format!("{}/", out.display());
         let got = run(anabranch().args(["get", "-q", "-o", &out, "--json"]).arg(&json).args(&urls));
         assert_eq!(got.status.code(), Some(1), "{}", errors(&got));
@@ -78,8 +78,8 @@ fn the_json_lists_the_result_of_each_url() {
 
 #[test]
 fn a_page_is_told_and_what_is_drawn_makes_way() {
-    let place = Scratch::new("get-json-page");
-    let server = site(&place);
+    let scratch = Scratch::new("get-json-page");
+    let server = site(&scratch);
     for scheme in ["http", "http+sctp"] {
         let got = run(anabranch().args(["get", "--page", server.url(scheme), "--json", "-"]));
         let drawn = errors(&got);
@@ -87,7 +87,7 @@ fn a_page_is_told_and_what_is_drawn_makes_way() {
         assert!(drawn.contains("3 objects, "), "{drawn}");
         let document: Value = serde_json::from_slice(&got.stdout).expect("JSON, and nothing else");
         let objects = objects(&document);
-        let told: Vec<_> = objects
+        let errors_of_objects: Vec<_> = objects
             .iter()
             .map(|object| {
                 (
@@ -99,7 +99,7 @@ fn a_page_is_told_and_what_is_drawn_makes_way() {
             .collect();
         let url = |name: &str| format!("{}{name}", server.url(scheme));
         assert_eq!(
-            told,
+            errors_of_objects,
             [
                 (&*url(""), Some(200), None),
                 (&url("one.png"), Some(200), Some(0)),
@@ -114,11 +114,11 @@ fn a_page_is_told_and_what_is_drawn_makes_way() {
 /// The CSV must have the same values as the JSON, in one row for each object.
 #[test]
 fn rows_tell_what_the_json_tells() {
-    let place = Scratch::new("get-csv");
-    let server = site(&place);
+    let scratch = Scratch::new("get-csv");
+    let server = site(&scratch);
     let url = |name: &str| format!("{}{name}", server.url("http+sctp"));
-    let (json, csv) = (place.0.join("account.json"), place.0.join("account.csv"));
-    let out = format!("{}/out/", place.text());
+    let (json, csv) = (scratch.0.join("account.json"), scratch.0.join("account.csv"));
+    let out = format!("{}/out/", scratch.text());
     let mut command = anabranch();
     command.args(["get", "-q", "-o", &out, "--json"]).arg(&json).arg("--csv").arg(&csv);
     let got = run(command.args([url("one.png"), url("no,such\"thing")]));
@@ -151,18 +151,18 @@ fn rows_tell_what_the_json_tells() {
 /// If no server answers, the result must still list each object.
 #[test]
 fn what_is_not_reached_is_told_of_each() {
-    let place = Scratch::new("get-json-none");
+    let scratch = Scratch::new("get-json-none");
     let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
     for server in
         [format!("http://{free}/"), format!("http+sctp://{free}/"), "http://nosuch.invalid/".to_owned()]
     {
-        let json = place.0.join("account.json");
+        let json = scratch.0.join("account.json");
         for page in [&["--page"][..], &[]] {
             let urls = [format!("{server}a"), format!("{server}b")];
             let urls = if page.is_empty() { &urls[..] } else { &urls[..1] };
             let got = run(anabranch()
                 .args(["get", "-q", "--timeout", "20s", "-o"])
-                .arg(format!("{}/out/", place.text()))
+                .arg(format!("{}/out/", scratch.text()))
                 .args(page)
                 .arg("--json")
                 .arg(&json)
@@ -181,25 +181,25 @@ fn what_is_not_reached_is_told_of_each() {
 
 #[test]
 fn conflicting_json_destinations_are_refused() {
-    let place = Scratch::new("get-json-place");
-    let server = site(&place);
+    let scratch = Scratch::new("get-json-place");
+    let server = site(&scratch);
     let url = server.url("http");
-    for words in [
+    for arguments in [
         &["--json", "-"][..],
         &["--json", ""],
         &["--json", "x", "-o", "x"],
         &["--page", "--json", "-", "--har", "-"],
         &["--page", "--json", "x", "--har", "./x"],
     ] {
-        let got = run(anabranch().current_dir(&place.0).args(["get", "-q", url]).args(words));
-        let told = errors(&got);
-        assert_eq!(got.status.code(), Some(2), "{words:?}: {told}");
-        assert!(told.lines().count() == 1 && told.contains("--json"), "{words:?}: {told}");
-        assert!(got.stdout.is_empty() && !place.0.join("x").exists(), "{words:?}");
+        let got = run(anabranch().current_dir(&scratch.0).args(["get", "-q", url]).args(arguments));
+        let stderr = errors(&got);
+        assert_eq!(got.status.code(), Some(2), "{arguments:?}: {stderr}");
+        assert!(stderr.lines().count() == 1 && stderr.contains("--json"), "{arguments:?}: {stderr}");
+        assert!(got.stdout.is_empty() && !scratch.0.join("x").exists(), "{arguments:?}");
     }
     // If objects are saved to files, standard output must contain only the JSON.
     let got =
-        run(anabranch().current_dir(&place.0).args(["get", "-q", url, "-o", "got.html", "--json", "-"]));
+        run(anabranch().current_dir(&scratch.0).args(["get", "-q", url, "-o", "got.html", "--json", "-"]));
     assert_eq!(got.status.code(), Some(0), "{}", errors(&got));
     let document: Value = serde_json::from_slice(&got.stdout).expect("JSON, and nothing else");
     assert_eq!(objects(&document).len(), 1);

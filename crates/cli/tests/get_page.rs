@@ -12,16 +12,16 @@ use std::path::Path;
 use std::thread;
 
 /// Returns every file below a directory by its relative path.
-fn files(below: &Path) -> BTreeMap<String, Vec<u8>> {
+fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
-    let mut places = vec![below.to_owned()];
-    while let Some(place) = places.pop() {
-        for entry in fs::read_dir(&place).expect("a directory") {
+    let mut directories = vec![directory.to_owned()];
+    while let Some(next) = directories.pop() {
+        for entry in fs::read_dir(&next).expect("a directory") {
             let path = entry.expect("an entry").path();
             if path.is_dir() {
-                places.push(path);
+                directories.push(path);
             } else {
-                let name = path.strip_prefix(below).expect("below").to_string_lossy().into_owned();
+                let name = path.strip_prefix(directory).expect("below").to_string_lossy().into_owned();
                 found.insert(name, fs::read(&path).expect("a file"));
             }
         }
@@ -31,35 +31,35 @@ fn files(below: &Path) -> BTreeMap<String, Vec<u8>> {
 
 /// Creates a site: a document, a style sheet that imports another, scripts, pictures and a frame. It has 50 objects,
 /// and one that is not embedded.
-fn site(place: &Scratch) {
+fn site(scratch: &Scratch) {
     let mut html =
         "<!doctype html><link rel=stylesheet href=css/a.css><iframe src=frame/></iframe>".to_owned();
     for number in 0..40 {
         let name = format!("img/picture {number}.png");
-        place.file(&format!("site/{name}"), noise(1000 + number * 997));
+        scratch.file(&format!("site/{name}"), noise(1000 + number * 997));
         html += &format!("<img src='img/picture%20{number}.png'>");
     }
     for number in 0..4 {
-        place.file(&format!("site/js/{number}.js"), format!("// {}", "x".repeat(number * 5000)));
+        scratch.file(&format!("site/js/{number}.js"), format!("// {}", "x".repeat(number * 5000)));
         html += &format!("<script src=/js/{number}.js></script>");
     }
     html += "<img src=https://elsewhere.example/x.png><img src=data:image/png;base64,AA><img src='img/picture 0.png#again'>";
-    place.file("site/index.html", html);
-    place.file("site/css/a.css", "@import 'b.css'; p { background: url(../img/back.png) }");
-    place.file("site/css/b.css", "@font-face { src: url('/font.woff2') }");
-    place.file("site/img/back.png", noise(150_000));
-    place.file("site/font.woff2", noise(30_000));
-    place.file("site/frame/index.html", "<p>a frame");
+    scratch.file("site/index.html", html);
+    scratch.file("site/css/a.css", "@import 'b.css'; p { background: url(../img/back.png) }");
+    scratch.file("site/css/b.css", "@font-face { src: url('/font.woff2') }");
+    scratch.file("site/img/back.png", noise(150_000));
+    scratch.file("site/font.woff2", noise(30_000));
+    scratch.file("site/frame/index.html", "<p>a frame");
 }
 
 #[test]
 fn a_page_of_50_objects_is_the_same_over_both_transports() {
-    let place = Scratch::new("page");
-    site(&place);
-    let right = files(&place.0.join("site"));
+    let scratch = Scratch::new("page");
+    site(&scratch);
+    let right = files(&scratch.0.join("site"));
     assert_eq!(right.len(), 50);
-    place.file("site/not-embedded", "x");
-    let root = format!("{}/site", place.text());
+    scratch.file("site/not-embedded", "x");
+    let root = format!("{}/site", scratch.text());
     let server = Running::start(&[
         "serve",
         &root,
@@ -70,35 +70,36 @@ fn a_page_of_50_objects_is_the_same_over_both_transports() {
         "sctp://127.0.0.1:0",
     ]);
     for scheme in ["http", "http+sctp"] {
-        let (out, har) = (place.0.join(scheme), place.0.join(format!("{scheme}.har")));
+        let (out, har) = (scratch.0.join(scheme), scratch.0.join(format!("{scheme}.har")));
         let got = run(anabranch()
             .args(["get", "--page", server.url(scheme), "-o"])
             .arg(&out)
             .arg("--har")
             .arg(&har));
-        let (drawn, told) = (String::from_utf8_lossy(&got.stdout), String::from_utf8_lossy(&got.stderr));
-        assert_eq!(got.status.code(), Some(0), "{scheme}: {told}");
+        let (drawn, stderr) = (String::from_utf8_lossy(&got.stdout), String::from_utf8_lossy(&got.stderr));
+        assert_eq!(got.status.code(), Some(0), "{scheme}: {stderr}");
         assert!(
-            told.contains("1 addresses of other hosts left out") && told.contains("elsewhere.example"),
-            "{told}"
+            stderr.contains("1 addresses of other hosts left out") && stderr.contains("elsewhere.example"),
+            "{stderr}"
         );
         assert!(files(&out) == right, "{scheme}: {:?}", files(&out).keys());
         assert!(drawn.contains("50 objects, "), "{drawn}");
         assert_eq!(drawn.lines().filter(|line| line.contains("   200 ")).count(), 50, "{drawn}");
         let har: serde_json::Value = serde_json::from_slice(&fs::read(har).expect("a HAR")).expect("JSON");
         assert_eq!(har["log"]["entries"].as_array().map(Vec::len), Some(50));
-        let read =
-            run(anabranch().args(["race", "--dry-run", "--page"]).arg(place.0.join(format!("{scheme}.har"))));
+        let read = run(anabranch()
+            .args(["race", "--dry-run", "--page"])
+            .arg(scratch.0.join(format!("{scheme}.har"))));
         assert_eq!(read.status.code(), Some(0), "{}", String::from_utf8_lossy(&read.stderr));
     }
 }
 
 #[test]
 fn missing_objects_fail_alone() {
-    let place = Scratch::new("page-missing");
-    place.file("site/index.html", "<img src=there.png><img src=gone.png>");
-    place.file("site/there.png", "picture");
-    let root = format!("{}/site", place.text());
+    let scratch = Scratch::new("page-missing");
+    scratch.file("site/index.html", "<img src=there.png><img src=gone.png>");
+    scratch.file("site/there.png", "picture");
+    let root = format!("{}/site", scratch.text());
     let server = Running::start(&[
         "serve",
         &root,
@@ -109,11 +110,11 @@ fn missing_objects_fail_alone() {
         "sctp://127.0.0.1:0",
     ]);
     for scheme in ["http", "http+sctp"] {
-        let out = place.0.join(scheme);
+        let out = scratch.0.join(scheme);
         let got = run(anabranch().args(["get", "-q", "--page", server.url(scheme), "-o"]).arg(&out));
-        let told = String::from_utf8_lossy(&got.stderr).into_owned();
-        assert_eq!(got.status.code(), Some(1), "{told}");
-        assert!(told.lines().count() == 1 && told.contains("/gone.png: status 404"), "{told}");
+        let stderr = String::from_utf8_lossy(&got.stderr).into_owned();
+        assert_eq!(got.status.code(), Some(1), "{stderr}");
+        assert!(stderr.lines().count() == 1 && stderr.contains("/gone.png: status 404"), "{stderr}");
         assert_eq!(files(&out).keys().collect::<Vec<_>>(), ["index.html", "there.png"]);
         // Without `-o`, objects must only be counted.
         let got = run(anabranch().args(["get", "--page", &format!("{}there.png", server.url(scheme))]));
@@ -166,10 +167,10 @@ fn redirections_are_followed_within_bounds() {
         for (path, why) in [("/round", "redirected more than 10 times"), ("/elsewhere", "ftp://example.com/")]
         {
             let got = get(path);
-            let told = String::from_utf8_lossy(&got.stderr);
+            let stderr = String::from_utf8_lossy(&got.stderr);
             assert!(
-                got.status.code() == Some(1) && told.lines().count() == 1 && told.contains(why),
-                "{told}"
+                got.status.code() == Some(1) && stderr.lines().count() == 1 && stderr.contains(why),
+                "{stderr}"
             );
         }
     }
@@ -179,9 +180,9 @@ fn redirections_are_followed_within_bounds() {
 
 #[test]
 fn a_full_disk_is_one_line() {
-    let place = Scratch::new("page-full");
-    place.file("site/index.html", noise(100_000));
-    let root = format!("{}/site", place.text());
+    let scratch = Scratch::new("page-full");
+    scratch.file("site/index.html", noise(100_000));
+    let root = format!("{}/site", scratch.text());
     let server = Running::start(&[
         "serve",
         &root,
@@ -193,23 +194,23 @@ fn a_full_disk_is_one_line() {
     ]);
     for scheme in ["http", "http+sctp"] {
         let got = run(anabranch().args(["get", "-q", server.url(scheme), "-o", "/dev/full"]));
-        let told = String::from_utf8_lossy(&got.stderr).into_owned();
-        assert_eq!(got.status.code(), Some(1), "{told}");
-        assert!(told.lines().count() == 1 && told.contains("No space left"), "{told}");
+        let stderr = String::from_utf8_lossy(&got.stderr).into_owned();
+        assert_eq!(got.status.code(), Some(1), "{stderr}");
+        assert!(stderr.lines().count() == 1 && stderr.contains("No space left"), "{stderr}");
         // A directory must hold objects under their own names.
-        let got = run(anabranch().args(["get", "-q", server.url(scheme), "-o"]).arg(&place.0));
-        assert!(got.status.success() && place.0.join("index.html").exists());
+        let got = run(anabranch().args(["get", "-q", server.url(scheme), "-o"]).arg(&scratch.0));
+        assert!(got.status.success() && scratch.0.join("index.html").exists());
     }
 }
 
 /// A limit on the file size simulates a full disk. Every missing object must be named.
 #[test]
 fn on_a_full_disk_every_object_that_is_missing_is_named_beside_the_har() {
-    let place = Scratch::new("page-full");
-    place.file("site/index.html", "<img src=one.png><img src=two.png>");
-    place.file("site/one.png", noise(200_000));
-    place.file("site/two.png", noise(200_000));
-    let root = format!("{}/site", place.text());
+    let scratch = Scratch::new("page-full");
+    scratch.file("site/index.html", "<img src=one.png><img src=two.png>");
+    scratch.file("site/one.png", noise(200_000));
+    scratch.file("site/two.png", noise(200_000));
+    let root = format!("{}/site", scratch.text());
     let server = Running::start(&["serve", &root, "-q", "--listen", "tcp://127.0.0.1:0"]);
     let full = |limit: &str, har: &Path| {
         let script = format!(
@@ -217,38 +218,38 @@ fn on_a_full_disk_every_object_that_is_missing_is_named_beside_the_har() {
         );
         let mut shell = std::process::Command::new("sh");
         let shell = shell.arg("-c").arg(script).arg(env!("CARGO_BIN_EXE_anabranch")).arg(server.url("http"));
-        let got = run(shell.arg(place.0.join("out")).arg(har));
+        let got = run(shell.arg(scratch.0.join("out")).arg(har));
         (got.status.code(), String::from_utf8_lossy(&got.stderr).into_owned())
     };
-    let har = place.0.join("page.har");
-    let (code, told) = full("1", &har);
-    assert_eq!(code, Some(1), "{told}");
-    assert!(["/one.png", "/two.png", "page.har"].iter().all(|name| told.contains(name)), "{told}");
-    assert_eq!(told.lines().count(), 3, "{told}");
-    assert_eq!(files(&place.0.join("out")).keys().collect::<Vec<_>>(), ["index.html"]);
+    let har = scratch.0.join("page.har");
+    let (code, stderr) = full("1", &har);
+    assert_eq!(code, Some(1), "{stderr}");
+    assert!(["/one.png", "/two.png", "page.har"].iter().all(|name| stderr.contains(name)), "{stderr}");
+    assert_eq!(stderr.lines().count(), 3, "{stderr}");
+    assert_eq!(files(&scratch.0.join("out")).keys().collect::<Vec<_>>(), ["index.html"]);
     assert!(!har.exists());
     // In this run, only the HAR cannot be written.
-    let (code, told) = full("1000", Path::new("/dev/full"));
-    assert_eq!(code, Some(3), "{told}");
-    assert!(told.lines().count() == 1 && told.contains("/dev/full"), "{told}");
+    let (code, stderr) = full("1000", Path::new("/dev/full"));
+    assert_eq!(code, Some(3), "{stderr}");
+    assert!(stderr.lines().count() == 1 && stderr.contains("/dev/full"), "{stderr}");
 }
 
 /// The site has a directory that is requested twice without its slash, and pictures whose long queries differ only at
 /// the end. Each object must have its own file.
 #[test]
 fn each_object_has_a_file_of_its_own() {
-    let place = Scratch::new("page-names");
+    let scratch = Scratch::new("page-names");
     let long = "q".repeat(150);
     let html = format!("<iframe src=docs></iframe><img src='x.png?{long}1'><img src='x.png?{long}2'>");
-    place.file("site/index.html", html);
-    place.file("site/x.png", "picture");
-    place.file("site/docs/index.html", "<link rel=stylesheet href=style.css>");
-    place.file("site/docs/style.css", "p {}");
-    let root = format!("{}/site", place.text());
+    scratch.file("site/index.html", html);
+    scratch.file("site/x.png", "picture");
+    scratch.file("site/docs/index.html", "<link rel=stylesheet href=style.css>");
+    scratch.file("site/docs/style.css", "p {}");
+    let root = format!("{}/site", scratch.text());
     let listen = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
     let server = Running::start(&[&["serve", &root, "-q"], &listen[..]].concat());
     for scheme in ["http", "http+sctp"] {
-        let out = place.0.join(scheme);
+        let out = scratch.0.join(scheme);
         let url = server.url(scheme);
         let got = run(anabranch().args(["get", "-q", "--page", url, "-o"]).arg(&out));
         assert_eq!(got.status.code(), Some(0), "{}", String::from_utf8_lossy(&got.stderr));
@@ -265,21 +266,21 @@ fn each_object_has_a_file_of_its_own() {
 /// URLs.
 #[test]
 fn the_base_of_another_host_moves_only_what_is_relative() {
-    let place = Scratch::new("page-base");
-    let root = format!("{}/site", place.text());
-    place.file("site/here.png", "picture");
+    let scratch = Scratch::new("page-base");
+    let root = format!("{}/site", scratch.text());
+    scratch.file("site/here.png", "picture");
     let server = Running::start(&["serve", &root, "-q", "--listen", "tcp://127.0.0.1:0"]);
     let url = server.url("http");
     let html = format!(
         "<base href='http://elsewhere.example/x/'><img src='{url}here.png'><img src='data:image/png;base64,AA'>\
          <img src=y.png><img src=/z.png>"
     );
-    place.file("site/index.html", html);
-    let out = place.0.join("out");
+    scratch.file("site/index.html", html);
+    let out = scratch.0.join("out");
     let got = run(anabranch().args(["get", "-q", "--page", url, "-o"]).arg(&out));
-    let told = String::from_utf8_lossy(&got.stderr);
-    assert_eq!(got.status.code(), Some(0), "{told}");
-    assert!(told.contains("2 addresses of other hosts left out: http://elsewhere.example/x/y.png, http://elsewhere.example/z.png"), "{told}");
+    let stderr = String::from_utf8_lossy(&got.stderr);
+    assert_eq!(got.status.code(), Some(0), "{stderr}");
+    assert!(stderr.contains("2 addresses of other hosts left out: http://elsewhere.example/x/y.png, http://elsewhere.example/z.png"), "{stderr}");
     assert_eq!(files(&out).keys().collect::<Vec<_>>(), ["here.png", "index.html"]);
 }
 
@@ -287,14 +288,14 @@ fn the_base_of_another_host_moves_only_what_is_relative() {
 /// connections.
 #[test]
 fn the_har_tells_connections_schemes_and_statuses() {
-    let place = Scratch::new("page-har");
+    let scratch = Scratch::new("page-har");
     let mut html = "<img src=gone.png>".to_owned();
     for number in 0..12 {
-        place.file(&format!("site/{number}.png"), noise(200_000));
+        scratch.file(&format!("site/{number}.png"), noise(200_000));
         html += &format!("<img src={number}.png>");
     }
-    place.file("site/index.html", html);
-    let root = format!("{}/site", place.text());
+    scratch.file("site/index.html", html);
+    let root = format!("{}/site", scratch.text());
     let listen = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
     let server = Running::start(&[&["serve", &root, "-q"], &listen[..]].concat());
     for scheme in ["http", "http+sctp"] {
@@ -322,18 +323,18 @@ fn the_har_tells_connections_schemes_and_statuses() {
 
 #[test]
 fn outputs_that_cannot_be_meant_are_refused_before_anything_is_got() {
-    let place = Scratch::new("page-outputs");
-    place.file("site/index.html", "home");
-    let root = format!("{}/site", place.text());
+    let scratch = Scratch::new("page-outputs");
+    scratch.file("site/index.html", "home");
+    let root = format!("{}/site", scratch.text());
     let server = Running::start(&["serve", &root, "-q", "--listen", "tcp://127.0.0.1:0"]);
     let url = server.url("http");
-    let get = |words: &[&str]| {
-        let got = run(anabranch().current_dir(&place.0).args(["get", "-q", url]).args(words));
-        let told = String::from_utf8_lossy(&got.stderr).into_owned();
-        assert!(got.status.success() || told.lines().count() == 1, "{words:?}: {told}");
-        (got.status.code(), told)
+    let get = |arguments: &[&str]| {
+        let got = run(anabranch().current_dir(&scratch.0).args(["get", "-q", url]).args(arguments));
+        let stderr = String::from_utf8_lossy(&got.stderr).into_owned();
+        assert!(got.status.success() || stderr.lines().count() == 1, "{arguments:?}: {stderr}");
+        (got.status.code(), stderr)
     };
-    for words in [
+    for arguments in [
         &["--page", "-o", "-"][..],
         &["--page", "-o", ""],
         &["--page", "--har", ""],
@@ -341,28 +342,30 @@ fn outputs_that_cannot_be_meant_are_refused_before_anything_is_got() {
         &["--timeout", "0s"],
         &[url, "-o", "new/", "-o", "other"],
     ] {
-        assert_eq!(get(words).0, Some(2), "{words:?}");
+        assert_eq!(get(arguments).0, Some(2), "{arguments:?}");
     }
-    for words in [
+    for arguments in [
         ["serve", "--idle"],
         ["gateway", "--idle"],
         ["serve", "--header-timeout"],
         ["gateway", "--connect-timeout"],
     ] {
-        let got = run(anabranch().args(words).arg("0s"));
-        assert_eq!(got.status.code(), Some(2), "{words:?}");
+        let got = run(anabranch().args(arguments).arg("0s"));
+        assert_eq!(got.status.code(), Some(2), "{arguments:?}");
     }
-    assert_eq!(files(&place.0).len(), 1);
+    assert_eq!(files(&scratch.0).len(), 1);
     assert_eq!(get(&["-o", "new/"]).0, Some(0));
-    assert_eq!(files(&place.0.join("new")).keys().collect::<Vec<_>>(), ["index.html"]);
+    assert_eq!(files(&scratch.0.join("new")).keys().collect::<Vec<_>>(), ["index.html"]);
     // A name that does not resolve must be a failed transfer in every mode.
-    for words in [&[][..], &["--page"]] {
+    for arguments in [&[][..], &["--page"]] {
         for scheme in ["http", "http+sctp"] {
-            let got =
-                run(anabranch().args(["get", "-q"]).args(words).arg(format!("{scheme}://nosuch.invalid/")));
-            let told = String::from_utf8_lossy(&got.stderr);
-            assert!(got.status.code() == Some(1) && told.lines().count() == 1, "{told}");
-            assert_eq!(told.matches("nosuch.invalid").count(), 1, "{told}");
+            let got = run(anabranch()
+                .args(["get", "-q"])
+                .args(arguments)
+                .arg(format!("{scheme}://nosuch.invalid/")));
+            let stderr = String::from_utf8_lossy(&got.stderr);
+            assert!(got.status.code() == Some(1) && stderr.lines().count() == 1, "{stderr}");
+            assert_eq!(stderr.matches("nosuch.invalid").count(), 1, "{stderr}");
         }
     }
 }
@@ -371,29 +374,29 @@ fn outputs_that_cannot_be_meant_are_refused_before_anything_is_got() {
 /// directory that already has such files and links, and must change none of them.
 #[test]
 fn what_a_server_names_is_neither_hidden_nor_written_through_links() {
-    let place = Scratch::new("page-links");
+    let scratch = Scratch::new("page-links");
     let html = "<img src=.bashrc><img src=.ssh/authorized_keys><img src=%2eprofile><img src=link.png>\
                 <img src=out/x.png><img src=hidden/x.png><img src=in/x.png><img src=pipe><img src=dangling/x.png>\
                 <img src=fine/x.png>";
     for name in [".bashrc", ".ssh/authorized_keys", ".profile"] {
-        place.file(&format!("site/{name}"), "theirs");
+        scratch.file(&format!("site/{name}"), "theirs");
     }
     for name in ["link.png", "out/x.png", "hidden/x.png", "in/x.png", "pipe", "dangling/x.png", "fine/x.png"]
     {
-        place.file(&format!("site/{name}"), "theirs");
+        scratch.file(&format!("site/{name}"), "theirs");
     }
-    place.file("site/index.html", html);
-    let root = format!("{}/site", place.text());
+    scratch.file("site/index.html", html);
+    let root = format!("{}/site", scratch.text());
     let listen = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
     let server = Running::start(&[&["serve", &root, "-q", "--dotfiles"], &listen[..]].concat());
     for scheme in ["http", "http+sctp"] {
         let mine = |name: &str| format!("{scheme}-mine/{name}");
         let home = |name: &str| format!("{scheme}/{name}");
-        let secret = place.file(&mine("secret"), "mine");
+        let secret = scratch.file(&mine("secret"), "mine");
         for name in [".bashrc", ".ssh/authorized_keys", ".profile", ".hidden/x.png"] {
-            place.file(&home(name), "mine");
+            scratch.file(&home(name), "mine");
         }
-        let (out, outside) = (place.0.join(scheme), place.0.join(mine("")));
+        let (out, outside) = (scratch.0.join(scheme), scratch.0.join(mine("")));
         fs::create_dir_all(out.join("there")).expect("a directory");
         for (to, link) in [
             (secret.as_path(), "link.png"),
@@ -405,22 +408,22 @@ fn what_a_server_names_is_neither_hidden_nor_written_through_links() {
         ] {
             std::os::unix::fs::symlink(to, out.join(link)).expect("linked");
         }
-        let made = std::process::Command::new("mkfifo").arg(out.join("pipe")).status().expect("mkfifo");
-        assert!(made.success());
+        let status = std::process::Command::new("mkfifo").arg(out.join("pipe")).status().expect("mkfifo");
+        assert!(status.success());
         // The pipe has a reader, so that a write to it would not block.
         let _reader = fs::File::options().read(true).write(true).open(out.join("pipe")).expect("a pipe");
         let got = run(anabranch().args(["get", "-q", "--page", server.url(scheme), "-o"]).arg(&out));
-        let told = String::from_utf8_lossy(&got.stderr).into_owned();
-        assert_eq!(got.status.code(), Some(1), "{told}");
+        let stderr = String::from_utf8_lossy(&got.stderr).into_owned();
+        assert_eq!(got.status.code(), Some(1), "{stderr}");
         for name in ["/: ", "/link.png: ", "/out/x.png: ", "/hidden/x.png: ", "/pipe: ", "/dangling/x.png: "]
         {
-            assert_eq!(told.matches(name).count(), 1, "{name} in {told}");
+            assert_eq!(stderr.matches(name).count(), 1, "{name} in {stderr}");
         }
-        assert_eq!(told.lines().count(), 6, "{told}");
+        assert_eq!(stderr.lines().count(), 6, "{stderr}");
         // Existing files must be unchanged, and the other objects must have arrived.
         assert_eq!(fs::read_dir(&outside).expect("a directory").count(), 1);
         assert!(fs::symlink_metadata(out.join("link.png")).expect("there").is_symlink());
-        let read = |name: &str| fs::read_to_string(place.0.join(name)).expect(name);
+        let read = |name: &str| fs::read_to_string(scratch.0.join(name)).expect(name);
         assert_eq!(read(&mine("secret")), "mine");
         for name in [".bashrc", ".ssh/authorized_keys", ".profile", ".hidden/x.png"] {
             assert_eq!(read(&home(name)), "mine", "{name}");
@@ -435,17 +438,17 @@ fn what_a_server_names_is_neither_hidden_nor_written_through_links() {
 /// must not write through such links.
 #[test]
 fn what_is_under_way_is_not_written_through_links() {
-    let place = Scratch::new("page-partial");
-    place.file("site/index.html", "theirs");
-    let secret = place.file("secret", "mine");
-    let root = format!("{}/site", place.text());
+    let scratch = Scratch::new("page-partial");
+    scratch.file("site/index.html", "theirs");
+    let secret = scratch.file("secret", "mine");
+    let root = format!("{}/site", scratch.text());
     let server = Running::start(&["serve", &root, "-q", "--listen", "tcp://127.0.0.1:0"]);
     for page in ["--page", "-q"] {
         let script = "mkdir \"$3\" && for n in 0 1 2 3 probe; do ln -s \"$4\" \"$3/.anabranch.$$.$n.partial\"; done; \
                       exec \"$0\" get \"$1\" \"$2\" -o \"$3\"";
         let mut shell = std::process::Command::new("sh");
         let shell = shell.arg("-c").arg(script).arg(env!("CARGO_BIN_EXE_anabranch"));
-        let out = place.0.join(format!("out{page}"));
+        let out = scratch.0.join(format!("out{page}"));
         let got = run(shell.arg(page).arg(server.url("http")).arg(&out).arg(&secret));
         assert_eq!(got.status.code(), Some(0), "{}", String::from_utf8_lossy(&got.stderr));
         assert_eq!(fs::read_to_string(&secret).expect("there"), "mine");

@@ -11,8 +11,8 @@ fn a_head_that_is_refused_is_answered_and_logged() {
     site.file("site/index.html", "<p>home");
     let root = format!("{}/site", site.text());
     let log = site.file("log", "");
-    let words = ["serve", &root, "--listen", "tcp://127.0.0.1:0", "--max-header", "1KiB"];
-    let server = Running::start_with(&words, fs::File::create(&log).expect("a file"));
+    let arguments = ["serve", &root, "--listen", "tcp://127.0.0.1:0", "--max-header", "1KiB"];
+    let server = Running::start_with(&arguments, fs::File::create(&log).expect("a file"));
     let status = |request: String| {
         let answer = server.ask(request);
         assert_eq!(answer.matches("HTTP/1.").count(), 1, "{answer}");
@@ -40,7 +40,7 @@ fn a_head_that_is_refused_is_answered_and_logged() {
     let (code, lines) = server.end_with_lines();
     assert_eq!(code, 0, "{lines:?}");
     let log = fs::read_to_string(&log).expect("the log");
-    let logged = |words: &str| log.lines().filter(|line| line.contains(words)).count();
+    let logged = |text: &str| log.lines().filter(|line| line.contains(text)).count();
     assert_eq!((logged("\" 431 "), logged("\" 400 "), logged("\"- - HTTP/1.1\"")), (1, 7, 8), "{log}");
     assert_eq!(logged("\"GET / HTTP/1.0\" 200 "), 1, "{log}");
 }
@@ -48,13 +48,13 @@ fn a_head_that_is_refused_is_answered_and_logged() {
 /// Responses that a gateway generates itself must appear in its log like other responses.
 #[test]
 fn the_log_of_a_gateway_has_its_own_answers() {
-    let place = Scratch::new("gateway-log");
-    let log = place.0.join("log");
+    let scratch = Scratch::new("gateway-log");
+    let log = scratch.0.join("log");
     let output = fs::File::create(&log).expect("a file");
     // Nothing listens at this address.
-    let nobody =
+    let refused =
         std::net::TcpListener::bind("127.0.0.1:0").and_then(|port| port.local_addr()).expect("a port");
-    let origin = format!("http://{nobody}/");
+    let origin = format!("http://{refused}/");
     let gateway =
         Running::start_with(&["gateway", "--listen", "tcp://127.0.0.1:0", "--origin", &origin], output);
     let length = |request: &str| {

@@ -20,16 +20,16 @@ const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sct
 /// Starts a server, and a gateway in front of a server. Both are attacked in the same way.
 fn targets(site: &Scratch, limits: &[&str]) -> (Vec<Running>, Running) {
     let root = format!("{}/site", site.text());
-    let mut words = vec!["serve", &root, "-q"];
-    words.extend(EVERYWHERE);
-    let behind = Running::start(&words);
-    words.extend(limits);
-    let server = Running::start(&words);
-    let mut words = vec!["gateway", "-q", "--origin", behind.url("http")];
-    words.extend(EVERYWHERE);
-    words.extend(limits);
-    let gateway = Running::start(&words);
-    (vec![server, gateway], behind)
+    let mut arguments = vec!["serve", &root, "-q"];
+    arguments.extend(EVERYWHERE);
+    let gateway_process = Running::start(&arguments);
+    arguments.extend(limits);
+    let server = Running::start(&arguments);
+    let mut arguments = vec!["gateway", "-q", "--origin", gateway_process.url("http")];
+    arguments.extend(EVERYWHERE);
+    arguments.extend(limits);
+    let gateway = Running::start(&arguments);
+    (vec![server, gateway], gateway_process)
 }
 
 fn site(name: &str) -> Scratch {
@@ -44,11 +44,11 @@ fn site(name: &str) -> Scratch {
 fn is_served(target: &Running) {
     for scheme in ["http", "http+sctp"] {
         let got = run(anabranch().args(["get", "-q", target.url(scheme)]));
-        let told = String::from_utf8_lossy(&got.stderr).into_owned();
+        let stderr = String::from_utf8_lossy(&got.stderr).into_owned();
         assert_eq!(
             (got.status.code(), got.stdout.as_slice()),
             (Some(0), &b"<p>home"[..]),
-            "{scheme}: {told}"
+            "{scheme}: {stderr}"
         );
     }
 }
@@ -76,8 +76,8 @@ fn slow_requests_on_every_stream_are_survived() {
                 slow.push(stream);
             }
             is_served(&target);
-            // A byte from time to time is no progress. In the end every stream must be closed, or the whole
-            // association.
+            // A request that gets a byte from time to time makes no progress. In the end, the server must close every
+            // stream or the whole association.
             let began = world.now();
             while world.now() < began + LONG {
                 let mut open = 0;
@@ -111,11 +111,11 @@ fn closed_windows_do_not_block_other_clients() {
             let host = host(&world, 100).await;
             let session = associate(&host, &target).await;
             // The client requests 100 answers of 8 MB, and reads nothing of them.
-            let mut held = Vec::new();
+            let mut streams = Vec::new();
             for number in 0..100 {
                 let mut stream = session.open(number).expect("a stream");
                 stream.write_all(b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("sent");
-                held.push(stream);
+                streams.push(stream);
             }
             steady(&world, || target.resident()).await;
             is_served(&target);
@@ -124,16 +124,16 @@ fn closed_windows_do_not_block_other_clients() {
             ends(&world, &session).await;
         });
         // The client requests 5 answers of 8 MB over TCP, and reads nothing of them while another client is served.
-        let mut held = Vec::new();
+        let mut streams = Vec::new();
         for _ in 0..5 {
             let mut stream = TcpStream::connect(target.tcp()).expect("connected");
             stream.write_all(b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n").expect("sent");
-            held.push(stream);
+            streams.push(stream);
         }
         is_served(&target);
-        for mut stream in held {
+        for mut stream in streams {
             stream.set_read_timeout(Some(LONG)).expect("a deadline");
-            // Data that was sent before can be read. Then the connection must end.
+            // The client can still read the data that the server had sent. After this data, the connection must end.
             let mut rest = Vec::new();
             let _ = stream.read_to_end(&mut rest);
         }
@@ -160,13 +160,13 @@ fn excess_connections_do_not_block_honest_clients() {
             patient.read_exact(&mut first).expect("an answer");
             assert!(stream.read(&mut first).await.expect("an answer") > 0);
             // These clients hold incomplete heads, idle connections and idle associations: three times the limit.
-            let mut held = Vec::new();
+            let mut streams = Vec::new();
             for number in 0..60 {
                 let mut slow = TcpStream::connect(target.tcp()).expect("connected");
                 if number % 3 > 0 {
                     let _ = slow.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nX: ");
                 }
-                held.push(slow);
+                streams.push(slow);
             }
             let host = host(&world, 1).await;
             let mut idle = Vec::new();

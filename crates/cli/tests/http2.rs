@@ -14,15 +14,22 @@ use std::thread;
 use std::time::Duration;
 
 /// Starts a server with a log, over TLS and without TLS.
-fn serve(place: &Scratch, log: &str) -> Running {
+fn serve(scratch: &Scratch, log: &str) -> Running {
     let mut command = anabranch();
-    command.env("XDG_STATE_HOME", place.text());
-    command.args(["serve", place.text(), "--listen", "https://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0"]);
-    Running::start_as(command, fs::File::create(place.file(log, "")).expect("a log"))
+    command.env("XDG_STATE_HOME", scratch.text());
+    command.args([
+        "serve",
+        scratch.text(),
+        "--listen",
+        "https://127.0.0.1:0",
+        "--listen",
+        "tcp://127.0.0.1:0",
+    ]);
+    Running::start_as(command, fs::File::create(scratch.file(log, "")).expect("a log"))
 }
 
-fn get(url: &str, words: &[&str]) -> (Option<i32>, String, Vec<u8>) {
-    let output = run(anabranch().args(["get", "--quiet", "--insecure", url]).args(words));
+fn get(url: &str, arguments: &[&str]) -> (Option<i32>, String, Vec<u8>) {
+    let output = run(anabranch().args(["get", "--quiet", "--insecure", url]).args(arguments));
     (output.status.code(), errors(&output), output.stdout)
 }
 
@@ -31,10 +38,10 @@ fn curl_speaks_both_versions_over_tls_and_in_the_clear() {
     if !has("curl") {
         return;
     }
-    let place = Scratch::new("http2-curl");
+    let scratch = Scratch::new("http2-curl");
     let body = noise(900_000);
-    place.file("big.bin", &body);
-    let server = serve(&place, "log");
+    scratch.file("big.bin", &body);
+    let server = serve(&scratch, "log");
     for (scheme, flag, version) in [
         ("https", "--http2", "2"),
         ("https", "--http1.1", "1.1"),
@@ -59,7 +66,7 @@ fn curl_speaks_both_versions_over_tls_and_in_the_clear() {
     let output = run(Command::new("curl").args(["-s", "-k", "--http2", "-I", "-w", "%{http_code}", &url]));
     assert!(String::from_utf8_lossy(&output.stdout).starts_with("HTTP/2 404"), "{output:?}");
     assert_eq!(server.end(), 0, "every session has ended");
-    let log = fs::read_to_string(format!("{}/log", place.text())).expect("a log");
+    let log = fs::read_to_string(format!("{}/log", scratch.text())).expect("a log");
     assert_eq!(log.matches("\"GET /big.bin HTTP/2.0\" 200 900000").count(), 2, "{log}");
     assert_eq!(log.matches("\"GET /big.bin HTTP/1.1\" 200 900000").count(), 2, "{log}");
     assert_eq!(log.matches("\"HEAD /none HTTP/2.0\" 404 0").count(), 1, "{log}");
@@ -67,15 +74,15 @@ fn curl_speaks_both_versions_over_tls_and_in_the_clear() {
 
 #[test]
 fn our_client_has_a_stream_for_each_object_where_the_server_chooses_http_2() {
-    let place = Scratch::new("http2-get");
+    let scratch = Scratch::new("http2-get");
     let bodies: Vec<Vec<u8>> = (0..5).map(|n| noise(200_000 + n)).collect();
     for (n, body) in bodies.iter().enumerate() {
-        place.file(&format!("{n}.bin"), body);
+        scratch.file(&format!("{n}.bin"), body);
     }
-    let server = serve(&place, "log");
-    let out = format!("{}/out/", place.text());
+    let server = serve(&scratch, "log");
+    let out = format!("{}/out/", scratch.text());
     let urls: Vec<String> = (0..5).map(|n| format!("{}{n}.bin", server.url("https"))).collect();
-    let json = format!("{}/result.json", place.text());
+    let json = format!("{}/result.json", scratch.text());
     let output =
         run(anabranch().args(["get", "--quiet", "--insecure", "-o", &out, "--json", &json]).args(&urls));
     assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
@@ -89,19 +96,19 @@ fn our_client_has_a_stream_for_each_object_where_the_server_chooses_http_2() {
     streams.sort_unstable();
     assert_eq!(streams, [1, 3, 5, 7, 9]);
     // With `--http`, the client must use that version. Without TLS, no version is negotiated.
-    for (scheme, words, version) in [
+    for (scheme, arguments, version) in [
         ("https", &["--http", "1.1"][..], "HTTP/1.1"),
         ("https", &["--http", "2"], "HTTP/2.0"),
         ("http", &[], "HTTP/1.1"),
         ("http", &["--http", "2"], "HTTP/2.0"),
     ] {
-        let url = format!("{}0.bin?{scheme}{}", server.url(scheme), words.concat());
+        let url = format!("{}0.bin?{scheme}{}", server.url(scheme), arguments.concat());
         let trust: &[&str] = if scheme == "https" { &["--insecure"] } else { &[] };
-        let output = run(anabranch().args(["get", "--quiet", &url]).args(trust).args(words));
+        let output = run(anabranch().args(["get", "--quiet", &url]).args(trust).args(arguments));
         assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
         assert!(output.stdout == bodies[0], "{url}");
-        let log = fs::read_to_string(format!("{}/log", place.text())).expect("a log");
-        let line = log.lines().find(|line| line.contains(&format!("?{scheme}{} ", words.concat())));
+        let log = fs::read_to_string(format!("{}/log", scratch.text())).expect("a log");
+        let line = log.lines().find(|line| line.contains(&format!("?{scheme}{} ", arguments.concat())));
         assert!(line.is_some_and(|line| line.contains(version)), "{url}: {log}");
     }
     let (code, err, _) = get(&format!("{}none", server.url("https")), &[]);
@@ -114,12 +121,12 @@ fn our_client_has_a_stream_for_each_object_where_the_server_chooses_http_2() {
 /// client that stops in the middle of the preface.
 #[test]
 fn what_only_begins_like_http_2_is_no_http_2() {
-    let place = Scratch::new("http2-preface");
-    place.file("index.html", "hello");
+    let scratch = Scratch::new("http2-preface");
+    scratch.file("index.html", "hello");
     let mut command = anabranch();
     command.args([
         "serve",
-        place.text(),
+        scratch.text(),
         "--quiet",
         "--listen",
         "tcp://127.0.0.1:0",
@@ -127,7 +134,7 @@ fn what_only_begins_like_http_2_is_no_http_2() {
         "1s",
     ]);
     let server = Running::start_as(command, Stdio::null());
-    let said = |parts: &[&[u8]]| {
+    let reply_to = |parts: &[&[u8]]| {
         let mut stream = TcpStream::connect(server.tcp()).expect("connected");
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("set");
         for part in parts {
@@ -139,26 +146,27 @@ fn what_only_begins_like_http_2_is_no_http_2() {
         String::from_utf8_lossy(&answer).into_owned()
     };
     let close = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
-    assert!(said(&[close]).ends_with("hello"));
+    assert!(reply_to(&[close]).ends_with("hello"));
     assert!(
-        said(&[b"P", b"UT / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"]).starts_with("HTTP/1.1 405")
+        reply_to(&[b"P", b"UT / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"])
+            .starts_with("HTTP/1.1 405")
     );
-    assert!(said(&[b"PRI * HTTP/2.0\r\n\r\nSX\r\n\r\n"]).starts_with("HTTP/1.1 505"));
-    assert_eq!(said(&[b"PRI * HT"]), "", "it has not gone on");
+    assert!(reply_to(&[b"PRI * HTTP/2.0\r\n\r\nSX\r\n\r\n"]).starts_with("HTTP/1.1 505"));
+    assert_eq!(reply_to(&[b"PRI * HT"]), "", "it has not gone on");
     // After an invalid frame, the server may only answer with frames, and must close.
     let garbage = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &[0xff; 64]].concat();
-    assert!(!said(&[&garbage]).contains("HTTP/1.1"));
+    assert!(!reply_to(&[&garbage]).contains("HTTP/1.1"));
     assert_eq!(server.end(), 0);
 }
 
-/// The response to a request with content must wait for parts that may still be malformed. Malformed trailers must be a
-/// stream error (RFC 9113 §8.1). A client that never ends its content must still be answered.
+/// A request with content must not be answered while its trailers may still be malformed. Malformed trailers must be a
+/// stream error (RFC 9113 §8.1). If the content never ends, the server must answer after a while.
 #[test]
 fn trailers_of_a_refused_request_may_still_be_malformed() {
-    let place = Scratch::new("http2-trailers");
-    place.file("index.html", "hello");
+    let scratch = Scratch::new("http2-trailers");
+    scratch.file("index.html", "hello");
     let mut command = anabranch();
-    command.args(["serve", place.text(), "--quiet", "--listen", "tcp://127.0.0.1:0"]);
+    command.args(["serve", scratch.text(), "--quiet", "--listen", "tcp://127.0.0.1:0"]);
     let server = Running::start_as(command, Stdio::null());
     let frame = |kind: u8, flags: u8, stream: u8, body: &[u8]| {
         [&[0, 0, body.len() as u8, kind, flags, 0, 0, 0, stream][..], body].concat()
@@ -212,8 +220,8 @@ fn a_malformed_response_is_a_failure_of_get() {
     for (head, line) in cases {
         let listener = TcpListener::bind("127.0.0.1:0").expect("listening");
         let url = format!("http://{}/", listener.local_addr().expect("an address"));
-        // The content does not end the stream, so that the client can reset it. Content before a final head would end
-        // the connection.
+        // The content does not end the stream, so that the client can reset the stream. Without a final head, content
+        // would be a connection error.
         let content = if line.ends_with("101") { Vec::new() } else { frame(0, 0, 1, b"hello") };
         let answer = [head, content].concat();
         let server = thread::spawn(move || {
@@ -249,27 +257,27 @@ pub struct Nginx {
 }
 
 impl Nginx {
-    /// Serves the directory `place`, to which the certificate and other files of nginx are added. `words` are
+    /// Serves the directory `scratch`, to which the certificate and other files of nginx are added. `arguments` are
     /// additional settings.
-    pub fn start(place: &Scratch, words: &str) -> Self {
-        let file = |name: &str| format!("{}/{name}", place.text());
-        let made = run(Command::new("openssl")
+    pub fn start(scratch: &Scratch, arguments: &str) -> Self {
+        let file = |name: &str| format!("{}/{name}", scratch.text());
+        let output = run(Command::new("openssl")
             .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30", "-subj", "/CN=localhost"])
             .args(["-keyout", &file("key.pem"), "-out", &file("cert.pem")])
             .args(["-addext", "subjectAltName=DNS:localhost"]));
-        assert!(made.status.success(), "{}", errors(&made));
+        assert!(output.status.success(), "{}", errors(&output));
         let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
         let config = format!(
             "daemon off; pid {0}/pid; error_log {0}/errors; events {{}}\n\
              http {{ access_log {0}/log; client_body_temp_path {0}/a; proxy_temp_path {0}/b; fastcgi_temp_path {0}/c;\n\
-             uwsgi_temp_path {0}/d; scgi_temp_path {0}/e; {words}\n\
+             uwsgi_temp_path {0}/d; scgi_temp_path {0}/e; {arguments}\n\
              server {{ listen 127.0.0.1:{port} ssl http2; ssl_certificate {0}/cert.pem; ssl_certificate_key {0}/key.pem;\n\
              root {0}; }} }}\n",
-            place.text()
+            scratch.text()
         );
-        place.file("nginx.conf", config);
+        scratch.file("nginx.conf", config);
         let child = Command::new("nginx")
-            .args(["-p", place.text(), "-c", &file("nginx.conf"), "-g", "master_process off;"])
+            .args(["-p", scratch.text(), "-c", &file("nginx.conf"), "-g", "master_process off;"])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -293,17 +301,17 @@ fn our_client_gets_from_nginx() {
     if !has("nginx") || !has("openssl") {
         return;
     }
-    let place = Scratch::new("http2-nginx");
+    let scratch = Scratch::new("http2-nginx");
     let body = noise(3_000_000);
-    place.file("big.bin", &body);
-    let nginx = Nginx::start(&place, "");
+    scratch.file("big.bin", &body);
+    let nginx = Nginx::start(&scratch, "");
     let (url, trust) =
-        (format!("https://localhost:{}/big.bin", nginx.port), format!("{}/cert.pem", place.text()));
+        (format!("https://localhost:{}/big.bin", nginx.port), format!("{}/cert.pem", scratch.text()));
     let output = run(anabranch().args(["get", "--quiet", "--trust", &trust, &url]));
     drop(nginx);
     assert_eq!((output.status.code(), errors(&output).as_str()), (Some(0), ""));
     assert!(output.stdout == body, "another body");
-    let log = fs::read_to_string(format!("{}/log", place.text())).expect("a log");
+    let log = fs::read_to_string(format!("{}/log", scratch.text())).expect("a log");
     assert!(log.contains("\"GET /big.bin HTTP/2.0\" 200 3000000"), "{log}");
 }
 
@@ -317,10 +325,10 @@ fn load(url: &str, words: &str) -> (Option<i32>, serde_json::Value) {
 
 #[test]
 fn a_load_has_many_requests_outstanding_on_a_connection() {
-    let place = Scratch::new("http2-load");
-    place.file("1k", noise(1_000));
-    let server = serve(&place, "log");
-    for (scheme, words, http2) in [
+    let scratch = Scratch::new("http2-load");
+    scratch.file("1k", noise(1_000));
+    let server = serve(&scratch, "log");
+    for (scheme, arguments, http2) in [
         ("https", "--insecure --streams 8", 3),
         ("https", "--insecure --streams 8 --http 2", 3),
         ("https", "--insecure --http 1.1", 0),
@@ -329,20 +337,20 @@ fn a_load_has_many_requests_outstanding_on_a_connection() {
         ("http", "--http 2 --rate 2000/s --streams 4", 3),
     ] {
         let url = format!("{}1k", server.url(scheme));
-        let (code, result) = load(&url, &format!("{words} -c 3 --requests 300"));
-        assert_eq!(code, Some(0), "{words}: {result}");
+        let (code, result) = load(&url, &format!("{arguments} -c 3 --requests 300"));
+        assert_eq!(code, Some(0), "{arguments}: {result}");
         let (connections, replies) = (&result["connections"], &result["replies"]);
-        assert_eq!((&connections["total"], &connections["http2"]), (&3.into(), &http2.into()), "{words}");
+        assert_eq!((&connections["total"], &connections["http2"]), (&3.into(), &http2.into()), "{arguments}");
         assert_eq!(
             (&replies["status"]["2xx"], &replies["content_bytes"]),
             (&300.into(), &300_000.into()),
-            "{words}"
+            "{arguments}"
         );
         // HTTP/2 refers to header fields that were sent before, so later heads are small.
         let size = |value: &serde_json::Value| value.as_u64().expect("a number") / 300;
         let (request, head) = (size(&result["requests"]["bytes"]), size(&replies["header_bytes"]));
         let expected = if http2 > 0 { (14..50, 20..80) } else { (60..90, 150..300) };
-        assert!(expected.0.contains(&request) && expected.1.contains(&head), "{words}: {request} {head}");
+        assert!(expected.0.contains(&request) && expected.1.contains(&head), "{arguments}: {request} {head}");
     }
     // In these sessions, all objects are requested at once.
     let url = format!("{}1k", server.url("https"));
@@ -352,7 +360,7 @@ fn a_load_has_many_requests_outstanding_on_a_connection() {
         (Some(0), &100.into(), &20.into())
     );
     assert_eq!(server.end(), 0);
-    let log = fs::read_to_string(format!("{}/log", place.text())).expect("a log");
+    let log = fs::read_to_string(format!("{}/log", scratch.text())).expect("a log");
     assert_eq!(log.matches("\"GET /1k HTTP/2.0\" 200 1000").count(), 4 * 300 + 100);
     assert_eq!(log.matches("\"GET /1k HTTP/1.1\" 200 1000").count(), 2 * 300);
 }
@@ -364,9 +372,9 @@ fn a_load_goes_on_where_a_server_ends_its_connections() {
     if !has("nginx") || !has("openssl") {
         return;
     }
-    let place = Scratch::new("http2-goaway");
-    place.file("1k", noise(1_000));
-    let nginx = Nginx::start(&place, "keepalive_requests 20;");
+    let scratch = Scratch::new("http2-goaway");
+    scratch.file("1k", noise(1_000));
+    let nginx = Nginx::start(&scratch, "keepalive_requests 20;");
     let url = format!("https://localhost:{}/1k", nginx.port);
     for pace in ["-c 2", "-c 2 --rate 2000/s"] {
         let (code, result) = load(&url, &format!("--insecure {pace} --streams 4 --requests 200"));
@@ -380,12 +388,12 @@ fn nghttp_gets_whatever_its_windows_and_frames() {
     if !has("nghttp") {
         return;
     }
-    let place = Scratch::new("http2-nghttp");
+    let scratch = Scratch::new("http2-nghttp");
     let body = noise(900_000);
-    place.file("big.bin", &body);
-    let server = serve(&place, "log");
+    scratch.file("big.bin", &body);
+    let server = serve(&scratch, "log");
     let mut got = 0;
-    for (scheme, words) in [
+    for (scheme, arguments) in [
         ("https", ""),
         ("http", ""),
         // These windows have 1,023 bytes, for the stream and for the connection.
@@ -396,19 +404,23 @@ fn nghttp_gets_whatever_its_windows_and_frames() {
     ] {
         let url = format!("{}big.bin", server.url(scheme));
         let output =
-            run(Command::new("nghttp").args(["-y", "-t", "60"]).args(words.split_whitespace()).arg(&url));
-        assert!(output.status.success() && output.stdout == body, "{scheme} {words}: {}", errors(&output));
+            run(Command::new("nghttp").args(["-y", "-t", "60"]).args(arguments.split_whitespace()).arg(&url));
+        assert!(
+            output.status.success() && output.stdout == body,
+            "{scheme} {arguments}: {}",
+            errors(&output)
+        );
         got += 1;
     }
     let url = format!("{}big.bin", server.url("https"));
     let output = run(Command::new("nghttp").args(["-y", "-t", "60", "-n", "-s", "-m", "7", &url]));
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(said.matches(" 200 878K ").count(), 7, "{said}");
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(stdout.matches(" 200 878K ").count(), 7, "{stdout}");
     // A head of 18 kB in two frames exceeds the limit of our server.
     let output = run(Command::new("nghttp").args(["-y", "-t", "60", "-v", "--continuation", &url]));
     assert!(String::from_utf8_lossy(&output.stdout).contains(":status: 431"), "{}", errors(&output));
     assert_eq!(server.end(), 0, "every session has ended");
-    let log = fs::read_to_string(format!("{}/log", place.text())).expect("a log");
+    let log = fs::read_to_string(format!("{}/log", scratch.text())).expect("a log");
     assert_eq!(log.matches("\"GET /big.bin HTTP/2.0\" 200 900000").count(), got + 7, "{log}");
 }
 
@@ -417,59 +429,59 @@ fn h2load_and_load_count_the_same() {
     if !has("h2load") {
         return;
     }
-    let place = Scratch::new("http2-h2load");
-    place.file("1k", noise(1_000));
-    let server = serve(&place, "log");
+    let scratch = Scratch::new("http2-h2load");
+    scratch.file("1k", noise(1_000));
+    let server = serve(&scratch, "log");
     for scheme in ["https", "http"] {
         let url = format!("{}1k", server.url(scheme));
         let output = run(Command::new("h2load").args(["-n", "2000", "-c", "5", "-m", "10", &url]));
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
         for line in [
             "requests: 2000 total, 2000 started, 2000 done, 2000 succeeded, 0 failed, 0 errored, 0 timeout",
             "status codes: 2000 2xx, 0 3xx, 0 4xx, 0 5xx",
         ] {
-            assert!(said.contains(line), "{scheme}: {said}");
+            assert!(stdout.contains(line), "{scheme}: {stdout}");
         }
         // The line looks like `traffic: 2.1MB (2158000) total, 60KB (58000) headers (space savings 75%), 1.91MB
         // (2000000) data`.
         let bytes = |what: &str| {
-            let line = said.lines().find(|line| line.starts_with("traffic: "));
+            let line = stdout.lines().find(|line| line.starts_with("traffic: "));
             let before =
                 line.and_then(|line| line.split(what).next()).and_then(|before| before.rsplit('(').next());
             before
                 .and_then(|number| number.split(')').next()?.parse::<u64>().ok())
-                .unwrap_or_else(|| panic!("{said}"))
+                .unwrap_or_else(|| panic!("{stdout}"))
         };
         let words = if scheme == "https" { "--insecure" } else { "" };
         let (code, result) = load(&url, &format!("{words} --http 2 -c 5 --streams 10 --requests 2000"));
         assert_eq!((code, &result["replies"]["status"]["2xx"]), (Some(0), &2000.into()), "{result}");
         let replies = &result["replies"];
         assert_eq!(replies["content_bytes"], bytes(" data"), "{scheme}");
-        // The bytes may differ by less than 5 %, because of the settings that each client sends and the division into
-        // frames.
-        let ours = (&replies["header_bytes"], &replies["content_bytes"]);
-        let ours = ours.0.as_u64().zip(ours.1.as_u64()).map(|(heads, content)| heads + content);
-        let (ours, theirs) = (ours.expect("numbers"), bytes(" total, "));
-        assert!(ours.abs_diff(theirs) < theirs / 20, "{scheme}: {ours} {theirs}");
+        // The numbers of bytes of both clients may differ by less than 5 %, because of the settings that each client
+        // sends and the division into frames.
+        let counted = (&replies["header_bytes"], &replies["content_bytes"]);
+        let counted = counted.0.as_u64().zip(counted.1.as_u64()).map(|(heads, content)| heads + content);
+        let (counted, h2load_bytes) = (counted.expect("numbers"), bytes(" total, "));
+        assert!(counted.abs_diff(h2load_bytes) < h2load_bytes / 20, "{scheme}: {counted} {h2load_bytes}");
     }
     assert_eq!(server.end(), 0);
 }
 
 #[test]
 fn a_page_comes_over_tls_by_either_version_and_in_the_clear_by_http_2() {
-    let place = Scratch::new("http2-page");
+    let scratch = Scratch::new("http2-page");
     let image = noise(150_000);
     let images: String = (0..12).map(|n| format!("<img src=\"{n}.png\">")).collect();
-    place.file("site/index.html", format!("<link rel=stylesheet href=\"s.css\">{images}"));
-    place.file("site/s.css", "body { background: url(12.png) }");
+    scratch.file("site/index.html", format!("<link rel=stylesheet href=\"s.css\">{images}"));
+    scratch.file("site/s.css", "body { background: url(12.png) }");
     for n in 0..13 {
-        place.file(&format!("site/{n}.png"), &image);
+        scratch.file(&format!("site/{n}.png"), &image);
     }
     let mut command = anabranch();
-    command.env("XDG_STATE_HOME", place.text());
-    command.args(["serve", &format!("{}/site", place.text())]);
+    command.env("XDG_STATE_HOME", scratch.text());
+    command.args(["serve", &format!("{}/site", scratch.text())]);
     command.args(["--listen", "https://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0"]);
-    let server = Running::start_as(command, fs::File::create(place.file("log", "")).expect("a log"));
+    let server = Running::start_as(command, fs::File::create(scratch.file("log", "")).expect("a log"));
     for (number, (scheme, words, version, connections)) in [
         ("https", &["--insecure"][..], "HTTP/2.0", 1..=1),
         ("https", &["--insecure", "--http", "1.1"], "HTTP/1.1", 2..=6),
@@ -479,7 +491,7 @@ fn a_page_comes_over_tls_by_either_version_and_in_the_clear_by_http_2() {
     .into_iter()
     .enumerate()
     {
-        let out = format!("{}/out{number}", place.text());
+        let out = format!("{}/out{number}", scratch.text());
         let mut command = anabranch();
         command.args(["get", "--page", "--quiet", "--json", "-", "-o", &out, server.url(scheme)]).args(words);
         let output = run(&mut command);
@@ -494,7 +506,7 @@ fn a_page_comes_over_tls_by_either_version_and_in_the_clear_by_http_2() {
         for n in 0..13 {
             assert!(fs::read(format!("{out}/{n}.png")).expect("written") == image, "{words:?}: {n}");
         }
-        let log = fs::read_to_string(format!("{}/log", place.text())).expect("a log");
+        let log = fs::read_to_string(format!("{}/log", scratch.text())).expect("a log");
         assert_eq!(log.lines().filter(|line| line.contains(version)).count(), 15 * (1 + number / 2), "{log}");
     }
     let mut command = anabranch();

@@ -64,14 +64,14 @@ struct Target {
 }
 
 impl Target {
-    fn new(name: &str, words: &[&str]) -> Self {
+    fn new(name: &str, arguments: &[&str]) -> Self {
         let site = Scratch::new(name);
         site.file("site/index.html", "<p>home");
         site.file("site/big", noise(8_000_000));
         let mut command = anabranch();
         command.env("XDG_STATE_HOME", site.text());
         command.args(["serve", &format!("{}/site", site.text()), "-q", "--listen", "tcp://127.0.0.1:0"]);
-        command.args(["--listen", "https://127.0.0.1:0"]).args(words);
+        command.args(["--listen", "https://127.0.0.1:0"]).args(arguments);
         let server = Running::start_as(command, std::process::Stdio::null());
         let mut target = Self { site, server, before: 0, ticks: 0 };
         target.is_served();
@@ -82,13 +82,13 @@ impl Target {
     /// Checks that honest clients are served over each version of HTTP.
     fn is_served(&self) {
         for (scheme, version) in [("http", "1.1"), ("http", "2"), ("https", "2")] {
-            let words = ["get", "-q", "--http", version, self.server.url(scheme)];
-            let got = run(anabranch().args(words).args((scheme == "https").then_some("--insecure")));
-            let told = String::from_utf8_lossy(&got.stderr).into_owned();
+            let arguments = ["get", "-q", "--http", version, self.server.url(scheme)];
+            let got = run(anabranch().args(arguments).args((scheme == "https").then_some("--insecure")));
+            let stderr = String::from_utf8_lossy(&got.stderr).into_owned();
             assert_eq!(
                 (got.status.code(), got.stdout.as_slice()),
                 (Some(0), &b"<p>home"[..]),
-                "{scheme} {version}: {told}"
+                "{scheme} {version}: {stderr}"
             );
         }
     }
@@ -146,7 +146,7 @@ fn requests_that_are_cancelled_at_once_end_the_connection() {
         .collect();
     for _ in 0..3 {
         let mut stream = target.connect(&[]);
-        // The server closes the connection in the middle.
+        // A write error is ignored, because the server may close the connection during the write.
         let _ = stream.write_all(&many);
         let (_, code) = read_all(&mut stream);
         assert!(code.is_none_or(|code| code == CALM), "{code:?}");
@@ -166,9 +166,9 @@ fn requests_that_are_cancelled_at_once_end_the_connection_over_tls() {
             ..ClientSettings::default()
         };
         let client = Client::new(settings, Surroundings::Real).expect("a client");
-        let below = KernelConnector::new(world.clone(), vec![url.parse().expect("an address")]);
+        let kernel = KernelConnector::new(world.clone(), vec![url.parse().expect("an address")]);
         let connector =
-            TlsConnector::new(world.clone(), below, client, &["localhost".to_owned()]).expect("a name");
+            TlsConnector::new(world.clone(), kernel, client, &["localhost".to_owned()]).expect("a name");
         let session = connector.connect(0).expect("begun");
         session.established().await.expect("established");
         let mut stream = session.open(0).expect("a stream");
@@ -198,25 +198,25 @@ fn requests_that_are_cancelled_at_once_end_the_connection_over_tls() {
 #[test]
 fn a_head_without_end_is_not_waited_for() {
     let target = Target::new("http2-continuation", &[]);
-    // The section has one field again and again, which is not added to the table, and empty frames.
+    // The CONTINUATION frames either repeat one field, which is not added to the dynamic table, or are empty.
     let field = [&[0, 1, b'x', 100][..], &[b'y'; 100]].concat();
     for piece in [field.repeat(150), Vec::new()] {
         let mut stream = target.connect(&[]);
-        let mut said = stream.write_all(&frame(HEADERS, END_STREAM, 1, &head("/")));
+        let mut write_result = stream.write_all(&frame(HEADERS, END_STREAM, 1, &head("/")));
         let (more, mut count) = (frame(CONTINUATION, 0, 1, &piece).repeat(16), 0);
-        while said.is_ok() && count < 4000 {
-            said = stream.write_all(&more);
+        while write_result.is_ok() && count < 4000 {
+            write_result = stream.write_all(&more);
             count += 1;
         }
         let (kinds, code) = read_all(&mut stream);
-        assert!(said.is_err() || code == Some(CALM), "64,000 frames are taken: {kinds:?} {code:?}");
+        assert!(write_result.is_err() || code == Some(CALM), "64,000 frames are taken: {kinds:?} {code:?}");
         assert!(!kinds.contains(&HEADERS), "it was answered: {kinds:?}");
     }
     target.assert_within_limits("CONTINUATION", 20_000, 10.0);
 }
 
-/// Indexes of one byte that stand for a field of 4,000 bytes (RFC 7541 §7.3): a header section that expands above the
-/// limit must be rejected.
+/// A header section consists of one-byte indexes, and each index stands for a field of 4,000 bytes (RFC 7541 §7.3). If
+/// the section expands beyond the limit, it must be rejected.
 #[test]
 fn a_head_that_unfolds_is_refused() {
     let target = Target::new("http2-bomb", &[]);
@@ -239,8 +239,8 @@ fn a_head_that_unfolds_is_refused() {
     target.assert_within_limits("HPACK", 20_000, 15.0);
 }
 
-/// Floods of frames that cost their sender little and require a response (CVE-2019-9512, -9515), from a client that
-/// reads the responses and from a client that does not. Also a flood of empty frames (CVE-2019-9518).
+/// Clients flood the server with frames that cost little and require a response (CVE-2019-9512, -9515), or with empty
+/// frames (CVE-2019-9518). Some clients read the responses, others do not. Honest clients must still be served.
 #[test]
 fn floods_of_small_frames_starve_nobody() {
     let target = Target::new("http2-flood", &["--idle", "10min"]);
@@ -266,11 +266,11 @@ fn floods_of_small_frames_starve_nobody() {
                 while let Ok(1..) = reader.read(&mut piece) {}
             })
         });
-        let (told, counted) = (stop.clone(), sent.clone());
+        let (stop_flag, counted) = (stop.clone(), sent.clone());
         let many = flood.repeat(1000);
         let flooding = thread::spawn(move || {
-            // A write that was cut short would leave a part of a frame: so the flood ends at the first failed write.
-            while !told.load(Ordering::Relaxed) && stream.write_all(&many).is_ok() {
+            // A failed write may have sent only a part of a frame, so the flood ends at the first failed write.
+            while !stop_flag.load(Ordering::Relaxed) && stream.write_all(&many).is_ok() {
                 counted.fetch_add(1000, Ordering::Relaxed);
             }
             stream
@@ -306,12 +306,12 @@ fn frames_that_accomplish_nothing_end_the_connection() {
         let mut stream = target.connect(&[]);
         let mut reader = stream.try_clone().expect("a handle");
         let reading = thread::spawn(move || read_all(&mut reader));
-        let mut said = stream.write_all(&first);
+        let mut write_result = stream.write_all(&first);
         for _ in 0..400 {
-            said = said.and_then(|()| stream.write_all(&more.repeat(100)));
+            write_result = write_result.and_then(|()| stream.write_all(&more.repeat(100)));
         }
         let (_, code) = reading.join().expect("read");
-        assert!(code.is_none_or(|code| code > 0), "{name}: {code:?} {said:?}");
+        assert!(code.is_none_or(|code| code > 0), "{name}: {code:?} {write_result:?}");
     }
     target.assert_within_limits("frames that accomplish nothing", 20_000, 20.0);
 }
@@ -321,7 +321,7 @@ fn frames_that_accomplish_nothing_end_the_connection() {
 #[test]
 fn clients_that_read_nothing_hold_little_memory_and_are_closed() {
     let target = Target::new("http2-window", &["--idle", "3s"]);
-    let mut held = Vec::new();
+    let mut connections = Vec::new();
     for at in 0..30 {
         let window = [0, (1 << 31) - 1, 1][at % 3];
         let mut stream = target.connect(&setting(4, window));
@@ -330,11 +330,11 @@ fn clients_that_read_nothing_hold_little_memory_and_are_closed() {
         for id in 0..300 {
             stream.write_all(&request(2 * id + 1, "/big")).expect("said");
         }
-        held.push(stream);
+        connections.push(stream);
     }
     wait_until_steady("it holds what it may", || target.server.resident());
     target.is_served();
-    for mut stream in held {
+    for mut stream in connections {
         // The server must give up all clients that read nothing after a while.
         let _ = read_all(&mut stream);
     }

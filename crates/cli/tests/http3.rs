@@ -12,30 +12,30 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Starts a server over HTTP/3 whose certificate is kept in `place`.
-fn serve(place: &Scratch, words: &[&str]) -> Running {
-    serve_at("h3://127.0.0.1:0", place, words)
+/// Starts a server over HTTP/3 whose certificate is kept in `scratch`.
+fn serve(scratch: &Scratch, arguments: &[&str]) -> Running {
+    serve_at("h3://127.0.0.1:0", scratch, arguments)
 }
 
 #[test]
 fn a_directory_is_served_over_http3_to_clients_that_trust_it() {
-    let place = Scratch::new("h3-own");
+    let scratch = Scratch::new("h3-own");
     let body = noise(3_000_000);
-    place.file("big.bin", &body);
-    place.file("d/index.html", "hello");
-    let server = serve(&place, &[]);
+    scratch.file("big.bin", &body);
+    scratch.file("d/index.html", "hello");
+    let server = serve(&scratch, &[]);
     let url = format!("{}big.bin", server.url("h3"));
-    let kept = format!("{}/anabranch/self-signed.pem", place.text());
-    for trust in [&["--trust", &kept][..], &["--insecure"]] {
+    let certificate = format!("{}/anabranch/self-signed.pem", scratch.text());
+    for trust in [&["--trust", &certificate][..], &["--insecure"]] {
         let (code, err, out) = get(&url, trust);
         assert_eq!((code, err.lines().count()), (Some(0), usize::from(trust.len() == 1)), "{err}");
         assert!(out == body, "{trust:?}: another body");
     }
     // With `--http 3`, an https:// URL must be fetched over HTTP/3, also after a redirection.
     let https = format!("{}d", server.url("h3")).replace("h3://", "https://");
-    let (code, err, out) = get(&https, &["--http", "3", "--trust", &kept]);
+    let (code, err, out) = get(&https, &["--http", "3", "--trust", &certificate]);
     assert_eq!((code, err.as_str(), out.as_slice()), (Some(0), "", &b"hello"[..]));
-    let (code, err, _) = get(&format!("{}none", server.url("h3")), &["--trust", &kept]);
+    let (code, err, _) = get(&format!("{}none", server.url("h3")), &["--trust", &certificate]);
     assert_eq!((code, err.lines().count()), (Some(1), 1), "{err}");
     assert!(err.contains("/none: status 404"), "{err}");
     assert_eq!(server.end(), 0, "every session has ended");
@@ -43,28 +43,28 @@ fn a_directory_is_served_over_http3_to_clients_that_trust_it() {
 
 #[test]
 fn several_objects_come_at_once_and_a_load_counts_them() {
-    let place = Scratch::new("h3-load");
-    place.file("a", noise(200_000));
-    place.file("b", noise(300_000));
-    let server = serve(&place, &[]);
-    let (at, into) = (server.url("h3").to_owned(), format!("{}/copy/", place.text()));
+    let scratch = Scratch::new("h3-load");
+    scratch.file("a", noise(200_000));
+    scratch.file("b", noise(300_000));
+    let server = serve(&scratch, &[]);
+    let (at, into) = (server.url("h3").to_owned(), format!("{}/copy/", scratch.text()));
     let urls = [format!("{at}a"), format!("{at}b")];
     let output = run(anabranch().args(["get", "--quiet", "--insecure", "-o", &into]).args(&urls));
     assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
     for name in ["a", "b"] {
         let read = |path: String| fs::read(path).expect("a file");
-        assert!(read(format!("{into}{name}")) == read(format!("{}/{name}", place.text())), "{name}");
+        assert!(read(format!("{into}{name}")) == read(format!("{}/{name}", scratch.text())), "{name}");
     }
-    for words in
+    for arguments in
         [&["-c", "3", "--requests", "60", "--streams", "10"][..], &["--rate", "100/s", "--sessions", "20"]]
     {
         let load =
-            run(anabranch().args(["load", &urls[0], "--insecure", "--quiet", "--json", "-"]).args(words));
+            run(anabranch().args(["load", &urls[0], "--insecure", "--quiet", "--json", "-"]).args(arguments));
         assert_eq!(load.status.code(), Some(0), "{}", errors(&load));
         let text = String::from_utf8_lossy(&load.stdout).into_owned();
         let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!(json["connections"]["http3"], json["connections"]["established"], "{text}");
-        let replies = if words.len() == 6 { 60 } else { 20 };
+        let replies = if arguments.len() == 6 { 60 } else { 20 };
         assert_eq!(json["replies"]["total"], replies, "{text}");
         assert_eq!(json["replies"]["content_bytes"], replies * 200_000, "{text}");
     }
@@ -73,14 +73,14 @@ fn several_objects_come_at_once_and_a_load_counts_them() {
 
 #[test]
 fn a_page_comes_whole_with_a_har_that_says_how() {
-    let place = Scratch::new("h3-page");
+    let scratch = Scratch::new("h3-page");
     let images: String = (0..30).map(|n| format!("<img src=\"i/{n}.png\">")).collect();
-    place.file("index.html", format!("<html>{images}</html>"));
-    (0..30).for_each(|n| drop(place.file(&format!("i/{n}.png"), noise(10_000 + n))));
-    let server = serve(&place, &[]);
-    let (into, har) = (format!("{}/copy", place.text()), format!("{}/load.har", place.text()));
-    let words = ["--page", "--insecure", "-o", &into, "--har", &har];
-    let (code, err, _) = get(server.url("h3"), &words);
+    scratch.file("index.html", format!("<html>{images}</html>"));
+    (0..30).for_each(|n| drop(scratch.file(&format!("i/{n}.png"), noise(10_000 + n))));
+    let server = serve(&scratch, &[]);
+    let (into, har) = (format!("{}/copy", scratch.text()), format!("{}/load.har", scratch.text()));
+    let arguments = ["--page", "--insecure", "-o", &into, "--har", &har];
+    let (code, err, _) = get(server.url("h3"), &arguments);
     assert_eq!(code, Some(0), "{err}");
     for n in 0..30 {
         let file = fs::read(format!("{into}/i/{n}.png")).expect("a file");
@@ -93,15 +93,15 @@ fn a_page_comes_whole_with_a_har_that_says_how() {
 
 #[test]
 fn who_is_not_to_be_believed_is_asked_for_nothing() {
-    let place = Scratch::new("h3-stranger");
-    let server = serve(&place, &[]);
+    let scratch = Scratch::new("h3-stranger");
+    let server = serve(&scratch, &[]);
     let url = server.url("h3").to_owned();
     let other = format!("sha256:{}", "00".repeat(32));
-    for (words, says) in [
+    for (arguments, says) in [
         (&[][..], "not trusted: the server's certificate is signed by nobody who is trusted"),
         (&["--trust", &other], "not trusted: the server's certificate has another fingerprint, sha256:"),
     ] {
-        let (code, err, out) = get(&url, words);
+        let (code, err, out) = get(&url, arguments);
         assert_eq!((code, err.lines().count(), out.is_empty()), (Some(1), 1, true), "{err}");
         assert!(err.contains(says), "{err}");
     }
@@ -109,8 +109,8 @@ fn who_is_not_to_be_believed_is_asked_for_nothing() {
     if !has("openssl") {
         return;
     }
-    let (certificate, key) = crate::secure::certificate(&place, "named", "30");
-    let server = serve(&place, &["--cert", &certificate, "--key", &key]);
+    let (certificate, key) = crate::secure::certificate(&scratch, "named", "30");
+    let server = serve(&scratch, &["--cert", &certificate, "--key", &key]);
     let (code, err, _) = get(server.url("h3"), &["--trust", &certificate]);
     assert_eq!((code, err.lines().count()), (Some(1), 1), "{err}");
     assert!(err.contains("the server's certificate is not for 127.0.0.1, but for localhost"), "{err}");
@@ -122,9 +122,9 @@ fn an_expired_certificate_is_a_line() {
     if !has("openssl") {
         return;
     }
-    let place = Scratch::new("h3-expired");
-    let (certificate, key) = crate::secure::certificate(&place, "expired", "-1");
-    let server = serve(&place, &["--cert", &certificate, "--key", &key]);
+    let scratch = Scratch::new("h3-expired");
+    let (certificate, key) = crate::secure::certificate(&scratch, "expired", "-1");
+    let server = serve(&scratch, &["--cert", &certificate, "--key", &key]);
     let url = server.url("h3").replace("127.0.0.1", "localhost");
     let (code, err, _) = get(&url, &["--trust", &certificate]);
     assert_eq!((code, err.lines().count()), (Some(1), 1), "{err}");
@@ -149,7 +149,7 @@ fn where_nobody_listens_a_client_is_told_so_at_once() {
 
 #[test]
 fn what_makes_no_sense_is_refused_in_one_line() {
-    for (words, says) in [
+    for (arguments, says) in [
         (
             &["get", "http://127.0.0.1/", "--http", "3"][..],
             "HTTP/3 is for https:// and h3://; write https://",
@@ -172,10 +172,10 @@ fn what_makes_no_sense_is_refused_in_one_line() {
         ),
         (&["serve", ".", "--listen", "h3://127.0.0.1:0", "--set", "window=1kB"], "window: '1kB' is not from"),
     ] {
-        let output = run(anabranch().args(words));
+        let output = run(anabranch().args(arguments));
         let err = errors(&output);
-        assert_eq!((output.status.code(), err.lines().count()), (Some(2), 1), "{words:?}: {err}");
-        assert!(err.contains(says), "{words:?}: {err}");
+        assert_eq!((output.status.code(), err.lines().count()), (Some(2), 1), "{arguments:?}: {err}");
+        assert!(err.contains(says), "{arguments:?}: {err}");
     }
     let dry = run(anabranch().args(["get", "-n", "h3://127.0.0.1/", "--set", "cc=bbr"]));
     let text = String::from_utf8_lossy(&dry.stdout).into_owned();
@@ -188,21 +188,21 @@ fn certificates_are_read_again_on_sighup() {
     if !has("openssl") {
         return;
     }
-    let place = Scratch::new("h3-reload");
-    place.file("index.html", "hello");
-    let (old, old_key) = crate::secure::certificate(&place, "old", "30");
-    let (new, new_key) = crate::secure::certificate(&place, "new", "30");
-    let (now, now_key) = (format!("{}/now.pem", place.text()), format!("{}/now.key", place.text()));
-    let put = |certificate: &str, key: &str| {
+    let scratch = Scratch::new("h3-reload");
+    scratch.file("index.html", "hello");
+    let (old, old_key) = crate::secure::certificate(&scratch, "old", "30");
+    let (new, new_key) = crate::secure::certificate(&scratch, "new", "30");
+    let (now, now_key) = (format!("{}/now.pem", scratch.text()), format!("{}/now.key", scratch.text()));
+    let replace_certificate = |certificate: &str, key: &str| {
         fs::copy(certificate, &now).expect("copied");
         fs::copy(key, &now_key).expect("copied");
     };
-    put(&old, &old_key);
-    let server = serve(&place, &["--cert", &now, "--key", &now_key, "--listen", "https://127.0.0.1:0"]);
+    replace_certificate(&old, &old_key);
+    let server = serve(&scratch, &["--cert", &now, "--key", &now_key, "--listen", "https://127.0.0.1:0"]);
     let urls = ["h3", "https"].map(|scheme| server.url(scheme).replace("127.0.0.1", "localhost"));
     let comes = |trust: &str| urls.clone().map(|url| get(&url, &["--trust", trust]).0 == Some(0));
     assert_eq!((comes(&old), comes(&new)), ([true; 2], [false; 2]));
-    put(&new, &new_key);
+    replace_certificate(&new, &new_key);
     server.hang_up();
     server.line("certificate: read again from ");
     assert_eq!((comes(&old), comes(&new)), ([false; 2], [true; 2]));
@@ -212,10 +212,10 @@ fn certificates_are_read_again_on_sighup() {
 /// Secrets must be written to the file that the environment names, for programs that decode captures.
 #[test]
 fn secrets_are_written_where_the_environment_says() {
-    let place = Scratch::new("h3-keys");
-    place.file("index.html", "hello");
-    let server = serve(&place, &[]);
-    let keys = format!("{}/keys", place.text());
+    let scratch = Scratch::new("h3-keys");
+    scratch.file("index.html", "hello");
+    let server = serve(&scratch, &[]);
+    let keys = format!("{}/keys", scratch.text());
     let mut command = anabranch();
     command.env("SSLKEYLOGFILE", &keys).args(["get", "--quiet", "--insecure", server.url("h3")]);
     assert_eq!(run(&mut command).status.code(), Some(0));
@@ -230,16 +230,16 @@ fn secrets_are_written_where_the_environment_says() {
 /// requested over HTTP/3.
 #[test]
 fn what_a_page_embeds_comes_over_http_3_where_the_server_says_that_it_speaks_it() {
-    let place = Scratch::new("h3-alt-svc");
+    let scratch = Scratch::new("h3-alt-svc");
     let images: String = (0..20).map(|n| format!("<img src=\"i/{n}.png\">")).collect();
-    place.file("index.html", format!("<html>{images}</html>"));
-    (0..20).for_each(|n| drop(place.file(&format!("i/{n}.png"), noise(5_000 + n))));
-    let server = serve(&place, &["--listen", "https://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0"]);
+    scratch.file("index.html", format!("<html>{images}</html>"));
+    (0..20).for_each(|n| drop(scratch.file(&format!("i/{n}.png"), noise(5_000 + n))));
+    let server = serve(&scratch, &["--listen", "https://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0"]);
     let url = server.url("https").to_owned();
     let port = server.url("h3").trim_end_matches('/').rsplit(':').next().expect("a port").to_owned();
-    let page = |words: &[&str]| {
-        let har = format!("{}/load.har", place.text());
-        let (code, err, _) = get(&url, &[&["--page", "--insecure", "--har", &har], words].concat());
+    let page = |arguments: &[&str]| {
+        let har = format!("{}/load.har", scratch.text());
+        let (code, err, _) = get(&url, &[&["--page", "--insecure", "--har", &har], arguments].concat());
         assert_eq!(code, Some(0), "{err}");
         let text = fs::read_to_string(har).expect("a HAR");
         ["HTTP/2", "HTTP/3"]
@@ -267,7 +267,7 @@ fn rebinding(server: SocketAddr, after: usize, address: &'static str) -> (Socket
         socket
     };
     let (front, mut back) = (bind("127.0.0.1"), bind("127.0.0.1"));
-    let here = front.local_addr().expect("an address");
+    let front_address = front.local_addr().expect("an address");
     let ports = Arc::new(AtomicUsize::new(1));
     let counted = ports.clone();
     thread::spawn(move || {
@@ -289,17 +289,17 @@ fn rebinding(server: SocketAddr, after: usize, address: &'static str) -> (Socket
             }
         }
     });
-    (here, ports)
+    (front_address, ports)
 }
 
 /// RFC 9000 §9.3: a NAT that gives a client another port or another address must not end its connection, whichever
 /// thread serves it.
 #[test]
 fn a_client_whose_address_changes_goes_on_and_threads_keep_their_connections() {
-    let place = Scratch::new("h3-rebinding");
+    let scratch = Scratch::new("h3-rebinding");
     let body = noise(5_000_000);
-    place.file("big.bin", &body);
-    let server = serve(&place, &["--threads", "3"]);
+    scratch.file("big.bin", &body);
+    let server = serve(&scratch, &["--threads", "3"]);
     let at: SocketAddr =
         server.url("h3").trim_start_matches("h3://").trim_end_matches('/').parse().expect("an address");
     let changes = [(20, "127.0.0.1"), (60, "127.0.0.1"), (30, "127.0.0.2"), (100, "127.0.0.3")];
@@ -320,22 +320,22 @@ fn a_client_whose_address_changes_goes_on_and_threads_keep_their_connections() {
     let (code, lines) = server.end_with_lines();
     drop(relays);
     assert_eq!(code, 0, "every session has ended: {lines:#?}");
-    let said = lines.iter().find(|line| line.contains("sessions by thread: ")).expect("an account");
+    let account = lines.iter().find(|line| line.contains("sessions by thread: ")).expect("an account");
     let counts =
-        said.split("sessions by thread: ").nth(1).and_then(|rest| rest.split(';').next()).expect("counts");
+        account.split("sessions by thread: ").nth(1).and_then(|rest| rest.split(';').next()).expect("counts");
     let counts: Vec<u64> = counts.split(' ').map(|count| count.parse().expect("a number")).collect();
-    assert!(counts.len() == 3 && counts.iter().sum::<u64>() >= 28, "{said}");
-    assert!(said.ends_with("lost: 0"), "{said}");
+    assert!(counts.len() == 3 && counts.iter().sum::<u64>() >= 28, "{account}");
+    assert!(account.ends_with("lost: 0"), "{account}");
 }
 
-/// RFC 8446 §2.2, §2.3: sessions must be resumed and, on request, requests must be sent with the handshake. The logs of
-/// both ends must show that.
+/// RFC 8446 §2.2, §2.3: sessions must be resumed and, with the flag for it, requests must be sent as early data. The
+/// logs of both ends must show this.
 #[test]
 fn sessions_are_resumed_and_requests_ride_early() {
-    let place = Scratch::new("h3-early");
-    place.file("x", noise(3_000));
-    let logs = format!("{}/logs", place.text());
-    let server = serve(&place, &["--qlog", &logs]);
+    let scratch = Scratch::new("h3-early");
+    scratch.file("x", noise(3_000));
+    let logs = format!("{}/logs", scratch.text());
+    let server = serve(&scratch, &["--qlog", &logs]);
     let url = format!("{}x", server.url("h3"));
     let words =
         ["--insecure", "--quiet", "--json", "-", "-c", "1", "--objects-per-session", "1", "--requests", "10"];
@@ -343,7 +343,8 @@ fn sessions_are_resumed_and_requests_ride_early() {
     assert_eq!(load.status.code(), Some(0), "{}", errors(&load));
     let json: serde_json::Value = serde_json::from_slice(&load.stdout).expect("JSON");
     assert_eq!(json["replies"]["total"], 10, "{json}");
-    // Tickets follow the handshake, so a connection that ends earlier brings none.
+    // The server sends tickets after the handshake. A connection that ends before the tickets arrive gives the client
+    // no ticket for early data.
     let early = json["connections"]["early"].as_u64().expect("a number");
     assert!((2..=9).contains(&early), "{json}");
     assert_eq!(server.end(), 0);

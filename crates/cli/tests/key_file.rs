@@ -13,8 +13,8 @@ const SECRET: &str = "00112233445566778899aabbccddeeff";
 const SAME: &str = "base64:ABEiM0RVZneImaq7zN3u/w==";
 const OTHER: &str = "ffeeddccbbaa99887766554433221100";
 
-fn keys(place: &Scratch, name: &str, mode: u32, text: &str) -> String {
-    let path = place.file(name, text);
+fn keys(scratch: &Scratch, name: &str, mode: u32, text: &str) -> String {
+    let path = scratch.file(name, text);
     fs::set_permissions(&path, Permissions::from_mode(mode)).expect("ours");
     path.to_str().expect("UTF-8").to_owned()
 }
@@ -32,11 +32,12 @@ const VERBS: [&str; 6] = [
     "gateway --allow *",
 ];
 
-/// Every command must accept the file and list its name in the plan, but nothing of its content.
+/// Every command must accept a key file. The output of `--dry-run` must contain the name of the file, and nothing of
+/// its content.
 #[test]
 fn every_verb_takes_a_key_file_and_tells_nothing_of_it() {
-    let place = Scratch::new("key-verbs");
-    let file = keys(&place, "keys", 0o600, &format!("# ours\n\n1 {OTHER}\n2 {SECRET}\n"));
+    let scratch = Scratch::new("key-verbs");
+    let file = keys(&scratch, "keys", 0o600, &format!("# ours\n\n1 {OTHER}\n2 {SECRET}\n"));
     for verb in VERBS {
         let output = dry(verb, &file, "auth=yes,asconf=yes");
         let (out, err) = (String::from_utf8_lossy(&output.stdout).into_owned(), errors(&output));
@@ -65,7 +66,7 @@ fn changing_addresses_without_keys_is_warned_of() {
 /// An error in a file must be reported in one line that names the file and reveals no secret, with exit code 2.
 #[test]
 fn invalid_key_files_are_refused_in_one_line() {
-    let place = Scratch::new("key-bad");
+    let scratch = Scratch::new("key-bad");
     let long = format!("1 {}", "ab".repeat(70_000));
     let many: String = (0..300).map(|id| format!("{id} {SECRET}\n")).collect();
     let two = format!("1 {SECRET}\n1 {OTHER}\n");
@@ -90,7 +91,7 @@ fn invalid_key_files_are_refused_in_one_line() {
         (&long, "line 1"),
         (&many, "256"),
     ] {
-        let file = keys(&place, "keys", 0o600, text);
+        let file = keys(&scratch, "keys", 0o600, text);
         let output = dry("serve .", &file, "auth=yes");
         let err = errors(&output);
         assert_eq!(output.status.code(), Some(2), "{text:.40}: {err}");
@@ -101,13 +102,13 @@ fn invalid_key_files_are_refused_in_one_line() {
     for (mode, taken) in
         [(0o600, true), (0o400, true), (0o640, true), (0o644, false), (0o660, false), (0o604, false)]
     {
-        let file = keys(&place, "keys", mode, &format!("1 {SECRET}\n"));
+        let file = keys(&scratch, "keys", mode, &format!("1 {SECRET}\n"));
         let output = dry("serve .", &file, "auth=yes");
         let err = errors(&output);
         assert_eq!(output.status.code(), Some(if taken { 0 } else { 2 }), "{mode:o}: {err}");
         assert!(taken || err.lines().count() == 1 && err.contains("chmod 600"), "{mode:o}: {err}");
     }
-    let file = keys(&place, "keys", 0o600, &format!("1 {SECRET}\n"));
+    let file = keys(&scratch, "keys", 0o600, &format!("1 {SECRET}\n"));
     for (file, set, says) in [
         ("/nosuch/keys", "auth=yes", "No such file"),
         ("/tmp", "auth=yes", "directory"),
@@ -119,7 +120,7 @@ fn invalid_key_files_are_refused_in_one_line() {
         assert!(err.lines().count() == 1 && err.contains(says), "{err}");
     }
     // A short key is accepted with a warning.
-    let file = keys(&place, "keys", 0o600, "1 abcd\n");
+    let file = keys(&scratch, "keys", 0o600, "1 abcd\n");
     let output = dry("serve .", &file, "auth=yes");
     assert_eq!(output.status.code(), Some(0));
     assert!(errors(&output).contains("key 1 has less than 16 bytes"), "{}", errors(&output));
@@ -129,11 +130,11 @@ fn invalid_key_files_are_refused_in_one_line() {
 /// in any form, and while one key replaces another. With another key or no key, nothing may arrive.
 #[test]
 fn clients_without_the_shared_key_get_nothing() {
-    let place = Scratch::new("key-get");
-    place.file("site/page", "here it is\n");
-    let file = |name: &str, text: &str| keys(&place, name, 0o600, text);
+    let scratch = Scratch::new("key-get");
+    scratch.file("site/page", "here it is\n");
+    let file = |name: &str, text: &str| keys(&scratch, name, 0o600, text);
     let served = file("served", &format!("1 {SECRET}\n2 {OTHER}\n"));
-    let site = place.0.join("site");
+    let site = scratch.0.join("site");
     let site = site.to_str().expect("UTF-8");
     let all = "auth=yes,auth_chunks=all";
     let words =
@@ -158,9 +159,9 @@ fn clients_without_the_shared_key_get_nothing() {
         ("unknown", format!("3 {SECRET}\n"), false),
     ] {
         let output = get(Some(file(name, &text)));
-        let came = output.stdout == b"here it is\n";
+        let is_received = output.stdout == b"here it is\n";
         assert_eq!(
-            (came, output.status.code()),
+            (is_received, output.status.code()),
             (comes, Some(i32::from(!comes))),
             "{name}: {}",
             errors(&output)
@@ -176,21 +177,21 @@ fn clients_without_the_shared_key_get_nothing() {
 /// changes must be rejected.
 #[test]
 fn other_keys_do_not_end_what_is_not_signed() {
-    let place = Scratch::new("key-others");
-    place.file("site/page", "here it is\n");
-    let site = place.0.join("site");
-    let served = keys(&place, "served", 0o600, &format!("1 {SECRET}\n"));
-    let other = keys(&place, "other", 0o600, &format!("1 {OTHER}\n"));
+    let scratch = Scratch::new("key-others");
+    scratch.file("site/page", "here it is\n");
+    let site = scratch.0.join("site");
+    let served = keys(&scratch, "served", 0o600, &format!("1 {SECRET}\n"));
+    let other = keys(&scratch, "other", 0o600, &format!("1 {OTHER}\n"));
     let on = "auth=yes,asconf=yes";
     let site = site.to_str().expect("UTF-8");
-    let words =
+    let arguments =
         ["serve", site, "--quiet", "--listen", "sctp://127.0.0.1:0", "--set", on, "--key-file", &served];
-    let server = Running::start(&words);
+    let server = Running::start(&arguments);
     let url = format!("{}page", server.url("http+sctp"));
-    for words in [&["--set", on, "--key-file", &*other][..], &["--set", on], &[]] {
-        let output = run(anabranch().args(["get", &url, "--quiet", "--timeout", "5s"]).args(words));
-        assert_eq!(output.stdout, b"here it is\n", "{words:?}: {}", errors(&output));
-        assert_eq!(output.status.code(), Some(0), "{words:?}: {}", errors(&output));
+    for arguments in [&["--set", on, "--key-file", &*other][..], &["--set", on], &[]] {
+        let output = run(anabranch().args(["get", &url, "--quiet", "--timeout", "5s"]).args(arguments));
+        assert_eq!(output.stdout, b"here it is\n", "{arguments:?}: {}", errors(&output));
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", errors(&output));
     }
     assert_eq!(server.end(), 0);
 }

@@ -13,7 +13,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 struct Server {
     child: Child,
-    place: PathBuf,
+    directory: PathBuf,
     urls: Vec<String>,
 }
 
@@ -22,28 +22,28 @@ impl Server {
         Self::start_with(name, &["--quiet"])
     }
 
-    fn start_with(name: &str, words: &[&str]) -> Self {
-        let place = std::env::temp_dir().join(format!("anabranch-load-{}-{name}", std::process::id()));
-        let _ = fs::remove_dir_all(&place);
-        fs::create_dir_all(&place).expect("a directory");
-        fs::write(place.join("1k"), [b'x'; 1000]).expect("a file");
+    fn start_with(name: &str, arguments: &[&str]) -> Self {
+        let directory = std::env::temp_dir().join(format!("anabranch-load-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&directory);
+        fs::create_dir_all(&directory).expect("a directory");
+        fs::write(directory.join("1k"), [b'x'; 1000]).expect("a file");
         let mut child = Command::new(env!("CARGO_BIN_EXE_anabranch"))
-            .current_dir(&place)
+            .current_dir(&directory)
             .args(["serve", "--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"])
-            .args(words)
-            .stdout(fs::File::create(place.join("log")).expect("a file"))
+            .args(arguments)
+            .stdout(fs::File::create(directory.join("log")).expect("a file"))
             .stderr(Stdio::piped())
             .spawn()
             .expect("it starts");
         let mut first = String::new();
         BufReader::new(child.stderr.take().expect("its errors")).read_line(&mut first).expect("a line");
         let urls = first.split_whitespace().filter(|word| word.contains("://")).map(str::to_owned).collect();
-        Self { child, place, urls }
+        Self { child, directory, urls }
     }
 
     /// Returns the number of requests in the server's log.
     fn requests(&self) -> usize {
-        fs::read_to_string(self.place.join("log")).expect("a log").lines().count()
+        fs::read_to_string(self.directory.join("log")).expect("a log").lines().count()
     }
 
     fn urls(&self, target: &str) -> Vec<String> {
@@ -56,15 +56,15 @@ impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let _ = fs::remove_dir_all(&self.place);
+        let _ = fs::remove_dir_all(&self.directory);
     }
 }
 
-fn load(url: &str, words: &str) -> Output {
+fn load(url: &str, arguments: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
     command
         .args(["load", url, "--timeout", "20s"])
-        .args(words.split_whitespace())
+        .args(arguments.split_whitespace())
         .output()
         .expect("it starts")
 }
@@ -84,14 +84,14 @@ fn at(text: &str, path: &str) -> serde_json::Value {
 #[test]
 fn no_more_fails_than_was_asked_for() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address");
-    for (url, words, failed) in [
+    for (url, arguments, failed) in [
         (format!("http://{free}/"), "-c 2 --requests 11", 11),
         (format!("http+sctp://{free}/"), "-c 3 --requests 7", 7),
         (format!("http+sctp://{free}/"), "--rate 500/s --requests 5", 5),
     ] {
-        let output = load(&url, &format!("{words} --json -"));
-        assert_eq!(output.status.code(), Some(1), "{url} {words}");
-        assert_eq!(at(&out(&output), "errors.refused"), failed, "{url} {words}");
+        let output = load(&url, &format!("{arguments} --json -"));
+        assert_eq!(output.status.code(), Some(1), "{url} {arguments}");
+        assert_eq!(at(&out(&output), "errors.refused"), failed, "{url} {arguments}");
     }
 }
 
@@ -99,7 +99,7 @@ fn no_more_fails_than_was_asked_for() {
 fn every_pace_brings_every_object() {
     let server = Server::start("paces");
     for url in server.urls("1k") {
-        for (words, connections, replies) in [
+        for (arguments, connections, replies) in [
             ("--rate 200/s --sessions 20 --objects-per-session 3", 20, 60),
             ("--rate 200/s --random --sessions 20", 20, 20),
             ("-c 3 --requests 50", 3, 50),
@@ -107,21 +107,21 @@ fn every_pace_brings_every_object() {
             ("--rate 500/s -c 2 --requests 40", 2, 40),
             ("-c 2 --sessions 7 --objects-per-session 0", 7, 0),
         ] {
-            let output = load(&url, &format!("{words} --json -"));
+            let output = load(&url, &format!("{arguments} --json -"));
             let text = out(&output);
             assert_eq!(
                 output.status.code(),
                 Some(0),
-                "{url} {words}: {}",
+                "{url} {arguments}: {}",
                 String::from_utf8_lossy(&output.stderr)
             );
             assert_eq!(at(&text, "schema"), "anabranch.load/1");
-            assert_eq!(at(&text, "connections.total"), connections, "{url} {words}");
-            assert_eq!(at(&text, "replies.status.2xx"), replies, "{url} {words}");
-            assert_eq!(at(&text, "replies.content_bytes"), replies * 1000, "{url} {words}");
-            assert_eq!(at(&text, "replies.latency.n"), replies, "{url} {words}");
-            let from = if words.contains("--rate") { "planned" } else { "request" };
-            assert_eq!(at(&text, "plan.latency_from"), from, "{url} {words}");
+            assert_eq!(at(&text, "connections.total"), connections, "{url} {arguments}");
+            assert_eq!(at(&text, "replies.status.2xx"), replies, "{url} {arguments}");
+            assert_eq!(at(&text, "replies.content_bytes"), replies * 1000, "{url} {arguments}");
+            assert_eq!(at(&text, "replies.latency.n"), replies, "{url} {arguments}");
+            let from = if arguments.contains("--rate") { "planned" } else { "request" };
+            assert_eq!(at(&text, "plan.latency_from"), from, "{url} {arguments}");
         }
     }
     // A TCP connection has one stream, however many objects use it.
@@ -160,29 +160,29 @@ Errors: fd-unavail # addrunavail # ftab-full # other #
 ";
 
 fn without_numbers(text: &str) -> String {
-    let mut told = String::new();
+    let mut expected = String::new();
     let mut inside = false;
     let text =
         text.replace("1xx", "Ixx").replace("2xx", "IIxx").replace("3xx", "IIIxx").replace("4xx", "IVxx");
     for character in text.replace("5xx", "Vxx").replace("10^6", "TEN").chars() {
         let number = character.is_ascii_digit() || (inside && character == '.');
         if number && !inside {
-            told.push('#');
+            expected.push('#');
         } else if !number {
-            told.push(character);
+            expected.push(character);
         }
         inside = number;
     }
-    let told = told.replace("TEN", "10^6").replace("IVxx", "4xx").replace("Vxx", "5xx");
-    told.replace("IIIxx", "3xx").replace("IIxx", "2xx").replace("Ixx", "1xx")
+    let expected = expected.replace("TEN", "10^6").replace("IVxx", "4xx").replace("Vxx", "5xx");
+    expected.replace("IIIxx", "3xx").replace("IIxx", "2xx").replace("Ixx", "1xx")
 }
 
 #[test]
 fn the_report_has_the_six_blocks_of_httperf() {
     let server = Server::start("report");
     let output = load(&server.urls("1k")[0], "--rate 100/s --sessions 10");
-    let told = without_numbers(&out(&output));
-    let (_, blocks) = told.split_once("\n\n").expect("the command, then the blocks");
+    let stderr = without_numbers(&out(&output));
+    let (_, blocks) = stderr.split_once("\n\n").expect("the command, then the blocks");
     assert!(blocks.starts_with(BLOCKS), "{blocks}");
     assert!(
         blocks.contains("from the planned time of the session (coordinated omission is counted)"),
@@ -207,8 +207,8 @@ fn failures_are_told_by_cause() {
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/", silent.local_addr().expect("its address"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
-    let words = ["load", &url, "--timeout", "300ms", "--rate", "100/s", "--sessions", "3", "--json", "-"];
-    let output = command.args(words).output().expect("it starts");
+    let arguments = ["load", &url, "--timeout", "300ms", "--rate", "100/s", "--sessions", "3", "--json", "-"];
+    let output = command.args(arguments).output().expect("it starts");
     let text = out(&output);
     assert_eq!((output.status.code(), at(&text, "errors.timeout")), (Some(1), 3.into()), "{text}");
 }
@@ -217,7 +217,7 @@ fn failures_are_told_by_cause() {
 fn a_signal_ends_it_with_what_was_measured() {
     let server = Server::start_with("signal", &[]);
     for url in server.urls("1k") {
-        let csv = server.place.join("seconds.csv");
+        let csv = server.directory.join("seconds.csv");
         let child = Command::new(env!("CARGO_BIN_EXE_anabranch"))
             .args(["load", &url, "-c", "2", "--rate", "100/s", "--duration", "60s", "--json", "-", "--csv"])
             .arg(&csv)
@@ -225,7 +225,7 @@ fn a_signal_ends_it_with_what_was_measured() {
             .stderr(Stdio::piped())
             .spawn()
             .expect("it starts");
-        // At 100 requests per second, this number is reached within the second interval.
+        // At 100 requests per second, the server receives 150 requests within two intervals.
         let before = server.requests();
         wait_until("there are 150 requests more", || server.requests() >= before + 150);
         assert!(

@@ -32,7 +32,7 @@ struct Rig {
     target: Running,
     /// The target's `--memory` in MiB.
     memory: u64,
-    hurry: Arc<AtomicBool>,
+    stop: Arc<AtomicBool>,
     honest: JoinHandle<usize>,
 }
 
@@ -44,51 +44,51 @@ impl Rig {
 
     /// Like [`new`](Self::new), with this `--memory` in MiB and additional flags.
     fn with(name: &str, gateway: bool, memory: u64, more: &[&str]) -> Self {
-        let given = format!("{memory}MiB");
+        let limit = format!("{memory}MiB");
         // The flag is omitted for the default value, so that the default itself is tested.
-        let more = if memory == MEMORY { more.to_vec() } else { [&["--memory", &given], more].concat() };
+        let more = if memory == MEMORY { more.to_vec() } else { [&["--memory", &limit], more].concat() };
         let site = Scratch::new(name);
         site.file("index.html", "<p>home");
         site.file("big", noise(40_000_000));
         let serve = ["serve", site.text(), "-q"];
-        let words = [&serve, &EVERYWHERE[..], &PATIENT[..], &more].concat();
+        let arguments = [&serve, &EVERYWHERE[..], &PATIENT[..], &more].concat();
         // The origin of the gateway accepts enough connections for all exchanges.
         let origin = [&serve[..], &["--listen", "tcp://127.0.0.1:0", "--connections", "10000"]].concat();
-        let mut target = Running::start(if gateway { &origin } else { &words });
-        let mut behind = None;
+        let mut target = Running::start(if gateway { &origin } else { &arguments });
+        let mut origin_process = None;
         if gateway {
             let gateway = before(target.url("http"), &more);
-            behind = Some(std::mem::replace(&mut target, gateway));
+            origin_process = Some(std::mem::replace(&mut target, gateway));
         }
-        Self::around(site, behind, target, memory)
+        Self::with_honest_client(site, origin_process, target, memory)
     }
 
     /// Starts a `gateway` in front of this origin.
-    fn behind(name: &str, origin: impl FnOnce() -> SocketAddr) -> Self {
+    fn in_front_of(name: &str, origin: impl FnOnce() -> SocketAddr) -> Self {
         let target = before(&format!("http://{}/", origin()), &[]);
-        Self::around(Scratch::new(name), None, target, MEMORY)
+        Self::with_honest_client(Scratch::new(name), None, target, MEMORY)
     }
 
-    fn around(site: Scratch, behind: Option<Running>, target: Running, memory: u64) -> Self {
-        let hurry = Arc::new(AtomicBool::new(false));
-        let (told, urls) =
-            (hurry.clone(), [target.url("http+sctp").to_owned(), target.url("http").to_owned()]);
+    fn with_honest_client(site: Scratch, origin: Option<Running>, target: Running, memory: u64) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (stop_flag, urls) =
+            (stop.clone(), [target.url("http+sctp").to_owned(), target.url("http").to_owned()]);
         let honest = thread::spawn(move || {
             let mut served = 0;
-            while !told.load(Ordering::Relaxed) || served < 4 {
+            while !stop_flag.load(Ordering::Relaxed) || served < 4 {
                 let got = run(anabranch().args(["get", "-q", "--timeout", "30s", &urls[served % 2]]));
-                let told = String::from_utf8_lossy(&got.stderr).into_owned();
-                assert!(got.status.code() == Some(0) && got.stdout == b"<p>home", "not served: {told}");
+                let stop_flag = String::from_utf8_lossy(&got.stderr).into_owned();
+                assert!(got.status.code() == Some(0) && got.stdout == b"<p>home", "not served: {stop_flag}");
                 served += 1;
             }
             served
         });
-        Self { _site: site, _behind: behind, target, memory, hurry, honest }
+        Self { _site: site, _behind: origin, target, memory, stop, honest }
     }
 
     /// Checks that the honest client was served all the time, and that the target stayed within its memory limit.
     fn holds(mut self, what: &str) {
-        self.hurry.store(true, Ordering::Relaxed);
+        self.stop.store(true, Ordering::Relaxed);
         let served = self.honest.join().expect("the honest client is served");
         let peak = self.target.peak();
         println!("{what}: peak {peak} KiB, now {}; honest: {served} gets", self.target.resident());
@@ -99,12 +99,13 @@ impl Rig {
 
 /// Starts a gateway in front of `origin`, with a limit on exchanges so high that only memory bounds them.
 fn before(origin: &str, more: &[&str]) -> Running {
-    let words = ["gateway", "-q", "--origin", origin, "--exchanges", "30000", "--connect-timeout", "1min"];
-    Running::start(&[&words, &EVERYWHERE[..], &PATIENT[..], more].concat())
+    let arguments =
+        ["gateway", "-q", "--origin", origin, "--exchanges", "30000", "--connect-timeout", "1min"];
+    Running::start(&[&arguments, &EVERYWHERE[..], &PATIENT[..], more].concat())
 }
 
-/// Half of the budget is divided into floors, one for each session, with an upper limit. One account may take an eighth
-/// of the rest. An account that takes its eighth leaves less to the next account.
+/// Half of the memory budget is divided into guaranteed floors, one for each session, with an upper limit. An account
+/// may take an eighth of the rest. What it takes reduces the rest for the next account.
 #[test]
 fn half_of_the_budget_is_a_floor_for_each_session() {
     for (mib, sessions, floor) in [(256, 1024, 128 << 10), (256, 2048, 64 << 10), (256, 16, 256 << 10)] {
@@ -239,7 +240,7 @@ fn gateway_requests_at_a_shut_window() {
     requests_at_a_shut_window(true);
 }
 
-/// Requests have heads of the maximum size, and no response is read.
+/// Requests have heads of the maximum size, and no response is read. The gateway must stay within its memory limit.
 #[test]
 fn gateway_requests_with_large_heads() {
     if !are_slow_tests_enabled() {
@@ -262,14 +263,14 @@ fn gateway_requests_with_large_heads() {
 
 /// The origin conspires with the clients: it sends response heads of almost the maximum size, complete or incomplete.
 fn answers_with_large_heads(whole: bool) {
-    let rig = Rig::behind(&format!("memory-answers-{whole}"), move || {
+    let rig = Rig::in_front_of(&format!("memory-answers-{whole}"), move || {
         let listener = TcpListener::bind("127.0.0.1:0").expect("listening");
         let address = listener.local_addr().expect("an address");
         thread::spawn(move || {
             let field = format!("X: {}\r\n", "x".repeat(60_000));
             let end = if whole { "Content-Length: 10\r\n\r\n" } else { "" };
             let conspires = format!("HTTP/1.1 200 OK\r\n{field}{end}");
-            let mut held = Vec::new();
+            let mut streams = Vec::new();
             for mut stream in listener.incoming().map_while(Result::ok) {
                 let mut request = [0; 4096];
                 let read = stream.read(&mut request).unwrap_or(0);
@@ -277,7 +278,7 @@ fn answers_with_large_heads(whole: bool) {
                 let honest = "HTTP/1.1 200 OK\r\nContent-Length: 7\r\nConnection: close\r\n\r\n<p>home";
                 let _ = stream.write_all(if is_big { &conspires } else { honest }.as_bytes());
                 if is_big {
-                    held.push(stream);
+                    streams.push(stream);
                 }
             }
         });
@@ -313,21 +314,21 @@ fn gateway_answers_whose_heads_do_not_end() {
 }
 
 /// Checks, round by round, whether a server's peak memory has stopped growing.
-struct Held {
+struct PeakMonitor {
     peak: u64,
-    same: usize,
+    unchanged: usize,
 }
 
-impl Held {
+impl PeakMonitor {
     fn new(target: &Running) -> Self {
-        Self { peak: target.peak(), same: 0 }
+        Self { peak: target.peak(), unchanged: 0 }
     }
 
     fn is_steady(&mut self, target: &Running) -> bool {
         let peak = target.peak();
-        self.same = if peak == self.peak { self.same + 1 } else { 0 };
+        self.unchanged = if peak == self.peak { self.unchanged + 1 } else { 0 };
         self.peak = peak;
-        self.same == 200 * times()
+        self.unchanged == 200 * times()
     }
 }
 
@@ -337,7 +338,7 @@ fn holes(gateway: bool) {
     let rig = Rig::new(&format!("memory-holes-{gateway}"), gateway);
     let mut raw = Raw::associate(&rig.target, 300, 1500);
     let (large, small) = (vec![b'x'; 1400], [b'x']);
-    let mut held = Held::new(&rig.target);
+    let mut peak = PeakMonitor::new(&rig.target);
     // The first group sends parts of messages behind a missing TSN. The second group sends complete messages that wait
     // for the first message of their stream. The third sends messages that begin and never end. The fourth sends single
     // bytes.
@@ -357,7 +358,7 @@ fn holes(gateway: bool) {
             raw.chunks(at, &data);
         }
         raw.take_next();
-        if held.is_steady(&rig.target) {
+        if peak.is_steady(&rig.target) {
             break;
         }
     }
@@ -394,7 +395,7 @@ fn streams(gateway: bool) {
     raw.listen(200);
     let results: Vec<_> = raw.associations.iter().map(|one| one.result).collect();
     assert!(results.iter().all(|result| *result == Some(1)), "streams are added: {results:?}");
-    let mut held = Held::new(&rig.target);
+    let mut peak = PeakMonitor::new(&rig.target);
     for first in (0..65_535_u32).step_by(40) {
         for at in 0..raw.associations.len() {
             let data: Vec<Vec<u8>> = (first..65_535.min(first + 40))
@@ -403,7 +404,7 @@ fn streams(gateway: bool) {
             raw.chunks(at, &data);
             raw.take_next();
         }
-        if held.is_steady(&rig.target) {
+        if peak.is_steady(&rig.target) {
             break;
         }
     }
@@ -430,7 +431,7 @@ fn gateway_bounds_memory_of_maximum_streams() {
 /// TCP clients request a large file on each of 1024 connections, and read almost nothing of it.
 fn tcp(gateway: bool) {
     let rig = Rig::new(&format!("memory-tcp-{gateway}"), gateway);
-    let held: Vec<TcpStream> = (0..1024)
+    let connections: Vec<TcpStream> = (0..1024)
         .map(|_| {
             let mut stream = rig.target.connect();
             stream.write_all(BIG).expect("sent");
@@ -438,23 +439,23 @@ fn tcp(gateway: bool) {
         })
         .collect();
     for _ in 0..4 * times() {
-        // The numbers are in MiB, because the honest client's few bytes come and go.
-        let (port, mut look, mut most) = (rig.target.tcp().port(), 0, 0);
+        // `most` is in whole MiB, so that the few bytes queued for the honest client do not change it.
+        let (port, mut polls, mut most) = (rig.target.tcp().port(), 0, 0);
         wait_until_steady("the server writes no more", || {
             // Reads the kernel's long table only sometimes, because that is slow.
-            if look % 10 == 0 {
+            if polls % 10 == 0 {
                 most = most.max(queued_at(port).0 >> 20);
             }
-            look += 1;
+            polls += 1;
             (most, rig.target.peak())
         });
-        for mut stream in &held {
+        for mut stream in &connections {
             let _ = stream.read(&mut [0; 1500]);
         }
     }
     let queued = queued_at(rig.target.tcp().port());
-    println!("{} are there, {} bytes in the kernel for each", held.len(), queued.0 / queued.1.max(1));
-    // The kernel's buffers are not memory of the process, but they are memory of its host.
+    println!("{} are there, {} bytes in the kernel for each", connections.len(), queued.0 / queued.1.max(1));
+    // The kernel's buffers are not part of the process's memory, so their sizes are checked here.
     assert!(queued.1 >= 1024 && queued.0 / queued.1 < 700_000, "{queued:?}");
     rig.holds("TCP");
 }
@@ -500,16 +501,17 @@ fn serve_secured_sessions() {
     }
     // The memory counted for a session of HTTP/2, and for one of HTTP/3 including its QUIC connection, in KiB.
     for (scheme, counted) in [("https", 64), ("h3", 34 + 32)] {
-        let place = Scratch::new(&format!("memory-secured-{scheme}"));
-        place.file("site/1k", noise(1_000));
+        let scratch = Scratch::new(&format!("memory-secured-{scheme}"));
+        scratch.file("site/1k", noise(1_000));
         let mut command = anabranch();
-        command.env("XDG_STATE_HOME", place.text());
-        command.args(["serve", &format!("{}/site", place.text()), "-q", "--memory", "100MiB"]);
+        command.env("XDG_STATE_HOME", scratch.text());
+        command.args(["serve", &format!("{}/site", scratch.text()), "-q", "--memory", "100MiB"]);
         command.args(["--connections", "1100", "--listen", &format!("{scheme}://127.0.0.1:0")]);
         let server = Running::start_as(command, std::process::Stdio::null());
         let url = format!("{}1k", server.url(scheme));
-        let load = |words: &[&str]| {
-            let output = run(anabranch().args(["load", &url, "--insecure", "-q", "--json", "-"]).args(words));
+        let load = |arguments: &[&str]| {
+            let output =
+                run(anabranch().args(["load", &url, "--insecure", "-q", "--json", "-"]).args(arguments));
             let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
             assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
             json

@@ -1,5 +1,5 @@
-//! Tests names with addresses of both IP versions, of which one refuses (RFC 6951 §5.5). `get`, `load` and `bulk` over
-//! SCTP must continue with the other address. Also tests names that do not resolve.
+//! Tests server names with an IPv4 and an IPv6 address, one of which refuses connections (RFC 6951 §5.5). `get`, `load`
+//! and `bulk` over SCTP must continue with the other address. Also tests names that do not resolve.
 //!
 //! The tests run behind `link`, whose command can replace `/etc/hosts` if it runs as root. Elsewhere the tests print a
 //! message and pass, unless `ANABRANCH_REQUIRE_PEERS=1` is set, as it is in CI.
@@ -11,24 +11,24 @@ use std::process::Output;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch");
 
-/// Runs `words` in a network where `twofold` resolves to both addresses of the far end. `far` runs at the far end, with
-/// the addresses in `$FOUR` and `$SIX`.
-fn twofold(place: &Scratch, far: &str, words: &str) -> Output {
-    let of = |which: &str, end: u8| {
+/// Runs `arguments` in a network where `twofold` resolves to both addresses of the far end. `far` runs at the far end,
+/// with the addresses in `$FOUR` and `$SIX`.
+fn twofold(scratch: &Scratch, far: &str, arguments: &str) -> Output {
+    let of = |suffix: &str, end: u8| {
         format!(
-            "FOUR=${{ANABRANCH_{which}}}; SIX=$(ip -6 -o addr show dev path1 scope global | \
+            "FOUR=${{ANABRANCH_{suffix}}}; SIX=$(ip -6 -o addr show dev path1 scope global | \
              sed -n 's,.*inet6 \\([0-9a-f:]*\\)::[12]/64.*,\\1::{end},p')"
         )
     };
     let near = format!(
         "{}; printf '%s twofold\\n%s twofold\\n' $SIX $FOUR > hosts\n\
-         mount --bind hosts /etc/hosts 2>/dev/null || exit 77\n{words}",
+         mount --bind hosts /etc/hosts 2>/dev/null || exit 77\n{arguments}",
         of("FAR", 1)
     );
     let far = format!("{}; {far}", of("FAR", 1));
     let mut command = anabranch();
     command
-        .current_dir(&place.0)
+        .current_dir(&scratch.0)
         .args(["link", "--quiet", "--rtt", "4ms", "--far", &far, "--", "sh", "-c", &near]);
     run(&mut command)
 }
@@ -38,8 +38,8 @@ fn the_address_that_answers_is_found() {
     if !emulated_links() {
         return;
     }
-    let place = Scratch::new("twofold");
-    place.file("site/page", b"both ways");
+    let scratch = Scratch::new("twofold");
+    scratch.file("site/page", b"both ways");
     for listen in ["$FOUR", "[$SIX]"] {
         let far = format!(
             "{PROGRAM} bulk --listen sctp://{listen}:9900 --listen tcp://{listen}:5201 & \
@@ -54,7 +54,7 @@ fn the_address_that_answers_is_found() {
              {PROGRAM} bulk --quiet --size 100kB sctp://twofold:9900 > report || exit 6\n\
              {PROGRAM} bulk --quiet --size 100kB --connections 2 tcp://twofold:5201 > report || exit 7"
         );
-        let output = twofold(&place, &far, &words);
+        let output = twofold(&scratch, &far, &words);
         if output.status.code() == Some(77) {
             let required = std::env::var_os("ANABRANCH_REQUIRE_PEERS").is_some_and(|value| value == "1");
             assert!(!required, "/etc/hosts cannot be replaced in a namespace here");
@@ -66,37 +66,37 @@ fn the_address_that_answers_is_found() {
     }
     // Nothing listens at either address, so one line must name both.
     let words = format!("exec {PROGRAM} get --quiet --timeout 20s http+sctp://twofold:9899/page");
-    let output = twofold(&place, "exec sleep 60", &words);
-    let told = errors(&output);
+    let output = twofold(&scratch, "exec sleep 60", &words);
+    let stderr = errors(&output);
     if output.status.code() == Some(77) {
         return;
     }
-    assert_eq!((output.status.code(), told.lines().count()), (Some(1), 1), "{told}");
+    assert_eq!((output.status.code(), stderr.lines().count()), (Some(1), 1), "{stderr}");
     assert!(
-        told.starts_with("anabranch: http+sctp://twofold: ")
-            && told.matches("connection refused").count() == 2,
-        "{told}"
+        stderr.starts_with("anabranch: http+sctp://twofold: ")
+            && stderr.matches("connection refused").count() == 2,
+        "{stderr}"
     );
-    assert!(told.contains("fd61:") && told.contains("100."), "{told}");
+    assert!(stderr.contains("fd61:") && stderr.contains("100."), "{stderr}");
     for scheme in ["tcp", "sctp"] {
         let words = format!("exec {PROGRAM} bulk --quiet --timeout 20s {scheme}://twofold:5201");
-        let told = errors(&twofold(&place, "exec sleep 60", &words));
-        assert!(told.lines().count() == 1 && told.matches("connection refused").count() == 2, "{told}");
-        assert!(told.contains("fd61:") && told.contains("100."), "{told}");
+        let stderr = errors(&twofold(&scratch, "exec sleep 60", &words));
+        assert!(stderr.lines().count() == 1 && stderr.matches("connection refused").count() == 2, "{stderr}");
+        assert!(stderr.contains("fd61:") && stderr.contains("100."), "{stderr}");
     }
 }
 
 /// If a name does not resolve, no partial file may remain.
 #[test]
 fn a_name_that_is_not_resolved_leaves_no_file() {
-    let place = Scratch::new("unresolved");
-    for words in ["load http://name.invalid/ -c 1", "bulk tcp://name.invalid:5201"] {
+    let scratch = Scratch::new("unresolved");
+    for arguments in ["load http://name.invalid/ -c 1", "bulk tcp://name.invalid:5201"] {
         let mut command = anabranch();
-        command.current_dir(&place.0).args(words.split(' ')).args(["--json", "j", "--csv", "c"]);
+        command.current_dir(&scratch.0).args(arguments.split(' ')).args(["--json", "j", "--csv", "c"]);
         let output = run(&mut command);
-        let told = errors(&output);
-        assert!(output.status.code() == Some(1) && told.contains("not resolved"), "{told}");
-        let left = std::fs::read_dir(&place.0).expect("a directory").count();
-        assert_eq!(left, 0, "{words}: something is left");
+        let stderr = errors(&output);
+        assert!(output.status.code() == Some(1) && stderr.contains("not resolved"), "{stderr}");
+        let left = std::fs::read_dir(&scratch.0).expect("a directory").count();
+        assert_eq!(left, 0, "{arguments}: something is left");
     }
 }

@@ -1,4 +1,4 @@
-//! Tests `serve` and `get` as two programs: the same bytes over every carrier, one line on failure, an orderly
+//! Tests `serve` and `get` as two programs: identical bytes over TCP and SCTP, one line on failure, an orderly
 //! shutdown.
 //!
 //! The tests use only the loopback interface and ports that the host chooses, and every wait has a limit.
@@ -13,23 +13,23 @@ use std::process::{Child, Command, Output, Stdio};
 /// A server that ends with the test, and its URLs.
 struct Server {
     child: Child,
-    place: PathBuf,
+    directory: PathBuf,
     urls: Vec<String>,
 }
 
 impl Server {
     /// Serves a new directory that has a page and a file of 3 MB.
     fn start(name: &str, listen: &[&str]) -> Self {
-        let place = std::env::temp_dir().join(format!("anabranch-network-{}-{name}", std::process::id()));
-        let _ = fs::remove_dir_all(&place);
-        fs::create_dir_all(place.join("site")).expect("a directory");
-        fs::write(place.join("secret"), "secret").expect("a file");
-        fs::write(place.join("site/index.html"), "<p>home").expect("a file");
+        let directory = std::env::temp_dir().join(format!("anabranch-network-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&directory);
+        fs::create_dir_all(directory.join("site")).expect("a directory");
+        fs::write(directory.join("secret"), "secret").expect("a file");
+        fs::write(directory.join("site/index.html"), "<p>home").expect("a file");
         let big: Vec<u8> =
             (0..3_000_000_u32).flat_map(|n| (n.wrapping_mul(2_654_435_761) >> 24).to_le_bytes()).collect();
-        fs::write(place.join("site/big"), &big[..3_000_000]).expect("a file");
+        fs::write(directory.join("site/big"), &big[..3_000_000]).expect("a file");
         let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
-        command.current_dir(&place).args(["serve", "site"]);
+        command.current_dir(&directory).args(["serve", "site"]);
         for url in listen {
             command.args(["--listen", url]);
         }
@@ -38,12 +38,12 @@ impl Server {
         let stderr = child.stderr.take().expect("its errors");
         BufReader::new(stderr).read_line(&mut first).expect("a line");
         let urls = first.split_whitespace().filter(|word| word.contains("://")).map(str::to_owned).collect();
-        Self { child, place, urls }
+        Self { child, directory, urls }
     }
 
-    fn get(&self, words: &[&str]) -> Output {
+    fn get(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
-        command.current_dir(&self.place).args(["get", "--timeout", "20s"]).args(words);
+        command.current_dir(&self.directory).args(["get", "--timeout", "20s"]).args(arguments);
         command.output().expect("it starts")
     }
 
@@ -58,7 +58,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let _ = fs::remove_dir_all(&self.place);
+        let _ = fs::remove_dir_all(&self.directory);
     }
 }
 
@@ -68,23 +68,23 @@ const EVERYWHERE: [&str; 2] = ["tcp://127.0.0.1:0", "sctp://127.0.0.1:0"];
 #[test]
 fn the_same_bytes_come_over_tcp_and_sctp() {
     let server = Server::start("bytes", &EVERYWHERE);
-    let right = fs::read(server.place.join("site/big")).expect("the file");
+    let right = fs::read(server.directory.join("site/big")).expect("the file");
     for scheme in ["http", "http+sctp"] {
         let page = server.get(&[&server.url(scheme, "")]);
         assert_eq!((page.status.code(), page.stdout.as_slice()), (Some(0), &b"<p>home"[..]), "{scheme}");
         let (one, other) = (server.url(scheme, "big"), server.url(scheme, "index.html"));
         let both = server.get(&[&one, &other, "-o", "one", "-o", "other"]);
         assert_eq!(both.status.code(), Some(0), "{scheme}: {}", String::from_utf8_lossy(&both.stderr));
-        assert!(fs::read(server.place.join("one")).expect("a file") == right, "{scheme}: other bytes");
-        assert_eq!(fs::read(server.place.join("other")).expect("a file"), b"<p>home");
+        assert!(fs::read(server.directory.join("one")).expect("a file") == right, "{scheme}: other bytes");
+        assert_eq!(fs::read(server.directory.join("other")).expect("a file"), b"<p>home");
     }
 }
 
 /// Returns whether raw sockets are permitted. A failure for any other reason fails the test.
 fn has_raw_sockets(output: &Output) -> bool {
-    let told = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     if output.status.code() == Some(3) {
-        assert!(told.contains("CAP_NET_RAW"), "{told}");
+        assert!(stderr.contains("CAP_NET_RAW"), "{stderr}");
     }
     output.status.code() != Some(3)
 }
@@ -105,24 +105,24 @@ fn the_same_bytes_come_over_ipv6() {
         schemes.push("http+sctp-ip");
     }
     let server = Server::start("six", &listen);
-    let right = fs::read(server.place.join("site/big")).expect("the file");
+    let right = fs::read(server.directory.join("site/big")).expect("the file");
     for scheme in schemes {
         let url = server.url(scheme, "big");
         assert!(url.contains("[::1]"), "{url}");
         let got = server.get(&[&url, "-o", "one"]);
         assert_eq!(got.status.code(), Some(0), "{scheme}: {}", String::from_utf8_lossy(&got.stderr));
-        assert!(fs::read(server.place.join("one")).expect("a file") == right, "{scheme}: other bytes");
+        assert!(fs::read(server.directory.join("one")).expect("a file") == right, "{scheme}: other bytes");
     }
 }
 
 #[test]
 fn what_fails_fails_in_one_line_and_leaves_nothing() {
     let server = Server::start("failures", &EVERYWHERE);
-    let refused = |words: &[&str], status: i32, what: &str| {
-        let output = server.get(words);
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(status), "{words:?}: {told}");
-        assert!(told.lines().count() == 1 && told.contains(what), "{words:?}: {told}");
+    let refused = |arguments: &[&str], status: i32, what: &str| {
+        let output = server.get(arguments);
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(status), "{arguments:?}: {stderr}");
+        assert!(stderr.lines().count() == 1 && stderr.contains(what), "{arguments:?}: {stderr}");
     };
     for scheme in ["http", "http+sctp"] {
         refused(&[&server.url(scheme, "none"), "-o", "x"], 1, "status 404");
@@ -135,19 +135,21 @@ fn what_fails_fails_in_one_line_and_leaves_nothing() {
     refused(&["http://name.invalid/", "-o", "x"], 1, "not resolved");
     refused(&["ftp://127.0.0.1/"], 2, "unknown scheme");
     refused(&[&server.url("http", ""), "-o", "x", "-o", "y"], 2, "1 URLs and 2 files");
-    let mut left: Vec<_> =
-        fs::read_dir(&server.place).expect("a directory").map(|e| e.expect("an entry").file_name()).collect();
+    let mut left: Vec<_> = fs::read_dir(&server.directory)
+        .expect("a directory")
+        .map(|e| e.expect("an entry").file_name())
+        .collect();
     left.sort();
     assert_eq!(left, ["secret", "site"]);
     let taken = server.url("http", "").replace("http://", "tcp://");
     let mut second = Command::new(env!("CARGO_BIN_EXE_anabranch"));
     let second = second
-        .current_dir(&server.place)
+        .current_dir(&server.directory)
         .args(["serve", "site", "--listen", &taken])
         .output()
         .expect("it starts");
-    let told = String::from_utf8_lossy(&second.stderr);
-    assert!(second.status.code() == Some(3) && told.contains("in use"), "{told}");
+    let stderr = String::from_utf8_lossy(&second.stderr);
+    assert!(second.status.code() == Some(3) && stderr.contains("in use"), "{stderr}");
 }
 
 #[test]

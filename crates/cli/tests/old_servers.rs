@@ -37,9 +37,9 @@ fn serve(answer: impl Fn(&str, &mut TcpStream) + Clone + Send + 'static) -> Sock
 
 #[test]
 fn a_body_that_ends_with_its_connection_is_whole() {
-    let place = Scratch::new("old");
+    let scratch = Scratch::new("old");
     let picture = noise(300_000);
-    place.file("picture", &picture);
+    scratch.file("picture", &picture);
     let address = serve(move |target, stream| {
         let html = b"<img src=picture><img src=broken>".as_slice();
         let (kind, body) = match target {
@@ -53,24 +53,24 @@ fn a_body_that_ends_with_its_connection_is_whole() {
         let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
     });
     let url = |target: &str| format!("http://{address}/{target}");
-    let got = run(anabranch().args(["get", "-q", &url("picture"), &url("picture"), "-o"]).arg(&place.0));
+    let got = run(anabranch().args(["get", "-q", &url("picture"), &url("picture"), "-o"]).arg(&scratch.0));
     assert_eq!(got.status.code(), Some(2), "one file twice: {}", errors(&got));
     let got = run(anabranch().args(["get", "-q", &url("picture")]));
     assert_eq!((got.status.code(), errors(&got).as_str()), (Some(0), ""));
-    let whole = fs::read(place.0.join("picture")).expect("a file");
+    let whole = fs::read(scratch.0.join("picture")).expect("a file");
     assert!(got.stdout == whole);
     // With `--page`, an object with a length must also be complete.
-    let page = place.0.join("page");
+    let page = scratch.0.join("page");
     let got = run(anabranch().args(["get", "-q", "--page", &url(""), "-o"]).arg(&page));
-    let told = errors(&got);
+    let stderr = errors(&got);
     assert!(
-        got.status.code() == Some(1) && told.lines().count() == 1 && told.contains("/broken: "),
-        "{told}"
+        got.status.code() == Some(1) && stderr.lines().count() == 1 && stderr.contains("/broken: "),
+        "{stderr}"
     );
     assert!(fs::read(page.join("picture")).expect("a file") == whole);
     assert!(page.join("index.html").exists() && !page.join("broken").exists());
-    let words = ["load", &url("picture"), "-c", "2", "--requests", "10", "-q", "--json", "-"];
-    let got = run(anabranch().args(words));
+    let arguments = ["load", &url("picture"), "-c", "2", "--requests", "10", "-q", "--json", "-"];
+    let got = run(anabranch().args(arguments));
     assert_eq!(got.status.code(), Some(0), "{}", errors(&got));
     let json: serde_json::Value = serde_json::from_slice(&got.stdout).expect("JSON");
     assert_eq!(json.pointer("/replies/total").or(json.pointer("/replies/n")), Some(&10.into()), "{json:#}");
@@ -83,15 +83,15 @@ fn a_body_that_ends_with_its_connection_is_whole() {
 struct Slow {
     address: SocketAddr,
     /// The number of requests that the server has received.
-    asked: Arc<AtomicUsize>,
+    requests: Arc<AtomicUsize>,
     /// Whether a client has shown its progress.
-    told: Arc<AtomicBool>,
+    progress_shown: Arc<AtomicBool>,
 }
 
 impl Slow {
     fn start() -> Self {
-        let (asked, told) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
-        let (counted, is_told) = (asked.clone(), told.clone());
+        let (requests, progress_shown) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let (counted, is_shown) = (requests.clone(), progress_shown.clone());
         let address = serve(move |target, stream| {
             let length = if target == "/known" { "Content-Length: 250000\r\n" } else { "" };
             let _ = stream.write_all(format!("HTTP/1.1 200 OK\r\n{length}\r\n").as_bytes());
@@ -101,57 +101,58 @@ impl Slow {
             }
             let _ = stream.write_all(&[b'x'; 100_000]);
             counted.fetch_add(1, Ordering::Relaxed);
-            wait_until("a client says how far it is", || is_told.load(Ordering::Relaxed));
+            wait_until("a client says how far it is", || is_shown.load(Ordering::Relaxed));
             let _ = stream.write_all(&[b'x'; 150_000]);
         });
-        Self { address, asked, told }
+        Self { address, requests, progress_shown }
     }
 
     fn url(&self, target: &str) -> String {
         format!("http://{}/{target}", self.address)
     }
 
-    /// Runs a client and returns its output on the stream that `shown` takes. When the output contains `words`, the
-    /// client has shown its progress.
-    fn hear(
+    /// Runs a client and returns the output that it writes to one pipe. The function `shown` selects the pipe, standard
+    /// output or standard error. The client has shown its progress when this output contains `expected`.
+    fn run_client(
         &self,
         command: &mut Command,
         shown: impl Fn(&mut Child) -> Box<dyn Read>,
-        words: &str,
+        expected: &str,
     ) -> String {
-        self.told.store(false, Ordering::Relaxed);
+        self.progress_shown.store(false, Ordering::Relaxed);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
-        let (mut shown, mut said, mut piece) = (shown(&mut child), Vec::new(), [0; 4096]);
+        let (mut shown, mut output, mut piece) = (shown(&mut child), Vec::new(), [0; 4096]);
         // Standard output of the program is also read, so that the program does not block.
         let drained = child
             .stdout
             .take()
             .map(|mut out| thread::spawn(move || std::io::copy(&mut out, &mut std::io::sink())));
         while let Ok(read @ 1..) = shown.read(&mut piece) {
-            said.extend_from_slice(&piece[..read]);
-            self.told.fetch_or(String::from_utf8_lossy(&said).contains(words), Ordering::Relaxed);
+            output.extend_from_slice(&piece[..read]);
+            self.progress_shown
+                .fetch_or(String::from_utf8_lossy(&output).contains(expected), Ordering::Relaxed);
         }
         drained.map(|drained| drained.join().expect("read"));
         let status = child.wait().expect("ended");
-        let said = String::from_utf8_lossy(&said).into_owned();
-        assert_eq!(status.code(), Some(0), "{said}");
-        said
+        let output = String::from_utf8_lossy(&output).into_owned();
+        assert_eq!(status.code(), Some(0), "{output}");
+        output
     }
 
     /// Returns the messages of `get`.
-    fn get(&self, words: &[&str], target: &str, expected: &str) -> String {
+    fn get(&self, arguments: &[&str], target: &str, expected: &str) -> String {
         let mut command = anabranch();
-        command.arg("get").args(words).arg(self.url(target));
-        self.hear(&mut command, |child| Box::new(child.stderr.take().expect("piped")), expected)
+        command.arg("get").args(arguments).arg(self.url(target));
+        self.run_client(&mut command, |child| Box::new(child.stderr.take().expect("piped")), expected)
     }
 
     /// Returns the output of a client that starts before another client shows its progress, and that ends afterwards.
-    fn beside_another(&self, client: impl FnOnce() -> Output + Send) -> Output {
-        self.told.store(false, Ordering::Relaxed);
-        let before = self.asked.load(Ordering::Relaxed);
+    fn alongside_another(&self, client: impl FnOnce() -> Output + Send) -> Output {
+        self.progress_shown.store(false, Ordering::Relaxed);
+        let before = self.requests.load(Ordering::Relaxed);
         thread::scope(|scope| {
             let client = scope.spawn(client);
-            wait_until("it has asked", || self.asked.load(Ordering::Relaxed) > before);
+            wait_until("it has asked", || self.requests.load(Ordering::Relaxed) > before);
             self.get(&[], "known", " s left");
             client.join().expect("it ends")
         })
@@ -162,16 +163,16 @@ impl Slow {
 fn what_takes_its_time_says_how_far_it_is() {
     let slow = Slow::start();
     let known = slow.get(&[], "known", "\n");
-    let told: Vec<&str> = known.lines().collect();
-    assert!((1..=3).contains(&told.len()), "{known}");
-    assert!(told.iter().all(|line| line.contains(" of 250.0 kB") && !line.contains('[')), "{known}");
-    assert!(told[0].ends_with(" s left"), "{known}");
+    let lines: Vec<&str> = known.lines().collect();
+    assert!((1..=3).contains(&lines.len()), "{known}");
+    assert!(lines.iter().all(|line| line.contains(" of 250.0 kB") && !line.contains('[')), "{known}");
+    assert!(lines[0].ends_with(" s left"), "{known}");
     let unknown = slow.get(&["--page"], "unknown", "\n");
-    let told: Vec<&str> = unknown.lines().collect();
-    assert!((1..=3).contains(&told.len()), "{unknown}");
-    assert!(told.iter().all(|line| line.contains(" kB, ") && line.ends_with(" kB/s")), "{unknown}");
+    let lines: Vec<&str> = unknown.lines().collect();
+    assert!((1..=3).contains(&lines.len()), "{unknown}");
+    assert!(lines.iter().all(|line| line.contains(" kB, ") && line.ends_with(" kB/s")), "{unknown}");
     assert_eq!(slow.get(&[], "short", "\n"), "");
-    let quiet = slow.beside_another(|| run(anabranch().args(["get", "-q", &slow.url("known")])));
+    let quiet = slow.alongside_another(|| run(anabranch().args(["get", "-q", &slow.url("known")])));
     assert_eq!((quiet.status.code(), errors(&quiet).as_str()), (Some(0), ""));
 }
 
@@ -181,16 +182,16 @@ fn on_a_terminal_there_is_a_bar() {
         println!("not tested here: there is no script");
         return;
     }
-    let (slow, place) = (Slow::start(), Scratch::new("bar"));
+    let (slow, scratch) = (Slow::start(), Scratch::new("bar"));
     let on_a_terminal = |target: &str, output: &str| {
         let line = format!("{} get {}{output}", env!("CARGO_BIN_EXE_anabranch"), slow.url(target));
         let mut command = Command::new("script");
-        command.current_dir(&place.0).args(["-qec", &line, "/dev/null"]).stdin(Stdio::null());
+        command.current_dir(&scratch.0).args(["-qec", &line, "/dev/null"]).stdin(Stdio::null());
         command
     };
     let shown = |target: &str, expected: &str| {
         let out = |child: &mut Child| Box::new(child.stdout.take().expect("piped")) as Box<dyn Read>;
-        slow.hear(&mut on_a_terminal(target, " -o mine"), out, expected)
+        slow.run_client(&mut on_a_terminal(target, " -o mine"), out, expected)
     };
     let known = shown("known", " s left");
     assert!(
@@ -204,7 +205,7 @@ fn on_a_terminal_there_is_a_bar() {
         "{unknown:?}"
     );
     // If the object itself goes to the terminal, progress must not be shown.
-    let own = slow.beside_another(|| run(&mut on_a_terminal("known", "")));
+    let own = slow.alongside_another(|| run(&mut on_a_terminal("known", "")));
     assert!(!String::from_utf8_lossy(&own.stdout).contains(" kB"));
 }
 

@@ -1,5 +1,5 @@
-//! Tests result files as a user sees them. They must be complete or absent, never replace something else, and a failure
-//! must give one line.
+//! Tests result files as a user sees them. They must be complete or absent, and must never replace anything else. A
+//! failure must give one line.
 
 use crate::wait::wait_until;
 use std::fs;
@@ -9,35 +9,35 @@ use std::process::{Command, Output, Stdio};
 
 /// Creates a new directory for one test.
 fn new_directory(name: &str) -> PathBuf {
-    let place = std::env::temp_dir().join(format!("anabranch-outputs-{}-{name}", std::process::id()));
-    let _ = fs::remove_dir_all(&place);
-    fs::create_dir_all(&place).expect("a directory");
-    place
+    let directory = std::env::temp_dir().join(format!("anabranch-outputs-{}-{name}", std::process::id()));
+    let _ = fs::remove_dir_all(&directory);
+    fs::create_dir_all(&directory).expect("a directory");
+    directory
 }
 
-fn command(place: &Path, words: &[&str]) -> Command {
+fn command(directory: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
     command
-        .current_dir(place)
+        .current_dir(directory)
         .args(["race", "--quiet", "--transport", "tcp", "--objects", "2x1kB", "--loss", "1%"])
-        .args(words);
+        .args(arguments);
     command
 }
 
-fn run(place: &Path, words: &[&str]) -> Output {
-    command(place, &[&["--runs", "1"], words].concat()).output().expect("it starts")
+fn run(directory: &Path, arguments: &[&str]) -> Output {
+    command(directory, &[&["--runs", "1"], arguments].concat()).output().expect("it starts")
 }
 
 /// Checks that the command fails with this exit code and one line that contains `what`.
-fn refused(place: &Path, words: &[&str], status: i32, what: &str) {
-    let output = run(place, words);
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(status), "{words:?}: {told}");
-    assert!(told.lines().count() == 1 && told.contains(what), "{words:?}: {told}");
+fn refused(directory: &Path, arguments: &[&str], status: i32, what: &str) {
+    let output = run(directory, arguments);
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(status), "{arguments:?}: {stderr}");
+    assert!(stderr.lines().count() == 1 && stderr.contains(what), "{arguments:?}: {stderr}");
 }
 
-fn names(place: &Path) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(place)
+fn names(directory: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(directory)
         .expect("a directory")
         .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
         .collect();
@@ -49,20 +49,20 @@ fn names(place: &Path) -> Vec<String> {
 /// the same, too, except for the facts about the host in results.json. Each contestant must have files of its own.
 #[test]
 fn what_is_written_is_the_same_every_time() {
-    let place = new_directory("again");
+    let scratch = new_directory("again");
     let contestants = ["--transport", "a-b=tcp:iw=4", "--transport", "a+b=sctp", "--runs", "3"];
     let out = |name: &str, threads: &str| {
-        let words = [&contestants[..], &["--out", name, "--threads", threads]].concat();
-        let output = command(&place, &words).output().expect("it starts");
+        let arguments = [&contestants[..], &["--out", name, "--threads", threads]].concat();
+        let output = command(&scratch, &arguments).output().expect("it starts");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        names(&place.join(name))
+        names(&scratch.join(name))
     };
     let (one, two) = (out("one", "1"), out("two", "2"));
     assert_eq!(one, two);
     assert_eq!(one.iter().filter(|name| name.ends_with(".pcapng")).count(), 6, "{one:?}");
     assert!(one.iter().any(|name| name.starts_with("a-b-2.seed-")), "{one:?}");
     for name in one {
-        let read = |directory: &str| fs::read(place.join(directory).join(&name)).expect("a file");
+        let read = |directory: &str| fs::read(scratch.join(directory).join(&name)).expect("a file");
         let (mut first, mut second) = (read("one"), read("two"));
         if name == "results.json" {
             for text in [&mut first, &mut second] {
@@ -73,85 +73,89 @@ fn what_is_written_is_the_same_every_time() {
         }
         assert!(first == second, "{name} differs");
     }
-    let _ = fs::remove_dir_all(place);
+    let _ = fs::remove_dir_all(scratch);
 }
 
 #[test]
 fn a_pipe_is_written_to_and_not_replaced() {
-    let place = new_directory("pipe");
-    let pipe = place.join("pipe");
+    let scratch = new_directory("pipe");
+    let pipe = scratch.join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
     let reader = Command::new("cat").arg(&pipe).stdout(Stdio::piped()).spawn().expect("cat");
-    assert_eq!(run(&place, &["--json", "pipe"]).status.code(), Some(0));
+    assert_eq!(run(&scratch, &["--json", "pipe"]).status.code(), Some(0));
     let read = reader.wait_with_output().expect("cat ends").stdout;
     assert!(read.starts_with(b"{") && read.trim_ascii_end().ends_with(b"}"));
     assert!(fs::symlink_metadata(&pipe).expect("it is there").file_type().is_fifo());
-    let _ = fs::remove_dir_all(place);
+    let _ = fs::remove_dir_all(scratch);
 }
 
 #[test]
 fn a_link_stays_and_its_target_is_written() {
-    let place = new_directory("link");
-    fs::write(place.join("target"), "old").expect("written");
-    std::os::unix::fs::symlink("target", place.join("link")).expect("linked");
-    std::os::unix::fs::symlink("nowhere/at-all", place.join("dangling")).expect("linked");
-    assert_eq!(run(&place, &["--csv", "link"]).status.code(), Some(0));
-    assert!(fs::symlink_metadata(place.join("link")).expect("there").is_symlink());
-    assert!(fs::read_to_string(place.join("target")).expect("there").starts_with("arm,"));
-    refused(&place, &["--csv", "dangling"], 3, "dangling");
-    assert_eq!(names(&place), ["dangling", "link", "target"]);
-    let _ = fs::remove_dir_all(place);
+    let scratch = new_directory("link");
+    fs::write(scratch.join("target"), "old").expect("written");
+    std::os::unix::fs::symlink("target", scratch.join("link")).expect("linked");
+    std::os::unix::fs::symlink("nowhere/at-all", scratch.join("dangling")).expect("linked");
+    assert_eq!(run(&scratch, &["--csv", "link"]).status.code(), Some(0));
+    assert!(fs::symlink_metadata(scratch.join("link")).expect("there").is_symlink());
+    assert!(fs::read_to_string(scratch.join("target")).expect("there").starts_with("arm,"));
+    refused(&scratch, &["--csv", "dangling"], 3, "dangling");
+    assert_eq!(names(&scratch), ["dangling", "link", "target"]);
+    let _ = fs::remove_dir_all(scratch);
 }
 
 #[test]
 fn what_cannot_be_meant_is_refused_before_anything_is_run() {
-    let place = new_directory("refused");
-    refused(&place, &["--json", "x", "--csv", "./x"], 2, "same file");
-    refused(&place, &["--json", ""], 2, "--json");
-    refused(&place, &["--csv", ""], 2, "--csv");
-    refused(&place, &["--out", ""], 2, "--out");
-    refused(&place, &["--threads", "0"], 2, "--threads");
-    refused(&place, &["--pcap", "all"], 2, "--out");
-    refused(&place, &["--rat", "1mbit"], 2, "--rate");
-    refused(&place, &["--transport", "a\nb\u{1b}[2J"], 2, "unknown transport");
-    assert!(names(&place).is_empty(), "{:?}", names(&place));
-    assert_eq!(run(&place, &["--out", "d", "--json", "d/again.json"]).status.code(), Some(0));
-    let _ = fs::remove_dir_all(place);
+    let scratch = new_directory("refused");
+    refused(&scratch, &["--json", "x", "--csv", "./x"], 2, "same file");
+    refused(&scratch, &["--json", ""], 2, "--json");
+    refused(&scratch, &["--csv", ""], 2, "--csv");
+    refused(&scratch, &["--out", ""], 2, "--out");
+    refused(&scratch, &["--threads", "0"], 2, "--threads");
+    refused(&scratch, &["--pcap", "all"], 2, "--out");
+    refused(&scratch, &["--rat", "1mbit"], 2, "--rate");
+    refused(&scratch, &["--transport", "a\nb\u{1b}[2J"], 2, "unknown transport");
+    assert!(names(&scratch).is_empty(), "{:?}", names(&scratch));
+    assert_eq!(run(&scratch, &["--out", "d", "--json", "d/again.json"]).status.code(), Some(0));
+    let _ = fs::remove_dir_all(scratch);
 }
 
 #[test]
 fn when_one_file_fails_none_appears() {
-    let place = new_directory("partial");
-    // The report is written after page loads and captures. A directory of its name makes that fail.
-    fs::create_dir_all(place.join("out/report.html")).expect("a directory");
-    refused(&place, &["--out", "out", "--json", "x.json"], 3, "report.html");
-    assert_eq!((names(&place), names(&place.join("out"))), (vec!["out".into()], vec!["report.html".into()]));
-    let _ = fs::remove_dir_all(place);
+    let scratch = new_directory("partial");
+    // The report is written after page loads and captures. A directory with the name of the report makes this step
+    // fail.
+    fs::create_dir_all(scratch.join("out/report.html")).expect("a directory");
+    refused(&scratch, &["--out", "out", "--json", "x.json"], 3, "report.html");
+    assert_eq!(
+        (names(&scratch), names(&scratch.join("out"))),
+        (vec!["out".into()], vec!["report.html".into()])
+    );
+    let _ = fs::remove_dir_all(scratch);
 }
 
 #[test]
 #[cfg(target_os = "linux")]
 fn a_full_standard_output_is_told_and_a_closed_one_is_not() {
-    let place = new_directory("stdout");
+    let scratch = new_directory("stdout");
     let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("linux has it");
-    let output = command(&place, &["--runs", "1", "--json", "-"]).stdout(full).output().expect("it starts");
+    let output = command(&scratch, &["--runs", "1", "--json", "-"]).stdout(full).output().expect("it starts");
     assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
-    let mut child = command(&place, &["--runs", "1", "--json", "-"]);
+    let mut child = command(&scratch, &["--runs", "1", "--json", "-"]);
     let mut child = child.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
     drop(child.stdout.take());
     assert_eq!(child.wait().expect("it ends").code(), Some(0));
-    let _ = fs::remove_dir_all(place);
+    let _ = fs::remove_dir_all(scratch);
 }
 
 #[test]
 fn an_interrupt_leaves_nothing() {
-    let place = new_directory("interrupt");
-    let words = ["--runs", "500000", "--out", "a/b", "--json", "x.json", "--csv", "x.csv"];
-    let mut child = command(&place, &words).stderr(Stdio::null()).spawn().expect("it starts");
-    wait_until("its files have begun", || names(&place).len() >= 3);
+    let scratch = new_directory("interrupt");
+    let arguments = ["--runs", "500000", "--out", "a/b", "--json", "x.json", "--csv", "x.csv"];
+    let mut child = command(&scratch, &arguments).stderr(Stdio::null()).spawn().expect("it starts");
+    wait_until("its files have begun", || names(&scratch).len() >= 3);
     let id = child.id().to_string();
     assert!(Command::new("kill").args(["-INT", &id]).status().expect("kill").success());
     assert_eq!(child.wait().expect("it ends").code(), Some(130));
-    assert!(names(&place).is_empty(), "{:?}", names(&place));
-    let _ = fs::remove_dir_all(place);
+    assert!(names(&scratch).is_empty(), "{:?}", names(&scratch));
+    let _ = fs::remove_dir_all(scratch);
 }

@@ -21,10 +21,10 @@ const PIPE: usize = 65_536;
 fn full_pipe() -> (PipeReader, PipeWriter) {
     let (reader, writer) = io::pipe().expect("a pipe");
     let mut filler = writer.try_clone().expect("a handle");
-    let (told, full) = channel();
+    let (notify_full, full) = channel();
     thread::spawn(move || {
         let filled = filler.write_all(&[0; PIPE]);
-        let _ = told.send(filled.is_ok());
+        let _ = notify_full.send(filled.is_ok());
     });
     assert_eq!(full.recv_timeout(LONG), Ok(true), "a pipe holds {PIPE} bytes");
     (reader, writer)
@@ -42,8 +42,8 @@ fn wait_until_stuck(process: u32) {
 
 /// Sends SIGTERM to a process, waits until it ends, and returns its exit code.
 fn end(process: u32, mut try_wait: impl FnMut() -> Option<ExitStatus>) -> Option<i32> {
-    let asked = Command::new("kill").arg("-TERM").arg(process.to_string()).status();
-    assert!(asked.expect("kill").success());
+    let killed = Command::new("kill").arg("-TERM").arg(process.to_string()).status();
+    assert!(killed.expect("kill").success());
     let mut status = None;
     wait_until("it ends", || {
         status = try_wait();
@@ -70,17 +70,17 @@ impl Drop for Program {
     }
 }
 
-/// Checks a server whose log nobody reads, after a request that it would log.
-fn stuck_server(words: &[&str], ask: impl FnOnce(&mut TcpStream)) {
+/// Checks that a server ends although it is stuck: it writes the log entry of a request to a full pipe.
+fn stuck_server(arguments: &[&str], ask: impl FnOnce(&mut TcpStream)) {
     let (_reader, log) = full_pipe();
     let mut command = anabranch();
-    command.args(words).args(["--listen", "tcp://127.0.0.1:0", "--grace", "1s"]);
+    command.args(arguments).args(["--listen", "tcp://127.0.0.1:0", "--grace", "1s"]);
     let mut server = Running::start_as(command, Stdio::from(log));
     let mut client = server.connect();
     ask(&mut client);
     wait_until_stuck(server.id());
     let code = end(server.id(), || server.try_wait());
-    assert_eq!(code, Some(1), "{words:?}: exchanges did not finish");
+    assert_eq!(code, Some(1), "{arguments:?}: exchanges did not finish");
 }
 
 #[test]
@@ -116,12 +116,12 @@ fn load_and_bulk_whose_output_nobody_reads_end_when_asked() {
     let peer = Running::start(&["bulk", "--listen", "tcp://127.0.0.1:0"]);
     let load = ["load", server.url("http"), "--quiet", "--requests", "1", "--concurrency", "1"];
     let bulk = ["bulk", peer.url("tcp"), "--for", "1s"];
-    for words in [&load[..], &bulk[..]] {
+    for arguments in [&load[..], &bulk[..]] {
         let (_reader, output) = full_pipe();
         let mut command = anabranch();
-        command.args(words).stdin(Stdio::null()).stdout(output).stderr(Stdio::null());
+        command.args(arguments).stdin(Stdio::null()).stdout(output).stderr(Stdio::null());
         let code = Program(command.spawn().expect("started")).end();
-        assert_eq!(code, Some(130), "{words:?}");
+        assert_eq!(code, Some(130), "{arguments:?}");
     }
 }
 
@@ -131,12 +131,12 @@ fn programs_end_whose_errors_nobody_reads() {
     let site = Scratch::new("overdue-errors");
     let serve = ["serve", site.text(), "-q", "--listen", "tcp://127.0.0.1:0", "--grace", "1s"];
     let bulk = ["bulk", "--listen", "tcp://127.0.0.1:0"];
-    for (words, expected) in [(&serve[..], 1), (&bulk[..], 130)] {
+    for (arguments, expected) in [(&serve[..], 1), (&bulk[..], 130)] {
         let (_reader, errors) = full_pipe();
         let mut command = anabranch();
-        command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
         let code = Program(command.spawn().expect("started")).end();
-        assert_eq!(code, Some(expected), "{words:?}");
+        assert_eq!(code, Some(expected), "{arguments:?}");
     }
 }
 
@@ -151,18 +151,18 @@ fn a_stuck_program_ends_within_its_grace_and_a_second() {
     let site = Scratch::new("overdue-clock");
     site.file("index.html", "<p>home");
     for grace in [0, 1, 3] {
-        let words = ["serve", site.text(), "-q", "--listen", "tcp://127.0.0.1:0", "--grace"];
+        let arguments = ["serve", site.text(), "-q", "--listen", "tcp://127.0.0.1:0", "--grace"];
         let spans = (0..5).map(|_| {
             // Standard error is stuck, too, so every step of the watchdog takes its longest time.
             let (_reader, errors) = full_pipe();
             let mut command = anabranch();
-            command.args(words).arg(format!("{grace}s"));
+            command.args(arguments).arg(format!("{grace}s"));
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
             let program = Program(command.spawn().expect("started"));
             wait_until_stuck(program.0.id());
-            let asked = Instant::now();
+            let signaled_at = Instant::now();
             assert_eq!(program.end(), Some(1), "exchanges did not finish");
-            asked.elapsed()
+            signaled_at.elapsed()
         });
         let fastest = spans.min().expect("some runs");
         println!("--grace {grace}s: the fastest run took {fastest:?}");

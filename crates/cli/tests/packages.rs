@@ -6,22 +6,22 @@ use crate::running::{Scratch, anabranch, errors, run};
 use std::fs;
 use std::process::Command;
 
-fn printed(words: &[&str]) -> String {
-    let output = run(anabranch().args(words));
-    assert_eq!(output.status.code(), Some(0), "{words:?}: {}", errors(&output));
+fn printed(arguments: &[&str]) -> String {
+    let output = run(anabranch().args(arguments));
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", errors(&output));
     String::from_utf8(output.stdout).expect("text")
 }
 
 #[test]
 fn completions_know_the_verbs_and_bash_takes_them() {
-    let place = Scratch::new("completions");
+    let scratch = Scratch::new("completions");
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let text = printed(&["completions", shell]);
         for word in ["race", "gateway", "compare", "preset"] {
             assert!(text.contains(word), "{shell}: no {word}");
         }
     }
-    let file = place.file("anabranch.bash", printed(&["completions", "bash"]));
+    let file = scratch.file("anabranch.bash", printed(&["completions", "bash"]));
     let parsed = run(Command::new("bash").arg("-n").arg(&file));
     assert!(parsed.status.success(), "{}", errors(&parsed));
     // The completions must work in the shell.
@@ -29,16 +29,16 @@ fn completions_know_the_verbs_and_bash_takes_them() {
         ". {}; COMP_WORDS=(anabranch race --comp); COMP_CWORD=2; _anabranch anabranch --comp race; echo \"${{COMPREPLY[@]}}\"",
         file.display()
     );
-    let told = run(Command::new("bash").args(["-c", &script]));
-    assert_eq!(String::from_utf8_lossy(&told.stdout).trim(), "--compare", "{}", errors(&told));
-    let told = run(anabranch().args(["completions", "tcsh"]));
-    assert_eq!((told.status.code(), errors(&told).lines().count()), (Some(2), 1));
+    let output = run(Command::new("bash").args(["-c", &script]));
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "--compare", "{}", errors(&output));
+    let output = run(anabranch().args(["completions", "tcsh"]));
+    assert_eq!((output.status.code(), errors(&output).lines().count()), (Some(2), 1));
 }
 
 #[test]
 fn there_is_a_man_page_for_each_verb_and_it_renders() {
-    let place = Scratch::new("man");
-    let directory = place.0.join("deep/man1");
+    let scratch = Scratch::new("man");
+    let directory = scratch.0.join("deep/man1");
     printed(&["man", directory.to_str().expect("UTF-8")]);
     let mut names: Vec<String> = fs::read_dir(&directory)
         .expect("a directory")

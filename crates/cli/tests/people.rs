@@ -24,9 +24,9 @@ fn with<'a>(more: &[&'a str]) -> Vec<&'a str> {
     [&PEOPLE[..], more].concat()
 }
 
-fn race(place: &Scratch, words: &[&str]) -> Output {
+fn race(scratch: &Scratch, arguments: &[&str]) -> Output {
     let mut command = anabranch();
-    command.current_dir(&place.0).args(["race", "--quiet", "--threads", "1"]).args(words);
+    command.current_dir(&scratch.0).args(["race", "--quiet", "--threads", "1"]).args(arguments);
     run(&mut command)
 }
 
@@ -37,8 +37,8 @@ fn text(output: &Output) -> String {
 
 #[test]
 fn shards_of_people_say_what_all_say() {
-    let place = Scratch::new("people");
-    let whole = text(&race(&place, &with(&["--out", "whole"])));
+    let scratch = Scratch::new("people");
+    let whole = text(&race(&scratch, &with(&["--out", "whole"])));
     for line in [
         "24 people, simulated; a time is",
         "nobody: level",
@@ -50,17 +50,17 @@ fn shards_of_people_say_what_all_say() {
         assert!(whole.contains(line), "{line}\n{whole}");
     }
     for (shard, out) in [("1/2", "one"), ("2/2", "two")] {
-        text(&race(&place, &with(&["--out", out, "--shard", shard])));
+        text(&race(&scratch, &with(&["--out", out, "--shard", shard])));
     }
     let mut merge = anabranch();
-    let merged = text(&run(merge.current_dir(&place.0).args(["merge", "one", "two", "--out", "both"])));
+    let merged = text(&run(merge.current_dir(&scratch.0).args(["merge", "one", "two", "--out", "both"])));
     assert_eq!(merged, whole);
     let read =
-        |folder: &str, name: &str| fs::read_to_string(place.0.join(folder).join(name)).expect("a file");
+        |folder: &str, name: &str| fs::read_to_string(scratch.0.join(folder).join(name)).expect("a file");
     assert_eq!(read("both", "results.json"), read("whole", "results.json"));
     let page = read("whole", "report.html");
     assert!(page.contains("24 people") && page.contains("Measurement Lab") && !page.contains("<script"));
-    // Each point must describe its person, and must keep no objects of the page.
+    // In the results, each point must describe its person, and its list of page objects must be empty.
     let json = read("whole", "results.json");
     for part in ["\"person\": \"24\"", "\"region\":", "\"access\":", "\"down-rate\":", "\"objects\":[]"] {
         assert!(json.contains(part), "{part}");
@@ -69,8 +69,8 @@ fn shards_of_people_say_what_all_say() {
 
 #[test]
 fn several_populations_stand_beside_each_other() {
-    let place = Scratch::new("populations");
-    let words = [
+    let scratch = Scratch::new("populations");
+    let arguments = [
         "--population",
         "world:bytes=x0.1,world:bytes=x0.1:loss=x0",
         "--people",
@@ -80,7 +80,7 @@ fn several_populations_stand_beside_each_other() {
         "--transport",
         "tcp,sctp",
     ];
-    let shown = text(&race(&place, &[&words[..], &["--causes", "off", "--out", "two"]].concat()));
+    let shown = text(&race(&scratch, &[&arguments[..], &["--causes", "off", "--out", "two"]].concat()));
     for line in [
         "5 people of world:bytes=x0.1, simulated;",
         "5 people of world:bytes=x0.1:loss=x0, simulated;",
@@ -92,25 +92,25 @@ fn several_populations_stand_beside_each_other() {
 
 #[test]
 fn a_population_of_ones_own_is_read_and_what_is_wrong_is_said_in_one_line() {
-    let place = Scratch::new("own-population");
+    let scratch = Scratch::new("own-population");
     let shipped = |name: &str| {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lab/src/plan/population").join(name);
         fs::read_to_string(path).expect("a file")
     };
-    place.file("countries.csv", shipped("countries.csv"));
-    place.file("own.toml", shipped("world.toml").replace("page-kb = 2652", "page-kb = 100"));
-    place.file("bad.toml", shipped("world.toml").replace("share = 0.3", "share = 3"));
-    place.file("lost.toml", shipped("world.toml").replace("countries.csv", "../countries.csv"));
+    scratch.file("countries.csv", shipped("countries.csv"));
+    scratch.file("own.toml", shipped("world.toml").replace("page-kb = 2652", "page-kb = 100"));
+    scratch.file("bad.toml", shipped("world.toml").replace("share = 0.3", "share = 3"));
+    scratch.file("lost.toml", shipped("world.toml").replace("countries.csv", "../countries.csv"));
     let base = ["--people", "3", "--runs", "1", "--transport", "tcp", "--out", "o"];
-    text(&race(&place, &[&["--population", "own.toml"], &base[..]].concat()));
+    text(&race(&scratch, &[&["--population", "own.toml"], &base[..]].concat()));
     let one =
         ["--population", "own.toml", "--people", "1", "--runs", "1", "--transport", "tcp", "--out", "one"];
-    assert!(text(&race(&place, &one)).contains("1 person, simulated;"));
-    let refused = |words: &[&str], said: &str| {
-        let output = race(&place, words);
+    assert!(text(&race(&scratch, &one)).contains("1 person, simulated;"));
+    let refused = |arguments: &[&str], expected: &str| {
+        let output = race(&scratch, arguments);
         let line = errors(&output);
         assert_eq!(output.status.code(), Some(2), "{line}");
-        assert!(line.contains(said) && line.trim_end().lines().count() == 1, "{said}: {line}");
+        assert!(line.contains(expected) && line.trim_end().lines().count() == 1, "{expected}: {line}");
     };
     refused(
         &[&["--population", "bad.toml"], &base[..]].concat(),

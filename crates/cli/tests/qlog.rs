@@ -30,7 +30,7 @@ fn read(text: &str, side: &str) -> Log {
     assert_eq!(records.next(), Some(""), "a separator before each record");
     let mut records = records.map(|record| {
         assert!(record.ends_with('\n'), "{record}");
-        serde_json::from_str::<Value>(record).unwrap_or_else(|why| panic!("{why}: {record}"))
+        serde_json::from_str::<Value>(record).unwrap_or_else(|error| panic!("{error}: {record}"))
     });
     let head = records.next().expect("a head");
     assert_eq!((&head["qlog_version"], &head["qlog_format"]), (&"0.3".into(), &"JSON-SEQ".into()));
@@ -120,12 +120,12 @@ fn logs(directory: &str, side: &str) -> Vec<Log> {
 
 #[test]
 fn both_ends_of_a_get_write_what_passed() {
-    let place = Scratch::new("qlog-get");
-    place.file("site/big", noise(300_000));
-    let directory = format!("{}/logs", place.text());
+    let scratch = Scratch::new("qlog-get");
+    scratch.file("site/big", noise(300_000));
+    let directory = format!("{}/logs", scratch.text());
     let mut command = anabranch();
-    command.env("XDG_STATE_HOME", place.text());
-    command.args(["serve", &format!("{}/site", place.text()), "-q", "--listen", "h3://127.0.0.1:0"]);
+    command.env("XDG_STATE_HOME", scratch.text());
+    command.args(["serve", &format!("{}/site", scratch.text()), "-q", "--listen", "h3://127.0.0.1:0"]);
     command.args(["--qlog", &directory]);
     let server = Running::start_as(command, Stdio::null());
     let url = format!("{}big", server.url("h3"));
@@ -135,7 +135,7 @@ fn both_ends_of_a_get_write_what_passed() {
     let (clients, servers) = (logs(&directory, "client"), logs(&directory, "server"));
     assert_eq!((clients.len(), servers.len()), (1, 1));
     agree(&clients[0], &servers[0]);
-    // The bytes are those of the body, of its frames and of the head.
+    // Stream 0 carries the response: its head, its body and their frames.
     assert!((300_000..301_000).contains(&bytes(&clients[0].received)), "{}", bytes(&clients[0].received));
     assert!(clients[0].sent.keys().any(|(space, _)| space == "initial"));
     assert!(clients[0].received.keys().any(|(space, _)| space == "handshake"));
@@ -144,9 +144,9 @@ fn both_ends_of_a_get_write_what_passed() {
 /// The logs must be next to the captures and, like those, identical for the same seed. Lost packets must be logged.
 #[test]
 fn a_race_writes_the_logs_of_its_connections_beside_its_captures() {
-    let place = Scratch::new("qlog-race");
+    let scratch = Scratch::new("qlog-race");
     let race = |into: &str, threads: &str| {
-        let out = format!("{}/{into}", place.text());
+        let out = format!("{}/{into}", scratch.text());
         let output = run(anabranch()
             .args(["race", "-q", "--transport", "tcp", "--transport", "quic", "--objects", "4x100kB"])
             .args(["--loss", "2%", "--runs", "3", "--out", &out, "--threads", threads]));

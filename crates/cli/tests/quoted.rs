@@ -50,8 +50,8 @@ fn commands(page: &str) -> Vec<String> {
     found
 }
 
-/// Fails unless each paragraph that a page quotes is contiguous in the output of its commands. A paragraph may begin
-/// with the line of a factor's level, which need not be directly above its table in the output.
+/// Checks that each paragraph that a page quotes appears unbroken in the output of the page's commands. Only its first
+/// line, if it names the value of a factor, may be further up in the output.
 fn quotes_only(page: &str, printed: &[String]) {
     let text = fs::read_to_string(root().join(page)).expect(page);
     let blocks = text.split("\n```").skip(1).step_by(2).filter_map(|block| block.strip_prefix('\n'));
@@ -91,11 +91,11 @@ fn readme_and_the_guide_to_choosing_quote_what_their_races_print() {
 fn the_guide_quotes_the_example_of_a_plan_and_what_it_prints() {
     let guide = fs::read_to_string(root().join("docs/guide/race.md")).expect("docs/guide/race.md");
     let plan = fs::read_to_string(root().join("examples/plan.toml")).expect("examples/plan.toml");
-    let said = plan.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n");
-    let said = said.replace("\n\n\n", "\n\n");
+    let quoted_plan = plan.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n");
+    let quoted_plan = quoted_plan.replace("\n\n\n", "\n\n");
     assert!(
-        guide.contains(&format!("```toml\n{}\n```", said.trim())),
-        "docs/guide/race.md has another plan than:\n{said}"
+        guide.contains(&format!("```toml\n{}\n```", quoted_plan.trim())),
+        "docs/guide/race.md has another plan than:\n{quoted_plan}"
     );
     let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
     let output = command.args(["race", "examples/plan.toml", "--quiet"]).current_dir(root()).output();
@@ -107,7 +107,7 @@ fn the_guide_quotes_the_example_of_a_plan_and_what_it_prints() {
     );
 }
 
-/// The table of failover times must be the output of the race above it.
+/// The table of failover times in the guide must be the output of the race that the guide shows above the table.
 #[test]
 fn the_guide_to_failover_quotes_its_race() {
     let page = fs::read_to_string(root().join("docs/guide/failover.md")).expect("docs/guide/failover.md");

@@ -21,8 +21,8 @@ fn programs_of_a_host_share_its_addresses_and_not_their_ports() {
         };
         let refused = |listen: &str| {
             let second = run(anabranch().args(["serve", &root, "--listen", listen]));
-            let told = errors(&second);
-            assert!(second.status.code() == Some(3) && told.contains("in use"), "{listen}: {told}");
+            let stderr = errors(&second);
+            assert!(second.status.code() == Some(3) && stderr.contains("in use"), "{listen}: {stderr}");
         };
         let servers = ["1:80", "1:81", "2:80"].map(|at| serve(&format!("sctp-ip://192.0.2.{at}")));
         for at in ["1", "1:81", "2", "1", "1:81", "2"] {
@@ -30,14 +30,14 @@ fn programs_of_a_host_share_its_addresses_and_not_their_ports() {
             assert_eq!((got.0, got.1.as_str()), (Some(0), "<p>home"), "{at}: {}", got.2);
         }
         // RFC 9260 §8.4: if nothing listens, the packet must be answered with an ABORT at once.
-        let nobody = get("http+sctp-ip://192.0.2.1:82/");
-        assert!(nobody.0 == Some(1) && nobody.2.contains("refused"), "{nobody:?}");
+        let no_listener = get("http+sctp-ip://192.0.2.1:82/");
+        assert!(no_listener.0 == Some(1) && no_listener.2.contains("refused"), "{no_listener:?}");
         refused("sctp-ip://192.0.2.1:80");
         refused("sctp-ip://192.0.2.1,192.0.2.2:81");
         for server in servers {
             assert_eq!(server.end(), 0);
         }
-        // The port must be free again.
+        // All servers have ended, so the port must be free again.
         assert_eq!(serve("sctp-ip://192.0.2.1:80").end(), 0);
     };
     namespace.run(talk).expect("inside");

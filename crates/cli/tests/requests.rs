@@ -33,7 +33,7 @@ async fn ask(world: &OsWorld, stream: &mut impl Stream, bytes: &[u8]) -> Vec<u8>
     world.timeout(LONG, asking).await.unwrap_or_default()
 }
 
-fn all_hold(where_to: &str, rows: &[Row], answers: &[Vec<u8>], secure: bool) {
+fn check_all(where_to: &str, rows: &[Row], answers: &[Vec<u8>], secure: bool) {
     let faults: Vec<String> = rows
         .iter()
         .zip(answers)
@@ -53,10 +53,10 @@ fn site(name: &str) -> Scratch {
     site
 }
 
-/// Starts a verb that listens on TCP, SCTP and TLS, with a certificate of its own.
-fn start(site: &Scratch, words: &[&str]) -> Running {
+/// Starts a command that listens on TCP, SCTP and TLS, with a certificate of its own.
+fn start(site: &Scratch, arguments: &[&str]) -> Running {
     let mut command = anabranch();
-    command.env("XDG_STATE_HOME", site.text()).args(words).arg("-q").args(EVERYWHERE);
+    command.env("XDG_STATE_HOME", site.text()).args(arguments).arg("-q").args(EVERYWHERE);
     command.args(["--listen", "https://127.0.0.1:0"]);
     Running::start_as(command, Stdio::null())
 }
@@ -89,9 +89,9 @@ fn over_tls(target: &Running, rows: &[Row]) -> Vec<Vec<u8>> {
         let client = Client::new(settings, Surroundings::Real).expect("a client");
         let mut answers = Vec::new();
         for row in rows {
-            let below = KernelConnector::new(world.clone(), vec![url.parse().expect("an address")]);
+            let kernel = KernelConnector::new(world.clone(), vec![url.parse().expect("an address")]);
             let names = ["localhost".to_owned()];
-            let connector = TlsConnector::new(world.clone(), below, client.clone(), &names).expect("a name");
+            let connector = TlsConnector::new(world.clone(), kernel, client.clone(), &names).expect("a name");
             let session = connector.connect(0).expect("begun");
             session.established().await.expect("established");
             let mut stream = session.open(0).expect("a stream");
@@ -122,14 +122,14 @@ fn requests_are_answered_as_the_table_says() {
     assert!(rows.len() >= 140, "{}", rows.len());
     let root = format!("{}/site", site.text());
     let server = start(&site, &["serve", &root]);
-    all_hold("serve over TCP", &rows, &over_tcp(&server, &rows), false);
-    all_hold("serve over TLS", &rows, &over_tls(&server, &rows), true);
-    all_hold("serve over SCTP", &rows, &over_sctp(&server, &rows), false);
+    check_all("serve over TCP", &rows, &over_tcp(&server, &rows), false);
+    check_all("serve over TLS", &rows, &over_tls(&server, &rows), true);
+    check_all("serve over SCTP", &rows, &over_sctp(&server, &rows), false);
     for scheme in ["http", "http+sctp"] {
         let gateway = start(&site, &["gateway", "--origin", server.url(scheme)]);
-        all_hold(&format!("gateway over TCP to {scheme}"), &rows, &over_tcp(&gateway, &rows), false);
-        all_hold(&format!("gateway over TLS to {scheme}"), &rows, &over_tls(&gateway, &rows), true);
+        check_all(&format!("gateway over TCP to {scheme}"), &rows, &over_tcp(&gateway, &rows), false);
+        check_all(&format!("gateway over TLS to {scheme}"), &rows, &over_tls(&gateway, &rows), true);
         // A client of HTTP/1.0 expects the connection to close at the end of a response.
-        all_hold(&format!("gateway over SCTP to {scheme}"), &rows, &over_sctp(&gateway, &rows), false);
+        check_all(&format!("gateway over SCTP to {scheme}"), &rows, &over_sctp(&gateway, &rows), false);
     }
 }

@@ -1,5 +1,5 @@
-//! Tests that `serve` reveals no file outside its directory, even if links in the directory change meanwhile, and no
-//! hidden file unless the user allows it.
+//! Tests that `serve` reveals no file outside its directory, even if links in the directory change meanwhile. It must
+//! also reveal no hidden file unless the user allows it.
 
 #![cfg(target_os = "linux")]
 
@@ -13,7 +13,8 @@ use std::thread;
 
 const TCP: &str = "tcp://127.0.0.1:0";
 
-/// Each round has four requests. With so large a number, requests meet every moment of an exchange of two names.
+/// The number of rounds, with four requests each. With this many rounds, some requests arrive at every moment of the
+/// exchange of a file and a link.
 const ROUNDS: usize = 5_000;
 
 /// During thousands of requests, a file and a directory are exchanged with links to the outside. No response may have
@@ -35,10 +36,10 @@ fn a_link_that_is_swapped_meanwhile_leads_nowhere_else() {
     symlink("../out", root.join("lures")).expect("a link");
     symlink("lures", root.join("by")).expect("a link");
     let over = Arc::new(AtomicBool::new(false));
-    let (stop, place) = (over.clone(), root.clone());
+    let (stop, directory) = (over.clone(), root.clone());
     let swapping = thread::spawn(move || {
         let swap = |one: &str, other: &str| {
-            renameat_with(CWD, place.join(one), CWD, place.join(other), RenameFlags::EXCHANGE)
+            renameat_with(CWD, directory.join(one), CWD, directory.join(other), RenameFlags::EXCHANGE)
                 .expect("exchanged");
         };
         while !stop.load(Ordering::Relaxed) {

@@ -23,17 +23,17 @@ const MODES: [(u32, bool); 8] = [
 ];
 
 /// A command for a TLS server that keeps its self-signed certificate in the scratch directory.
-fn server(place: &Scratch, words: &[&str]) -> Command {
+fn server(scratch: &Scratch, arguments: &[&str]) -> Command {
     let mut command = anabranch();
-    command.env("XDG_STATE_HOME", place.text()).env_remove("SSLKEYLOGFILE");
-    command.args(["serve", place.text(), "--quiet", "--listen", "https://127.0.0.1:0"]).args(words);
+    command.env("XDG_STATE_HOME", scratch.text()).env_remove("SSLKEYLOGFILE");
+    command.args(["serve", scratch.text(), "--quiet", "--listen", "https://127.0.0.1:0"]).args(arguments);
     command
 }
 
 /// Returns the path of the certificate and key, in one file, that a server has made for itself.
-fn made(place: &Scratch) -> String {
-    assert_eq!(Running::start_as(server(place, &[]), Stdio::null()).end(), 0);
-    format!("{}/anabranch/self-signed.pem", place.text())
+fn create_pair(scratch: &Scratch) -> String {
+    assert_eq!(Running::start_as(server(scratch, &[]), Stdio::null()).end(), 0);
+    format!("{}/anabranch/self-signed.pem", scratch.text())
 }
 
 fn set_mode(file: &str, mode: u32) {
@@ -41,10 +41,10 @@ fn set_mode(file: &str, mode: u32) {
 }
 
 /// Checks for each file mode that the server starts, or prints the reason in its first line.
-fn check_each_mode(place: &Scratch, file: &str, words: &[&str]) {
+fn check_each_mode(scratch: &Scratch, file: &str, arguments: &[&str]) {
     for (mode, is_taken) in MODES {
         set_mode(file, mode);
-        let started = Running::try_start(server(place, words), Stdio::null());
+        let started = Running::try_start(server(scratch, arguments), Stdio::null());
         match started {
             Ok(running) => {
                 assert_eq!(running.end(), 0);
@@ -61,23 +61,23 @@ fn check_each_mode(place: &Scratch, file: &str, words: &[&str]) {
 
 #[test]
 fn a_key_that_others_have_access_to_is_refused() {
-    let place = Scratch::new("secret-key");
-    let file = made(&place);
-    check_each_mode(&place, &file, &["--cert", &file, "--key", &file]);
+    let scratch = Scratch::new("secret-key");
+    let file = create_pair(&scratch);
+    check_each_mode(&scratch, &file, &["--cert", &file, "--key", &file]);
 }
 
 #[test]
 fn a_certificate_of_its_own_is_refused_where_others_have_access_to_its_key() {
-    let place = Scratch::new("secret-own");
-    let file = made(&place);
-    check_each_mode(&place, &file, &[]);
+    let scratch = Scratch::new("secret-own");
+    let file = create_pair(&scratch);
+    check_each_mode(&scratch, &file, &[]);
 }
 
 #[test]
 fn a_key_that_others_have_access_to_is_refused_on_reload() {
-    let place = Scratch::new("secret-reload");
-    let file = made(&place);
-    let running = Running::start_as(server(&place, &["--cert", &file, "--key", &file]), Stdio::null());
+    let scratch = Scratch::new("secret-reload");
+    let file = create_pair(&scratch);
+    let running = Running::start_as(server(&scratch, &["--cert", &file, "--key", &file]), Stdio::null());
     set_mode(&file, 0o644);
     running.hang_up();
     running.line("certificate: not changed: ");
@@ -90,9 +90,9 @@ fn a_key_that_others_have_access_to_is_refused_on_reload() {
 /// Checks that the secrets of sessions are written only to the named file itself, which other users cannot read.
 #[test]
 fn the_key_log_follows_no_link_and_waits_for_nobody() {
-    let place = Scratch::new("secret-log");
-    place.file("index.html", "hello");
-    let running = Running::start_as(server(&place, &[]), Stdio::null());
+    let scratch = Scratch::new("secret-log");
+    scratch.file("index.html", "hello");
+    let running = Running::start_as(server(&scratch, &[]), Stdio::null());
     let get = |log: &Path| {
         let mut command = anabranch();
         command.env("SSLKEYLOGFILE", log);
@@ -100,22 +100,22 @@ fn the_key_log_follows_no_link_and_waits_for_nobody() {
         assert_eq!((got.status.code(), &*got.stdout), (Some(0), &b"hello"[..]), "{}", errors(&got));
         errors(&got)
     };
-    let target = place.file("target", "");
-    let link = place.0.join("link");
+    let target = scratch.file("target", "");
+    let link = scratch.0.join("link");
     symlink(&target, &link).expect("a link");
-    let dangling = place.0.join("dangling");
-    symlink(place.0.join("nowhere"), &dangling).expect("a link");
+    let dangling = scratch.0.join("dangling");
+    symlink(scratch.0.join("nowhere"), &dangling).expect("a link");
     for link in [&link, &dangling] {
-        let said = get(link);
-        assert!(said.contains("SSLKEYLOGFILE") && said.contains("symbolic link"), "{said}");
+        let output = get(link);
+        assert!(output.contains("SSLKEYLOGFILE") && output.contains("symbolic link"), "{output}");
     }
     assert_eq!(fs::read_to_string(&target).expect("there"), "");
-    assert!(!place.0.join("nowhere").exists());
-    let pipe = place.0.join("pipe");
+    assert!(!scratch.0.join("nowhere").exists());
+    let pipe = scratch.0.join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
-    let said = get(&pipe);
-    assert!(said.contains("SSLKEYLOGFILE"), "{said}");
-    let log = place.0.join("log");
+    let output = get(&pipe);
+    assert!(output.contains("SSLKEYLOGFILE"), "{output}");
+    let log = scratch.0.join("log");
     assert!(!get(&log).contains("SSLKEYLOGFILE"));
     assert!(!get(&log).contains("SSLKEYLOGFILE"));
     let mode = fs::metadata(&log).expect("written").permissions().mode();

@@ -45,7 +45,7 @@ struct Greedy {
     /// The number of downloads that make progress.
     alive: Arc<AtomicUsize>,
     /// The number of downloads started.
-    asked: Arc<AtomicUsize>,
+    downloads: Arc<AtomicUsize>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
@@ -53,8 +53,8 @@ impl Greedy {
     fn start(target: SocketAddr, request: String) -> Self {
         let (over, alive) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let (stop, count) = (over.clone(), alive.clone());
-        let asked = Arc::new(AtomicUsize::new(0));
-        let begun = asked.clone();
+        let downloads = Arc::new(AtomicUsize::new(0));
+        let download_count = downloads.clone();
         let thread = thread::spawn(move || {
             let mut readers = Vec::new();
             for number in 0.. {
@@ -72,20 +72,20 @@ impl Greedy {
                     }
                     count.fetch_sub(1, Ordering::Relaxed);
                 }));
-                begun.fetch_add(1, Ordering::Relaxed);
+                download_count.fetch_add(1, Ordering::Relaxed);
                 pace(Duration::from_millis(if number < SLOTS { 20 } else { 200 }));
             }
             readers.into_iter().for_each(|reader| reader.join().expect("read"));
         });
-        let greedy = Self { over, alive, asked, thread: Some(thread) };
+        let greedy = Self { over, alive, downloads, thread: Some(thread) };
         wait_until("somebody is greedy", || greedy.alive.load(Ordering::Relaxed) >= SLOTS - 4);
         greedy
     }
 
     /// Waits until the client has asked for as many further slots as the server has.
-    fn goes_on(&self) {
-        let before = self.asked.load(Ordering::Relaxed);
-        wait_until("more slots are wanted", || self.asked.load(Ordering::Relaxed) >= before + SLOTS);
+    fn fills_all_slots_again(&self) {
+        let before = self.downloads.load(Ordering::Relaxed);
+        wait_until("more slots are wanted", || self.downloads.load(Ordering::Relaxed) >= before + SLOTS);
     }
 }
 
@@ -106,11 +106,11 @@ fn site(name: &str) -> (Scratch, String) {
     (site, root)
 }
 
-/// Waits for the time that a session must be stalled before a new session may replace it. The test observes the effect
-/// at a server with one slot, whose client reads nothing: when the server serves another client, the time is over.
+/// Waits for the time after which a new session may replace a stalled session. To detect this time, a client that reads
+/// nothing takes the only slot of a server. The time is over when the server serves another client.
 fn stalled_ones_may_end(root: &str) {
-    let words = ["serve", root, "-q", "--listen", TCP, "--connections", "1"];
-    let server = Running::start(&[&words[..], &LIMITS[2..]].concat());
+    let arguments = ["serve", root, "-q", "--listen", TCP, "--connections", "1"];
+    let server = Running::start(&[&arguments[..], &LIMITS[2..]].concat());
     let mut stalled = connect(1, server.tcp());
     stalled.write_all(b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n").expect("sent");
     stalled.read_exact(&mut [0; 100]).expect("an answer");
@@ -141,18 +141,18 @@ fn a_quiet_tunnel_outlives_the_slow_downloads_of_another_client() {
     let (_site, root) = site("fair-tunnel");
     let origin = Running::start(&["serve", &root, "-q", "--listen", TCP]);
     let echo = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let there = echo.local_addr().expect("bound");
+    let address = echo.local_addr().expect("bound");
     thread::spawn(move || {
         for mut stream in echo.incoming().map_while(Result::ok) {
             thread::spawn(move || std::io::copy(&mut stream.try_clone().expect("a handle"), &mut stream));
         }
     });
     for threads in ["1", "2"] {
-        let words = ["gateway", "-q", "--listen", TCP, "--allow", "127.0.0.1", "--threads", threads];
-        let gateway = Running::start(&[&words, &LIMITS[..]].concat());
+        let arguments = ["gateway", "-q", "--listen", TCP, "--allow", "127.0.0.1", "--threads", threads];
+        let gateway = Running::start(&[&arguments, &LIMITS[..]].concat());
         let mut tunnel = connect(1, gateway.tcp());
         tunnel
-            .write_all(format!("CONNECT {there} HTTP/1.1\r\nHost: {there}\r\n\r\n").as_bytes())
+            .write_all(format!("CONNECT {address} HTTP/1.1\r\nHost: {address}\r\n\r\n").as_bytes())
             .expect("sent");
         assert!(read_head(&mut tunnel).starts_with("HTTP/1.1 200 "));
         let host = origin.tcp();
@@ -161,7 +161,7 @@ fn a_quiet_tunnel_outlives_the_slow_downloads_of_another_client() {
         let greedy = Greedy::start(gateway.tcp(), ask("big"));
         // When this wait is over, the greedy client's sessions have been stalled long enough, too.
         (0..2).for_each(|_| stalled_ones_may_end(&root));
-        greedy.goes_on();
+        greedy.fills_all_slots_again();
         a_third_is_served(gateway.tcp(), &ask(""));
         let mut back = [0; 4];
         tunnel.write_all(b"ping").expect("the tunnel is there");
@@ -177,8 +177,8 @@ fn a_quiet_session_outlives_the_slow_downloads_of_another_client() {
         return;
     }
     let (_site, root) = site("fair-serve");
-    let words = ["serve", &root, "-q", "--listen", TCP];
-    let server = Running::start(&[&words, &LIMITS[..]].concat());
+    let arguments = ["serve", &root, "-q", "--listen", TCP];
+    let server = Running::start(&[&arguments, &LIMITS[..]].concat());
     // One client waits before its next request. The other client reads nothing of a large response for a while.
     let (mut waits, mut stalls) = (connect(1, server.tcp()), connect(1, server.tcp()));
     let home = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -189,7 +189,7 @@ fn a_quiet_session_outlives_the_slow_downloads_of_another_client() {
     stalls.write_all(b"GET /big HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("sent");
     let greedy = Greedy::start(server.tcp(), "GET /big HTTP/1.1\r\nHost: a\r\n\r\n".to_owned());
     (0..2).for_each(|_| stalled_ones_may_end(&root));
-    greedy.goes_on();
+    greedy.fills_all_slots_again();
     a_third_is_served(server.tcp(), "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     waits.write_all(home).expect("the session is there");
     assert!(read_head(&mut waits).starts_with("HTTP/1.1 200 "), "the session is there");

@@ -178,7 +178,8 @@ impl Route {
     }
 }
 
-/// An honest client that asks a listener again and again until it is dropped. If it is not served once, the test fails.
+/// An honest client that asks a listener again and again until it is dropped. If a single request is not answered, the
+/// test fails.
 struct Asker {
     over: Arc<AtomicBool>,
     thread: Option<thread::JoinHandle<Result<u32, String>>>,
@@ -191,7 +192,7 @@ impl Asker {
         let thread = thread::spawn(move || {
             let mut served = 0;
             while !stop.load(Ordering::Relaxed) {
-                route.ask().map_err(|why| format!("after {served} answers: {why}"))?;
+                route.ask().map_err(|error| format!("after {served} answers: {error}"))?;
                 served += 1;
                 // Pauses, because the attackers need the processor, too.
                 pace(Duration::from_millis(20));
@@ -216,16 +217,16 @@ impl Drop for Asker {
     }
 }
 
-/// Closes a connection with RST. The server can still read data of the connection that it has not read.
+/// Closes a connection with RST. The server may still read data that arrived before.
 fn reset(wire: &dyn Wire) {
     SockRef::from(wire.socket()).set_linger(Some(Duration::ZERO)).expect("set");
 }
 
 /// Accepts any certificate, because the attacker needs no trust.
 #[derive(Debug)]
-struct Anybody;
+struct NoVerification;
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for NoVerification {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,
@@ -264,12 +265,12 @@ impl ServerCertVerifier for Anybody {
     }
 }
 
-fn anybody() -> Arc<ClientConfig> {
+fn insecure_config() -> Arc<ClientConfig> {
     let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()
         .expect("versions")
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Anybody))
+        .with_custom_certificate_verifier(Arc::new(NoVerification))
         .with_no_client_auth();
     Arc::new(config)
 }
@@ -290,9 +291,9 @@ impl Target {
         huge.set_len(1 << 30).expect("a sparse file");
         let (slots, threads) = (slots.to_string(), threads.to_string());
         let limits = ["-q", "--connections", &slots, "--threads", &threads, "--listen", "tcp://127.0.0.1:0"];
-        let start = |words: &[&str]| {
+        let start = |arguments: &[&str]| {
             let mut command = anabranch();
-            command.env("XDG_STATE_HOME", site.text()).args(words).args(limits);
+            command.env("XDG_STATE_HOME", site.text()).args(arguments).args(limits);
             Running::start_as(command, Stdio::null())
         };
         let root = format!("{}/site", site.text());
@@ -308,12 +309,12 @@ impl Target {
         let tls = tls.parse().expect("an address");
         [
             Route::Clear(self.server.tcp()),
-            Route::Tls(tls, anybody()),
+            Route::Tls(tls, insecure_config()),
             Route::Tunnel(self.gateway.tcp(), self.origin.tcp()),
         ]
     }
 
-    /// Ends all processes, which must end when asked to.
+    /// Ends all processes, which must exit with code 0.
     fn end(self) {
         assert_eq!([self.server, self.gateway, self.origin].map(Running::end), [0; 3]);
     }
@@ -330,7 +331,7 @@ fn sessions_that_are_reset_while_frames_are_unread_leave_their_slots_in_order() 
             let mut busy: Vec<_> = (0..SLOTS).map(|_| route.busy_at_last()).collect();
             let mut last = busy.pop().expect("one");
             last.socket().set_write_timeout(Some(Duration::from_millis(200))).expect("set");
-            // The write may fail, because frames that do not fit the socket buffer are not waited for.
+            // The write may fail, because the socket buffer may be full until the write times out.
             let _ = last.write_all(&quiet_frames().repeat(400));
             reset(&*last);
             drop(last);
@@ -344,10 +345,11 @@ fn sessions_that_are_reset_while_frames_are_unread_leave_their_slots_in_order() 
 }
 
 /// The full attack: sessions with a hundred requests and endless frames are reset by the dozen. Then more connections
-/// than there are slots are opened, on which nothing is sent. Meanwhile an honest client asks every listener.
-fn attack(route: &Route, others: &[Route], slots: usize) {
+/// than there are slots are opened, on which nothing is sent. Meanwhile an honest client must be served at every other
+/// listener.
+fn attack(route: &Route, other_routes: &[Route], slots: usize) {
     const SESSIONS: usize = 24;
-    let askers: Vec<Asker> = others.iter().map(Asker::start).collect();
+    let askers: Vec<Asker> = other_routes.iter().map(Asker::start).collect();
     let frames = loud_frames();
     for round in 0..6 {
         for _ in 0..4 {
@@ -365,13 +367,13 @@ fn attack(route: &Route, others: &[Route], slots: usize) {
             sessions.iter().for_each(|wire| reset(&**wire));
         }
         let quiet: Vec<_> = (0..slots + 40).map_while(|_| route.connect(ATTACKER).ok()).collect();
-        for (at, other) in others.iter().enumerate() {
+        for (at, other) in other_routes.iter().enumerate() {
             other.is_served(&format!("{slots} slots, round {round}, listener {at}"));
         }
         drop(quiet);
     }
-    for (at, asker) in askers.into_iter().enumerate() {
-        asker.was_served(&format!("{slots} slots, listener {at}, throughout"));
+    for (at, client) in askers.into_iter().enumerate() {
+        client.was_served(&format!("{slots} slots, listener {at}, throughout"));
     }
 }
 

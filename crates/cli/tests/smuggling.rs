@@ -16,12 +16,12 @@ const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sct
 
 /// Starts a server, and gateways in front of a server that they reach over TCP and over SCTP.
 fn targets(root: &str) -> (Vec<Running>, Running) {
-    let words = [&["serve", root, "-q"], &EVERYWHERE[..]].concat();
-    let (behind, server) = (Running::start(&words), Running::start(&words));
+    let arguments = [&["serve", root, "-q"], &EVERYWHERE[..]].concat();
+    let (gateway, server) = (Running::start(&arguments), Running::start(&arguments));
     let before = |scheme| {
-        Running::start(&[&["gateway", "-q", "--origin", behind.url(scheme)], &EVERYWHERE[..]].concat())
+        Running::start(&[&["gateway", "-q", "--origin", gateway.url(scheme)], &EVERYWHERE[..]].concat())
     };
-    (vec![server, before("http"), before("http+sctp")], behind)
+    (vec![server, before("http"), before("http+sctp")], gateway)
 }
 
 /// Heads and chunked bodies for which another program would find the end of the content at another byte.
@@ -64,12 +64,12 @@ fn statuses(answers: &[u8]) -> Vec<String> {
 
 fn is_refused(form: &str, body: &str, answers: &[u8]) {
     let statuses = statuses(answers);
-    let told = || format!("{form:?} {body:?}: {}", String::from_utf8_lossy(answers));
-    assert!(statuses.len() <= 1, "{}", told());
+    let description = || format!("{form:?} {body:?}: {}", String::from_utf8_lossy(answers));
+    assert!(statuses.len() <= 1, "{}", description());
     let chunks = form == "Transfer-Encoding: chunked";
-    // An error in the body may be found after the response.
+    // The server may find an error in the body only after it has responded.
     let right = |status: &str| matches!(status, "400" | "501") || chunks && status == "405";
-    assert!(statuses.first().map_or(chunks, |status| right(status)), "{}", told());
+    assert!(statuses.first().map_or(chunks, |status| right(status)), "{}", description());
 }
 
 #[test]
@@ -138,8 +138,8 @@ fn over_sctp() {
     }
 }
 
-/// Bytes that a client sends after CONNECT before the response may be meant for the tunnel (RFC 9931). If no tunnel is
-/// opened, they must not be parsed as a request.
+/// A client may send bytes for the tunnel right after CONNECT, without waiting for the response (RFC 9931). If no
+/// tunnel is opened, these bytes must not be parsed as a request.
 #[test]
 fn bytes_after_a_refused_connect_are_not_parsed() {
     let site = Scratch::new("smuggling-connect");
@@ -147,16 +147,17 @@ fn bytes_after_a_refused_connect_are_not_parsed() {
     let root = format!("{}/site", site.text());
     let origin = Running::start(&["serve", &root, "-q", "--listen", "tcp://127.0.0.1:0"]);
     let inside = origin.tcp().to_string();
-    let gateway = |words: &[&str]| Running::start(&[&["gateway", "-q"], words, &EVERYWHERE[..]].concat());
+    let gateway =
+        |arguments: &[&str]| Running::start(&[&["gateway", "-q"], arguments, &EVERYWHERE[..]].concat());
     let forward = gateway(&["--allow", &inside]);
     let near = gateway(&["--via", forward.url("http+sctp")]);
     let reverse = gateway(&["--origin", origin.url("http")]);
     let smuggled = format!("GET http://{inside}/smuggled HTTP/1.1\r\nHost: {inside}\r\n\r\n");
     let connect = "CONNECT 192.0.2.9:443 HTTP/1.1\r\nHost: 192.0.2.9:443\r\n";
     for (target, status) in [(&forward, "403"), (&near, "403"), (&reverse, "405")] {
-        let told = target.ask(format!("{connect}\r\n{smuggled}"));
-        assert_eq!(statuses(told.as_bytes()), [status], "{told}");
-        assert!(told.contains("\r\nConnection: close\r\n"), "{told}");
+        let answer = target.ask(format!("{connect}\r\n{smuggled}"));
+        assert_eq!(statuses(answer.as_bytes()), [status], "{answer}");
+        assert!(answer.contains("\r\nConnection: close\r\n"), "{answer}");
         in_a_world(async |world| {
             let host = host(&world, 10).await;
             let session = associate(&host, target).await;
@@ -189,45 +190,49 @@ fn an_absolute_url_overrides_the_host_field() {
             }
             let head = String::from_utf8_lossy(&head).to_lowercase();
             let hosts: Vec<&str> = head.lines().filter(|line| line.starts_with("host:")).collect();
-            let told = hosts.join("|");
-            let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{told}", told.len());
+            let list = hosts.join("|");
+            let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{list}", list.len());
             let _ = stream.write_all(answer.as_bytes());
         }
     });
-    let gateway = |words: &[&str]| Running::start(&[&["gateway", "-q"], words, &EVERYWHERE[..]].concat());
+    let gateway =
+        |arguments: &[&str]| Running::start(&[&["gateway", "-q"], arguments, &EVERYWHERE[..]].concat());
     let far = gateway(&["--allow", &inside.to_string()]);
     let near = gateway(&["--via", far.url("http+sctp")]);
     let reverse = gateway(&["--origin", &format!("http://{inside}/")]);
     let both = gateway(&["--origin", reverse.url("http+sctp")]);
     let get = |url: &str, hosts: &str| format!("GET {url} HTTP/1.1\r\n{hosts}\r\nConnection: close\r\n\r\n");
-    let (here, outside) = (format!("http://{inside}/"), "http://192.0.2.9/".to_owned());
+    let (inside_url, outside) = (format!("http://{inside}/"), "http://192.0.2.9/".to_owned());
     let allowed = format!("Host: {inside}");
     let cases = [
         // The first statuses are from a gateway with rules and from a second gateway in front of it. Gateways with one
         // origin ignore the host.
-        (&here, "Host: other.example", ["200", "200"]),
-        (&here, "Host: 192.0.2.9", ["200", "200"]),
+        (&inside_url, "Host: other.example", ["200", "200"]),
+        (&inside_url, "Host: 192.0.2.9", ["200", "200"]),
         (&outside, &allowed, ["403", "200"]),
-        (&here, "Host: other.example\r\nHost: other.example", ["400", "400"]),
-        (&here, "Host: other example", ["400", "400"]),
-        (&here, "Host:", ["400", "400"]),
+        (&inside_url, "Host: other.example\r\nHost: other.example", ["400", "400"]),
+        (&inside_url, "Host: other example", ["400", "400"]),
+        (&inside_url, "Host:", ["400", "400"]),
     ];
     for (url, hosts, expected) in cases {
         for (target, kind) in [(&far, 0), (&near, 0), (&reverse, 1), (&both, 1)] {
             let request = get(url, hosts);
-            let mut told = vec![target.ask(&request)];
+            let mut answers = vec![target.ask(&request)];
             in_a_world(async |world| {
                 let host = host(&world, 4).await;
                 let session = associate(&host, target).await;
                 let mut stream = session.open(0).expect("a stream");
                 stream.write_all(request.as_bytes()).await.expect("sent");
-                told.push(String::from_utf8_lossy(&answers_of(&world, &mut stream).await).into_owned());
+                answers.push(String::from_utf8_lossy(&answers_of(&world, &mut stream).await).into_owned());
             });
-            for told in told {
-                assert_eq!(statuses(told.as_bytes()), [expected[kind]], "{request}{told}");
-                let seen = told.rsplit("\r\n\r\n").next().unwrap_or_default();
-                assert!(expected[kind] != "200" || kind == 1 || seen == format!("host: {inside}"), "{told}");
-                assert!(!seen.contains("other") && seen.matches("host:").count() <= 1, "{told}");
+            for answer in answers {
+                assert_eq!(statuses(answer.as_bytes()), [expected[kind]], "{request}{answer}");
+                let seen = answer.rsplit("\r\n\r\n").next().unwrap_or_default();
+                assert!(
+                    expected[kind] != "200" || kind == 1 || seen == format!("host: {inside}"),
+                    "{answer}"
+                );
+                assert!(!seen.contains("other") && seen.matches("host:").count() <= 1, "{answer}");
             }
         }
     }

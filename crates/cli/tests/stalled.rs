@@ -56,16 +56,17 @@ fn sessions_that_read_nothing_lose_their_slot() {
         return;
     }
     let (_site, root) = site("stalled");
-    let words = [&["serve", &root, "-q"], &EVERYWHERE[..]].concat();
-    let behind = Running::start(&words);
-    let server = Running::start(&[&words, &FULL[..]].concat());
-    let words = [&["gateway", "-q", "--origin", behind.url("http")], &EVERYWHERE[..], &FULL[..]].concat();
-    for mut target in [server, Running::start(&words)] {
+    let arguments = [&["serve", &root, "-q"], &EVERYWHERE[..]].concat();
+    let gateway = Running::start(&arguments);
+    let server = Running::start(&[&arguments, &FULL[..]].concat());
+    let arguments =
+        [&["gateway", "-q", "--origin", gateway.url("http")], &EVERYWHERE[..], &FULL[..]].concat();
+    for mut target in [server, Running::start(&arguments)] {
         // A slow client that keeps reading must complete its download.
         let mut slow = target.connect();
         slow.write_all(BIG).expect("sent");
-        let hurry = Arc::new(AtomicBool::new(false));
-        let told = hurry.clone();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stop_flag = stop.clone();
         let slow = std::thread::spawn(move || {
             let (mut piece, mut read) = (vec![0; 50_000], 0);
             while read < BIG_BYTES {
@@ -73,22 +74,22 @@ fn sessions_that_read_nothing_lose_their_slot() {
                     0 => break,
                     more => read += more,
                 }
-                if !told.load(Ordering::Relaxed) {
+                if !stop_flag.load(Ordering::Relaxed) {
                     pace(Duration::from_millis(100));
                 }
             }
             read
         });
         // These clients do not read their responses.
-        let held: Vec<TcpStream> = (0..9).map(|_| stalled(&target, BIG)).collect();
+        let connections: Vec<TcpStream> = (0..9).map(|_| stalled(&target, BIG)).collect();
         in_a_world(async |world| {
             let host = host(&world, 1).await;
-            let mut held = Vec::new();
+            let mut connections = Vec::new();
             for _ in 0..10 {
                 let session = associate(&host, &target).await;
                 let mut stream = session.open(0).expect("a stream");
                 stream.write_all(BIG).await.expect("sent");
-                held.push((session, stream));
+                connections.push((session, stream));
             }
             // The engine of this process must continue to acknowledge meanwhile.
             for scheme in ["http", "http+sctp"] {
@@ -96,9 +97,9 @@ fn sessions_that_read_nothing_lose_their_slot() {
                 meanwhile(&world, std::thread::spawn(move || is_served_soon(&url))).await;
             }
         });
-        hurry.store(true, Ordering::Relaxed);
+        stop.store(true, Ordering::Relaxed);
         assert!(slow.join().expect("read") >= BIG_BYTES, "who moves is left alone");
-        drop(held);
+        drop(connections);
         assert!(target.still_runs());
     }
 }
@@ -114,15 +115,15 @@ fn stalled_sessions_of_other_threads_lose_their_slot() {
     let words =
         [&["serve", &root, "-q", "--listen", "tcp://127.0.0.1:0", "--threads", "2"], &FULL[..]].concat();
     let target = Running::start(&words);
-    let held: Vec<TcpStream> = (0..10).map(|_| stalled(&target, BIG)).collect();
+    let connections: Vec<TcpStream> = (0..10).map(|_| stalled(&target, BIG)).collect();
     is_served_soon(target.url("http"));
     for _ in 0..12 {
         assert!(is_served(target.url("http")));
     }
-    drop(held);
+    drop(connections);
 }
 
-/// Sessions have incomplete requests, for whose rest the origin waits. They must lose their slots.
+/// Sessions have sent incomplete requests, and the origin waits for the rest. These sessions must lose their slots.
 #[test]
 fn sessions_with_incomplete_requests_lose_their_slot() {
     if !are_slow_tests_enabled() {
@@ -142,13 +143,13 @@ fn sessions_with_incomplete_requests_lose_their_slot() {
             });
         }
     });
-    let words = ["gateway", "-q", "--origin", &url, "--listen", "tcp://127.0.0.1:0"];
-    let target = Running::start(&[&words, &FULL[..]].concat());
-    let here = target.url("http").to_owned();
+    let arguments = ["gateway", "-q", "--origin", &url, "--listen", "tcp://127.0.0.1:0"];
+    let target = Running::start(&[&arguments, &FULL[..]].concat());
+    let target_url = target.url("http").to_owned();
     let upload = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nabc";
-    let held: Vec<TcpStream> = (0..10).map(|_| stalled(&target, upload)).collect();
-    is_served_soon(&here);
-    drop(held);
+    let connections: Vec<TcpStream> = (0..10).map(|_| stalled(&target, upload)).collect();
+    is_served_soon(&target_url);
+    drop(connections);
 }
 
 /// The streams of the association between two gateways share its receive window, which the streams of stalled clients
@@ -161,22 +162,22 @@ fn who_takes_nothing_holds_nobody_up_behind_gateways() {
     let (site, root) = site("stalled-pair");
     site.file("site/middle", noise(1_000_000));
     let origin = Running::start(&["serve", &root, "-q", "--listen", "tcp://127.0.0.1:0"]);
-    let words = ["gateway", "-q", "--idle", "10min"];
+    let arguments = ["gateway", "-q", "--idle", "10min"];
     let listen = ["--listen", "sctp://127.0.0.1:0", "--allow", "127.0.0.1"];
-    let far = Running::start(&[&words[..], &listen].concat());
+    let far = Running::start(&[&arguments[..], &listen].concat());
     let via = far.url("http+sctp").trim_end_matches('/');
-    let near = Running::start(&[&words[..], &["--listen", "tcp://127.0.0.1:0", "--via", via]].concat());
+    let near = Running::start(&[&arguments[..], &["--listen", "tcp://127.0.0.1:0", "--via", via]].concat());
     let host = origin.tcp();
     let request =
         |path| format!("GET http://{host}/{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-    // Honest clients before the stalled ones, one in progress at the same time, and others afterwards. Each honest
-    // client must be answered long before a timeout of a gateway.
-    let mut held = Vec::new();
+    // The first honest clients come before the stalled clients, one is in progress when these connect, and the others
+    // follow. Each honest client must be answered long before a timeout of a gateway.
+    let mut connections = Vec::new();
     for number in 0..20 {
         let mut honest = near.connect();
         honest.write_all(request("middle").as_bytes()).expect("sent");
         if number == 5 {
-            held.extend((0..5).map(|_| stalled(&near, request("big").as_bytes())));
+            connections.extend((0..5).map(|_| stalled(&near, request("big").as_bytes())));
         }
         let mut answer = Vec::new();
         honest.read_to_end(&mut answer).expect("an answer");
@@ -186,18 +187,18 @@ fn who_takes_nothing_holds_nobody_up_behind_gateways() {
 
 /// The default of `--connections`.
 const SLOTS: usize = 1024;
-/// The time that `docs/security.md` states: clients that have taken nothing for this long keep nobody out. The server
-/// waits five seconds, and needs two more to notice.
+/// The time after which, as `docs/security.md` states, clients that read nothing no longer keep other clients out. The
+/// server waits five seconds, and needs two more to notice.
 const AT_LATEST: Duration = Duration::from_secs(10);
 
 /// Clients that each have an address of their own in 127.0.0.0/8, one association and a request for a large file. The
 /// clients keep their windows closed and acknowledge window probes.
 struct Crowd {
-    over: Arc<AtomicBool>,
-    /// Whether clients whose association was aborted come back.
-    returns: Arc<AtomicBool>,
+    stop: Arc<AtomicBool>,
+    /// Whether a client whose association was aborted opens a new association.
+    reconnect: Arc<AtomicBool>,
     /// The number of clients that have made their request and were not aborted.
-    there: Arc<AtomicUsize>,
+    connected: Arc<AtomicUsize>,
     threads: Vec<thread::JoinHandle<()>>,
 }
 
@@ -206,28 +207,29 @@ impl Crowd {
 
     /// Starts `SLOTS` clients.
     fn start(target: &Running) -> Self {
-        let [over, returns] = [(); 2].map(|()| Arc::<AtomicBool>::default());
-        let there = Arc::<AtomicUsize>::default();
+        let [stop, reconnect] = [(); 2].map(|()| Arc::<AtomicBool>::default());
+        let connected = Arc::<AtomicUsize>::default();
         let url = target.url("http+sctp");
         let start = |first: usize| {
-            let (url, over, returns, there) = (url.to_owned(), over.clone(), returns.clone(), there.clone());
+            let (url, stop, reconnect, connected) =
+                (url.to_owned(), stop.clone(), reconnect.clone(), connected.clone());
             thread::spawn(move || {
                 let numbers = first..first + SLOTS / Self::THREADS;
                 let begin = |number| {
                     let client = Self::client(number, &url);
-                    there.fetch_add(1, Ordering::Relaxed);
+                    connected.fetch_add(1, Ordering::Relaxed);
                     client
                 };
                 let mut clients: Vec<_> = numbers.map(|number| (number, Some(begin(number)))).collect();
-                while !over.load(Ordering::Relaxed) {
+                while !stop.load(Ordering::Relaxed) {
                     for (number, client) in &mut clients {
                         if let Some(raw) = client {
                             raw.take_next();
                             if raw.associations[0].aborted {
                                 *client = None;
-                                there.fetch_sub(1, Ordering::Relaxed);
+                                connected.fetch_sub(1, Ordering::Relaxed);
                             }
-                        } else if returns.load(Ordering::Relaxed) {
+                        } else if reconnect.load(Ordering::Relaxed) {
                             *client = Some(begin(*number));
                         }
                     }
@@ -235,14 +237,14 @@ impl Crowd {
             })
         };
         let threads = (0..SLOTS).step_by(SLOTS / Self::THREADS).map(start).collect();
-        Self { over, returns, there, threads }
+        Self { stop, reconnect, connected, threads }
     }
 
     /// Waits until every client has a session.
-    fn is_there(&self) {
-        self.returns.store(true, Ordering::Relaxed);
-        wait_until("the crowd is there", || self.there.load(Ordering::Relaxed) == SLOTS);
-        self.returns.store(false, Ordering::Relaxed);
+    fn wait_until_connected(&self) {
+        self.reconnect.store(true, Ordering::Relaxed);
+        wait_until("the crowd is there", || self.connected.load(Ordering::Relaxed) == SLOTS);
+        self.reconnect.store(false, Ordering::Relaxed);
     }
 
     fn client(number: usize, url: &str) -> Raw {
@@ -256,15 +258,15 @@ impl Crowd {
 
 impl Drop for Crowd {
     fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
+        self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
     }
 }
 
-/// There are as many client addresses as sessions, so no client has more than its share. The server can only recognize
-/// these clients because they make no progress.
+/// There are as many client addresses as sessions, so no client has more than its share. The server can recognize these
+/// clients only by the fact that they make no progress.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the promise is one of time")]
 fn a_thousand_addresses_that_take_nothing_keep_nobody_out() {
@@ -277,15 +279,15 @@ fn a_thousand_addresses_that_take_nothing_keep_nobody_out() {
     let serve = [&["serve", &root, "-q"], &EVERYWHERE[..]].concat();
     let origin = Running::start(&[&serve[..], &["--connections", "8192"]].concat());
     let gateway = [&["gateway", "-q", "--origin", origin.url("http")], &EVERYWHERE[..]].concat();
-    for (words, threads) in [(&serve, "1"), (&serve, "2"), (&gateway, "1")] {
-        let what = format!("{} with {threads} threads", words[0]);
-        let mut target = Running::start(&[&words[..], patient, &["--threads", threads]].concat());
+    for (arguments, threads) in [(&serve, "1"), (&serve, "2"), (&gateway, "1")] {
+        let what = format!("{} with {threads} threads", arguments[0]);
+        let mut target = Running::start(&[&arguments[..], patient, &["--threads", threads]].concat());
         // A gateway first takes data for all clients from its origin, which may take long on a slow machine.
-        let latest = if words[0] == "serve" { AT_LATEST } else { LONG };
+        let latest = if arguments[0] == "serve" { AT_LATEST } else { LONG };
         let crowd = Crowd::start(&target);
         for round in 0..10 {
             // The client that made room in the last round has a session again, so no slot is free.
-            crowd.is_there();
+            crowd.wait_until_connected();
             let began = Instant::now();
             assert!(is_served(target.url("http")), "{what}: a newcomer over TCP has a session of its own");
             wait_until("a newcomer has a session", || is_served(target.url("http+sctp")));

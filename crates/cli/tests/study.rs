@@ -37,17 +37,17 @@ pub const FILES: [(&str, &str); 6] = [
 ];
 
 pub fn scratch(name: &str) -> Scratch {
-    let place = Scratch::new(name);
-    fs::create_dir_all(place.0.join("own")).expect("a folder");
+    let scratch = Scratch::new(name);
+    fs::create_dir_all(scratch.0.join("own")).expect("a folder");
     for (file, content) in FILES {
-        fs::write(place.0.join(file), content).expect("written");
+        fs::write(scratch.0.join(file), content).expect("written");
     }
-    place
+    scratch
 }
 
-pub fn study(place: &Scratch, words: &[&str]) -> Command {
+pub fn study(scratch: &Scratch, arguments: &[&str]) -> Command {
     let mut command = anabranch();
-    command.current_dir(&place.0).arg("study").args(words);
+    command.current_dir(&scratch.0).arg("study").args(arguments);
     command
 }
 
@@ -67,7 +67,8 @@ pub fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// Two readings of the study, and a rate that is calibrated to the first cell of its table for each reading.
+/// Two readings of the round-trip time in the study. For each reading, the rate is calibrated to the first cell of the
+/// study's table.
 const READINGS: &str = "tables = ['pages']\nrows = ['contestant', 'loss']\nruns = 2\nquick-runs = 2\n\
     [[axis]]\nname = 'rtt'\nwhy = 'unsaid'\n[[axis.reading]]\nid = 'rtt-40'\n\
     [[axis.reading]]\nid = 'rtt-60'\nchange = ['rtt=60ms']\nstated = 1\n\
@@ -77,18 +78,18 @@ const READINGS: &str = "tables = ['pages']\nrows = ['contestant', 'loss']\nruns 
 /// Whichever stored figures exist when a run resumes, its result must equal that of an uninterrupted run.
 #[test]
 fn a_study_that_was_ended_goes_on_to_the_same_files() {
-    let place = scratch("study-resume");
-    place.file("own/readings.toml", READINGS);
-    let whole = run(&mut study(&place, &["run", "own", "--quiet", "--readings", "--out", "whole"]));
+    let scratch = scratch("study-resume");
+    scratch.file("own/readings.toml", READINGS);
+    let whole = run(&mut study(&scratch, &["run", "own", "--quiet", "--readings", "--out", "whole"]));
     assert!(whole.status.success(), "{}", errors(&whole));
-    let expected = files(&place.0.join("whole"));
+    let expected = files(&scratch.0.join("whole"));
     // Three rows are scored, because the fourth row was used for the calibration.
     let scored = String::from_utf8_lossy(&expected["/own/readings.csv"]).into_owned();
     let digest = anabranch_papers::figures::hex(READINGS.as_bytes());
-    let said = String::from_utf8_lossy(&whole.stdout).into_owned();
+    let stdout = String::from_utf8_lossy(&whole.stdout).into_owned();
     assert!(
-        scored.contains(&format!("\nfile,{digest},")) && said.contains(&format!("readings {digest}: 2 of")),
-        "{said}"
+        scored.contains(&format!("\nfile,{digest},")) && stdout.contains(&format!("readings {digest}: 2 of")),
+        "{stdout}"
     );
     assert!(
         scored.lines().next().is_some_and(|head| head
@@ -102,35 +103,35 @@ fn a_study_that_was_ended_goes_on_to_the_same_files() {
     assert!(
         ["selected: ", "held out: ", "stated only: ", "median of all: "]
             .iter()
-            .all(|what| said.contains(what)),
-        "{said}"
+            .all(|what| stdout.contains(what)),
+        "{stdout}"
     );
     let figures: Vec<&String> = expected.keys().filter(|name| name.contains("figures")).collect();
     assert!(figures.len() >= 3 && expected.keys().any(|name| name.ends_with("/cells.csv")), "{figures:?}");
-    for kept in (0..figures.len()).step_by(3) {
-        let part = format!("part-{kept}");
-        fs::create_dir_all(place.0.join(&part).join("figures")).expect("a folder");
-        for name in figures.iter().take(kept).copied().chain([&"/study-run".to_owned()]) {
-            fs::write(place.0.join(format!("{part}{name}")), &expected[name]).expect("written");
+    for length in (0..figures.len()).step_by(3) {
+        let part = format!("part-{length}");
+        fs::create_dir_all(scratch.0.join(&part).join("figures")).expect("a folder");
+        for name in figures.iter().take(length).copied().chain([&"/study-run".to_owned()]) {
+            fs::write(scratch.0.join(format!("{part}{name}")), &expected[name]).expect("written");
         }
         let again =
-            run(&mut study(&place, &["run", "own", "--quiet", "--readings", "--resume", "--out", &part]));
+            run(&mut study(&scratch, &["run", "own", "--quiet", "--readings", "--resume", "--out", &part]));
         assert!(again.status.success(), "{}", errors(&again));
         assert_eq!(again.stdout, whole.stdout);
-        assert!(files(&place.0.join(&part)) == expected, "with {kept} figures kept");
+        assert!(files(&scratch.0.join(&part)) == expected, "with {length} figures kept");
     }
 }
 
 #[test]
 fn what_cannot_be_is_told_in_a_line_and_nothing_is_lost() {
-    let place = scratch("study-refused");
+    let scratch = scratch("study-refused");
     assert!(
-        run(&mut study(&place, &["run", "own", "--quiet", "--quick", "--out", "there"])).status.success()
+        run(&mut study(&scratch, &["run", "own", "--quiet", "--quick", "--out", "there"])).status.success()
     );
-    let before = files(&place.0.join("there"));
-    fs::create_dir(place.0.join("other")).expect("a folder");
-    place.file("other/mine", "mine");
-    for (words, told) in [
+    let before = files(&scratch.0.join("there"));
+    fs::create_dir(scratch.0.join("other")).expect("a folder");
+    scratch.file("other/mine", "mine");
+    for (arguments, expected) in [
         (&["run", "own", "--quick", "--out", "there"][..], "holds a run already; add --resume"),
         (
             &["run", "own", "--runs", "3", "--resume", "--out", "there"],
@@ -155,29 +156,29 @@ fn what_cannot_be_is_told_in_a_line_and_nothing_is_lost() {
         (&["run", "own", "--also", "one=tcp"], "--also: 'one=tcp': pages has a contestant one"),
         (&["run", "own", "--also", "mine=quick"], "--also: "),
     ] {
-        let output = run(&mut study(&place, words));
-        let said = errors(&output);
-        assert!(!output.status.success() && said.contains(told), "{words:?}: {said}");
-        assert_eq!(said.trim_end().lines().count(), 1, "{words:?}: {said}");
+        let output = run(&mut study(&scratch, arguments));
+        let stderr = errors(&output);
+        assert!(!output.status.success() && stderr.contains(expected), "{arguments:?}: {stderr}");
+        assert_eq!(stderr.trim_end().lines().count(), 1, "{arguments:?}: {stderr}");
     }
-    assert!(files(&place.0.join("there")) == before && place.0.join("other/mine").is_file());
+    assert!(files(&scratch.0.join("there")) == before && scratch.0.join("other/mine").is_file());
     // A damaged file of figures must be reported, and not used.
     let name = before.keys().find(|name| name.contains("figures")).expect("figures");
-    place.file(&format!("there{name}"), String::from_utf8_lossy(&before[name]).replace('1', "2"));
-    let output = run(&mut study(&place, &["run", "own", "--quick", "--resume", "--out", "there"]));
+    scratch.file(&format!("there{name}"), String::from_utf8_lossy(&before[name]).replace('1', "2"));
+    let output = run(&mut study(&scratch, &["run", "own", "--quick", "--resume", "--out", "there"]));
     assert!(errors(&output).contains("is damaged") && !output.status.success(), "{}", errors(&output));
 }
 
 /// A study that resumes must write only in its own directory, even if entries have been replaced by symbolic links.
 #[test]
 fn a_study_is_gone_on_with_in_its_own_directory_alone() {
-    let place = scratch("study-links");
-    let words = ["run", "own", "--quiet", "--quick", "--out", "there"];
+    let scratch = scratch("study-links");
+    let arguments = ["run", "own", "--quiet", "--quick", "--out", "there"];
     for name in ["figures", "own", "own/tables", "own/cells.csv", "study-run"] {
-        let _ = fs::remove_dir_all(place.0.join("there"));
-        let _ = fs::remove_dir_all(place.0.join("elsewhere"));
-        assert!(run(&mut study(&place, &words)).status.success());
-        let (link, target) = (place.0.join("there").join(name), place.0.join("elsewhere"));
+        let _ = fs::remove_dir_all(scratch.0.join("there"));
+        let _ = fs::remove_dir_all(scratch.0.join("elsewhere"));
+        assert!(run(&mut study(&scratch, &arguments)).status.success());
+        let (link, target) = (scratch.0.join("there").join(name), scratch.0.join("elsewhere"));
         fs::rename(&link, &target).expect("moved");
         if name == "figures" {
             fs::remove_dir_all(&target).expect("ours");
@@ -185,7 +186,7 @@ fn a_study_is_gone_on_with_in_its_own_directory_alone() {
         }
         symlink(&target, &link).expect("a link");
         let before = fs::metadata(&target).expect("there").modified().expect("a time");
-        let output = run(study(&place, &words).arg("--resume"));
+        let output = run(study(&scratch, &arguments).arg("--resume"));
         let line = errors(&output);
         assert_eq!(output.status.code(), Some(2), "{name}: {line}");
         assert!(line.contains(name) && line.contains("symbolic link"), "{name}: {line}");
@@ -198,41 +199,41 @@ fn a_study_is_gone_on_with_in_its_own_directory_alone() {
 /// is written.
 #[test]
 fn the_emulated_world_is_refused_or_told_of_in_a_line() {
-    let place = scratch("study-emulated");
-    let output = run(&mut study(&place, &["run", "own", "--world", "emulated", "--out", "there"]));
+    let scratch = scratch("study-emulated");
+    let output = run(&mut study(&scratch, &["run", "own", "--world", "emulated", "--out", "there"]));
     assert!(output.status.success(), "{}", errors(&output));
     assert_eq!(
         String::from_utf8_lossy(&output.stdout),
         "study own: it has no emulated side; it runs in the virtual world\n"
     );
-    for (words, code, told) in [
+    for (arguments, code, expected) in [
         (&["--set", "mtu=1500"][..], 2, "--set: is for the virtual world"),
         (&["--sensitivity"], 2, "--sensitivity: is for the virtual world"),
         (&["--out", "new"], 3, ""),
     ] {
-        let mut command = study(&place, &["run", "osterdahl-2005", "--world", "emulated"]);
+        let mut command = study(&scratch, &["run", "osterdahl-2005", "--world", "emulated"]);
         // With an empty PATH, iptables is not found.
-        let output = run(command.args(words).env("PATH", ""));
-        let said = errors(&output);
-        assert!(output.status.code() == Some(code) && said.contains(told), "{words:?}: {said}");
-        assert_eq!(said.trim_end().lines().count(), 1, "{words:?}: {said}");
+        let output = run(command.args(arguments).env("PATH", ""));
+        let stderr = errors(&output);
+        assert!(output.status.code() == Some(code) && stderr.contains(expected), "{arguments:?}: {stderr}");
+        assert_eq!(stderr.trim_end().lines().count(), 1, "{arguments:?}: {stderr}");
     }
-    assert!(!place.0.join("new").exists());
+    assert!(!scratch.0.join("new").exists());
 }
 
-/// The cause is ten times the round trip. It must hold at every point of the varied assumptions, and a repeated run
-/// must write the same file.
+/// The study claims a tenfold round-trip time as a cause. The cause must hold at every point of the varied assumptions,
+/// and a repeated run must write the same file.
 #[test]
 fn fragile_results_are_marked() {
-    let place = scratch("study-vary");
+    let scratch = scratch("study-vary");
     let vary =
         "[[vary]]\nkey = 'one:iw'\nbetween = ['2', '10']\n[[vary]]\nkey = 'many:streams'\nor = ['1']\n";
-    place.file("own/study.toml", format!("{}{vary}", FILES[0].1));
+    scratch.file("own/study.toml", format!("{}{vary}", FILES[0].1));
     let found = ["a", "b"].map(|out| {
-        let words = ["run", "own", "--quick", "--quiet", "--sensitivity", "--out", out];
-        let output = run(&mut study(&place, &words));
+        let arguments = ["run", "own", "--quick", "--quiet", "--sensitivity", "--out", out];
+        let output = run(&mut study(&scratch, &arguments));
         assert!(output.status.success(), "{}", errors(&output));
-        fs::read_to_string(place.0.join(out).join("own/sensitivity.csv")).expect("a file")
+        fs::read_to_string(scratch.0.join(out).join("own/sensitivity.csv")).expect("a file")
     });
     assert_eq!(found[0], found[1]);
     assert!(found[0].contains("\nfinding rtt,64,64,no,,finding,\n"), "{}", found[0]);
@@ -242,7 +243,7 @@ fn fragile_results_are_marked() {
 /// An error in a file of a study must be reported with the name of the file.
 #[test]
 fn a_wrong_file_is_named() {
-    for (file, wrong, told) in [
+    for (file, wrong, expected) in [
         ("own/study.toml", "name = 'own'", "own/study.toml: "),
         ("own/study.toml", &FILES[0].1.replace("pages", "sizes"), "own/sizes.toml: there is no such file"),
         ("own/pages.toml", &FILES[1].1.replace("'page'", "'speed'"), "own/pages.toml: "),
@@ -295,13 +296,13 @@ fn a_wrong_file_is_named() {
             "no printed cell",
         ),
     ] {
-        let place = scratch("study-wrong");
-        place.file(file, wrong);
-        let output = run(&mut study(&place, &["run", "own", "--quiet"]));
-        let said = errors(&output);
+        let scratch = scratch("study-wrong");
+        scratch.file(file, wrong);
+        let output = run(&mut study(&scratch, &["run", "own", "--quiet"]));
+        let stderr = errors(&output);
         assert!(
-            !output.status.success() && said.contains(told) && said.trim_end().lines().count() == 1,
-            "{told}: {said}"
+            !output.status.success() && stderr.contains(expected) && stderr.trim_end().lines().count() == 1,
+            "{expected}: {stderr}"
         );
     }
 }
@@ -309,27 +310,27 @@ fn a_wrong_file_is_named() {
 /// A table that is run alone must have the same numbers, causes and claims as in the whole study.
 #[test]
 fn a_table_alone_is_as_in_the_whole_study() {
-    let place = scratch("study-table");
-    place.file("own/study.toml", FILES[0].1.replace("['pages']", "['sizes', 'pages']"));
-    place.file("own/sizes.toml", FILES[1].1.replace("5x20kB", "3x5kB"));
+    let scratch = scratch("study-table");
+    scratch.file("own/study.toml", FILES[0].1.replace("['pages']", "['sizes', 'pages']"));
+    scratch.file("own/sizes.toml", FILES[1].1.replace("5x20kB", "3x5kB"));
     let more = "x4,text,measurement,both,sizes: one < many at loss=0; pages: one < many at loss=0\n\
                 x5,text,measurement,one alone,pages: one = many at loss=0\n";
-    place.file("own/claims.csv", format!("{}{more}", FILES[4].1));
-    for (out, words) in [
+    scratch.file("own/claims.csv", format!("{}{more}", FILES[4].1));
+    for (out, arguments) in [
         ("whole", &["run", "own"][..]),
         ("slash", &["run", "own/pages"]),
         ("flag", &["run", "own", "--table", "pages"]),
         ("both", &["run", "own", "--table", "pages", "--table", "sizes"]),
     ] {
         let flags = ["--quick", "--quiet", "--out", out];
-        let output = run(study(&place, words).args(flags));
+        let output = run(study(&scratch, arguments).args(flags));
         assert!(output.status.success(), "{}", errors(&output));
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
         // A claim about this table alone is decided. A claim that also needs another table is left out.
-        assert_eq!(said.contains("x5 (holds)"), out != "whole", "{out}: {said}");
+        assert_eq!(stdout.contains("x5 (holds)"), out != "whole", "{out}: {stdout}");
     }
     let [whole, slash, flag] =
-        ["whole", "slash", "flag"].map(|out| all_below(&place.0.join(out).join("own")));
+        ["whole", "slash", "flag"].map(|out| all_below(&scratch.0.join(out).join("own")));
     assert_eq!(slash, flag);
     assert_eq!(slash["tables/pages.csv"], whole["tables/pages.csv"]);
     assert_eq!(slash["causes.csv"], whole["causes.csv"]);
@@ -353,16 +354,17 @@ fn a_table_alone_is_as_in_the_whole_study() {
 /// a shared network.
 #[test]
 fn a_contestant_that_is_added_is_marked() {
-    let place = scratch("study-also");
-    place.file("own/study.toml", FILES[0].1.replace("['pages']", "['pages', 'shared']"));
-    place.file("own/shared.toml", FILES[1].1.replace("rtt = '40ms'", "rtt = '40ms'\ntogether = true"));
+    let scratch = scratch("study-also");
+    scratch.file("own/study.toml", FILES[0].1.replace("['pages']", "['pages', 'shared']"));
+    scratch.file("own/shared.toml", FILES[1].1.replace("rtt = '40ms'", "rtt = '40ms'\ntogether = true"));
     let also = ["--also", "mine=tcp:nagle=yes"];
-    let run_to = |out: &str, words: &[&str]| {
-        let output = run(study(&place, &["run", "own", "--quick", "--quiet", "--out", out]).args(words));
+    let run_to = |out: &str, arguments: &[&str]| {
+        let output =
+            run(study(&scratch, &["run", "own", "--quick", "--quiet", "--out", out]).args(arguments));
         assert!(output.status.success(), "{}", errors(&output));
-        (String::from_utf8_lossy(&output.stdout).into_owned(), all_below(&place.0.join(out).join("own")))
+        (String::from_utf8_lossy(&output.stdout).into_owned(), all_below(&scratch.0.join(out).join("own")))
     };
-    let ((_, without), (said, with)) = (run_to("without", &[]), run_to("with", &also));
+    let ((_, without), (stdout, with)) = (run_to("without", &[]), run_to("with", &also));
     for file in ["cells.csv", "causes.csv", "claims.csv", "tables/shared.csv"] {
         assert_eq!(with[file], without[file], "{file}");
     }
@@ -375,29 +377,31 @@ fn a_contestant_that_is_added_is_marked() {
     assert_eq!(own, rows(&without));
     assert!(added.len() > 10 && added.iter().all(|row| row.split(',').nth(1) == Some("mine")), "{added:?}");
     let changed = "Changed: mine=tcp:nagle=yes (not in shared, whose contestants share the network) added; seeds from 1 on.";
-    assert!(said.starts_with(changed), "{said}");
-    assert!(said.contains("warning: own/pages: ") && said.contains("\nmine (added)"), "{said}");
+    assert!(stdout.starts_with(changed), "{stdout}");
+    assert!(stdout.contains("warning: own/pages: ") && stdout.contains("\nmine (added)"), "{stdout}");
     let html = String::from_utf8_lossy(&with["study.html"]);
     assert!(html.contains("changed: mine added") && html.contains("mine (added)"));
     assert!(String::from_utf8_lossy(&with["page.md"]).starts_with(changed));
 }
 
-/// A counterfactual must not explain a cell as a finding does. It must be named next to the cell and counted
+/// A counterfactual cause must not count as the explanation of a cell. It must be named next to the cell and counted
 /// separately.
 #[test]
 fn a_counterfactual_explains_nothing() {
-    let place = scratch("study-counterfactual");
-    let cells = |out: &str, words: &[&str]| {
-        let output = run(study(&place, &["run", "own", "--quick", "--quiet", "--out", out]).args(words));
-        let read = |file: &str| fs::read_to_string(place.0.join(out).join("own").join(file)).expect("a file");
+    let scratch = scratch("study-counterfactual");
+    let cells = |out: &str, arguments: &[&str]| {
+        let output =
+            run(study(&scratch, &["run", "own", "--quick", "--quiet", "--out", out]).args(arguments));
+        let read =
+            |file: &str| fs::read_to_string(scratch.0.join(out).join("own").join(file)).expect("a file");
         (String::from_utf8_lossy(&output.stdout).into_owned(), read("cells.csv"), read("tables/pages.csv"))
     };
     let (_, _, slow) = cells("slow", &["--set", "rtt=400ms"]);
     let row = slow.lines().find(|row| row.starts_with("0,one,,page,")).expect("a row");
     let page = row.split(',').nth(7).expect("a mean");
-    place.file("own/pages.csv", format!("contestant,loss,seconds\none,0,{page}\n"));
-    // A claim that is decided by an exploratory cause would be rejected.
-    place.file("own/claims.csv", FILES[4].1.replace("pages: one < many; cause rtt", "pages: one < many"));
+    scratch.file("own/pages.csv", format!("contestant,loss,seconds\none,0,{page}\n"));
+    // The study would be rejected if an exploratory cause decided a claim, so the claim no longer names the cause.
+    scratch.file("own/claims.csv", FILES[4].1.replace("pages: one < many; cause rtt", "pages: one < many"));
     for (kind, explained, by, said_so) in [
         ("", 1, "rtt,,", "of 1 that differ 1 explained, 0 not explained"),
         (
@@ -413,12 +417,12 @@ fn a_counterfactual_explains_nothing() {
             "1 not explained (of these 1 by counterfactuals come near print, which explains nothing)",
         ),
     ] {
-        place.file("own/causes.toml", format!("{}explains = true\n{kind}\n", FILES[3].1));
-        let (said, cells, _) = cells(&format!("out-{}", kind.len()), &[]);
+        scratch.file("own/causes.toml", format!("{}explains = true\n{kind}\n", FILES[3].1));
+        let (stdout, cells, _) = cells(&format!("out-{}", kind.len()), &[]);
         let cell = cells.lines().nth(1).expect("a cell");
         assert!(cell.contains(&format!(",differs,transport,{by}")), "{kind}: {cell}");
         assert_eq!(cell.ends_with(",rtt"), kind.starts_with("counterfactual"), "{cell}");
-        assert!(said.contains(said_so), "{kind} {explained}: {said}");
+        assert!(stdout.contains(said_so), "{kind} {explained}: {stdout}");
         let word = if kind.is_empty() {
             "findings"
         } else if explained == 0 && kind.starts_with('e') {
@@ -426,39 +430,41 @@ fn a_counterfactual_explains_nothing() {
         } else {
             "counterfactuals"
         };
-        assert!(said.contains(&format!("causes that are as the study says: 1 of 1 {word}\n")), "{said}");
+        assert!(stdout.contains(&format!("causes that are as the study says: 1 of 1 {word}\n")), "{stdout}");
     }
 }
 
 /// A modified copy of one of the five shipped studies must not cite itself as that study.
 #[test]
 fn a_changed_copy_says_so() {
-    let place = Scratch::new("study-copy");
+    let scratch = Scratch::new("study-copy");
     let name = "alternative-transport";
     let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies").join(name);
     for (file, content) in all_below(&shipped) {
-        place.file(&format!("{name}/{file}"), content);
+        scratch.file(&format!("{name}/{file}"), content);
     }
     let page = |out: &str| {
-        let output =
-            run(&mut study(&place, &["run", &format!("./{name}/init"), "--quick", "--quiet", "--out", out]));
+        let output = run(&mut study(
+            &scratch,
+            &["run", &format!("./{name}/init"), "--quick", "--quiet", "--out", out],
+        ));
         assert!(output.status.success(), "{}", errors(&output));
-        fs::read_to_string(place.0.join(out).join(name).join("study.html")).expect("a page")
+        fs::read_to_string(scratch.0.join(out).join(name).join("study.html")).expect("a page")
     };
     assert!(!page("same").contains("a changed copy"));
     let plan = fs::read_to_string(shipped.join("init.toml")).expect("a table");
-    place.file(&format!("{name}/init.toml"), plan.replacen("title = \"", "title = \"Changed: ", 1));
+    scratch.file(&format!("{name}/init.toml"), plan.replacen("title = \"", "title = \"Changed: ", 1));
     let other = page("other");
-    for said in [
+    for line in [
         "study alternative-transport, a changed copy (not as shipped: init.toml; SHA-256 ",
         "), of its tables init alone, assumptions as the copy has them",
         "A changed copy of alternative-transport: init.toml is not as shipped.",
         "anabranch study run ./alternative-transport --table init --quick --out DIR",
     ] {
         let other = other.replace(", seeds from 1 on, up to 1 at a place", "");
-        assert!(other.contains(said), "{said}");
+        assert!(other.contains(line), "{line}");
     }
-    let prose = fs::read_to_string(place.0.join("other").join(name).join("page.md")).expect("its prose");
+    let prose = fs::read_to_string(scratch.0.join("other").join(name).join("page.md")).expect("its prose");
     assert!(prose.starts_with("A changed copy of alternative-transport: "), "{prose}");
 }
 
@@ -466,40 +472,41 @@ fn a_changed_copy_says_so() {
 fn columns(file: &str) -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/results.md");
     let page = fs::read_to_string(path).expect("docs/guide/results.md");
-    let (_, below) =
+    let (_, rest) =
         page.split_once(&format!("\n### {file}\n")).unwrap_or_else(|| panic!("no heading {file}"));
-    let lines = below.lines().take_while(|line| !line.starts_with('#'));
+    let lines = rest.lines().take_while(|line| !line.starts_with('#'));
     lines.filter_map(|line| Some(line.strip_prefix("| `")?.split_once('`')?.0.to_owned())).collect()
 }
 
 /// Each file of a study must have the columns that the page about results documents, in that order.
 #[test]
 fn every_column_is_told() {
-    let place = scratch("study-columns");
-    place.file("own/readings.toml", READINGS);
-    place.file("own/study.toml", format!("{}[[vary]]\nkey = 'one:iw'\nor = ['2']\n", FILES[0].1));
-    let words = ["run", "own", "--quick", "--quiet", "--readings", "--sensitivity", "--out", "out"];
-    assert!(run(&mut study(&place, &words)).status.success());
-    assert!(run(&mut study(&place, &["bundle", "own", "--quiet", "--out", "bundle"])).status.success());
-    let mut files = all_below(&place.0.join("out/own"));
-    files.insert("map.csv".to_owned(), fs::read(place.0.join("bundle/map.csv")).expect("a map"));
+    let scratch = scratch("study-columns");
+    scratch.file("own/readings.toml", READINGS);
+    scratch.file("own/study.toml", format!("{}[[vary]]\nkey = 'one:iw'\nor = ['2']\n", FILES[0].1));
+    let arguments = ["run", "own", "--quick", "--quiet", "--readings", "--sensitivity", "--out", "out"];
+    assert!(run(&mut study(&scratch, &arguments)).status.success());
+    assert!(run(&mut study(&scratch, &["bundle", "own", "--quiet", "--out", "bundle"])).status.success());
+    let mut files = all_below(&scratch.0.join("out/own"));
+    files.insert("map.csv".to_owned(), fs::read(scratch.0.join("bundle/map.csv")).expect("a map"));
     files.retain(|name, _| name.ends_with(".csv"));
     assert_eq!(files.len(), 7, "{:?}", files.keys());
     for (name, content) in files {
         let text = String::from_utf8(content).expect("text");
         let head: Vec<&str> = text.lines().next().expect("a header").split(',').collect();
-        let (told, head) = match name.as_str() {
-            // One column for each factor comes before them, or one for each row after them.
+        let (expected_columns, head) = match name.as_str() {
+            // Only the fixed columns are compared. A table begins with a column for each factor, and the readings end
+            // with a column for each row.
             "tables/pages.csv" => (columns("tables/TABLE.csv"), &head[1..]),
             "readings.csv" => (columns(&name), &head[..8]),
             _ => (columns(&name), &head[..]),
         };
-        assert_eq!(told, head, "{name}");
+        assert_eq!(expected_columns, head, "{name}");
     }
     assert_eq!(columns("emulated.csv"), anabranch_papers::emulated::HEAD);
     // The results must appear on the page and in the list of outcomes.
     for file in ["out/own/study.html", "out/outcomes.md"] {
-        let text = fs::read_to_string(place.0.join(file)).expect("text");
+        let text = fs::read_to_string(scratch.0.join(file)).expect("text");
         for what in [
             "error, selected: ",
             "error, held out: ",
@@ -512,20 +519,20 @@ fn every_column_is_told() {
     }
 }
 
-/// Writes the files of the smallest study in the guide to `place`.
-pub fn smallest(place: &Scratch) {
+/// Writes the files of the smallest study in the guide to `scratch`.
+pub fn smallest(scratch: &Scratch) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/study.md");
     let guide = fs::read_to_string(path).expect("docs/guide/study.md");
     let mut found = 0;
     for part in guide.split("\n`my-study/").skip(1) {
         let (file, rest) = part.split_once('`').expect("a name");
         let block = rest.split_once("```").expect("a block").1.split_once('\n').expect("its lines").1;
-        place.file(&format!("my-study/{file}"), block.split_once("```").expect("its end").0);
+        scratch.file(&format!("my-study/{file}"), block.split_once("```").expect("its end").0);
         found += 1;
     }
     found += guide.matches("folder of six files. `my-study/study.toml`").count();
     let toml = guide.split_once("`my-study/study.toml`:\n\n```toml\n").expect("the first").1;
-    place.file("my-study/study.toml", toml.split_once("```").expect("its end").0);
+    scratch.file("my-study/study.toml", toml.split_once("```").expect("its end").0);
     assert_eq!(found, 6, "files of the smallest study");
 }
 
@@ -533,39 +540,39 @@ pub fn smallest(place: &Scratch) {
 /// the guide states.
 #[test]
 fn the_smallest_study_runs_as_written() {
-    let place = Scratch::new("study-smallest");
-    smallest(&place);
-    let output = run(&mut study(&place, &["run", "./my-study", "--quick", "--quiet", "--out", "out"]));
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let scratch = Scratch::new("study-smallest");
+    smallest(&scratch);
+    let output = run(&mut study(&scratch, &["run", "./my-study", "--quick", "--quiet", "--out", "out"]));
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{}", errors(&output));
     for what in [
         "my-study/pages: 1 cell (1 agree)",
         "my-study: 1 claims: 1 hold",
         "my-study: causes that are as the study says: 1 of 1 findings",
     ] {
-        assert!(said.contains(what), "{what}: {said}");
+        assert!(stdout.contains(what), "{what}: {stdout}");
     }
-    let page = fs::read_to_string(place.0.join("out/my-study/page.md")).expect("a page");
+    let page = fs::read_to_string(scratch.0.join("out/my-study/page.md")).expect("a page");
     assert!(page.contains("takes [x1.") && !page.contains("[?]"), "{page}");
 }
 
 /// `study plan` must print a plan with which `race` reproduces the numbers of the study's cells.
 #[test]
 fn race_runs_the_plan_to_the_same_numbers() {
-    let place = scratch("study-plan");
+    let scratch = scratch("study-plan");
     assert!(
-        run(&mut study(&place, &["run", "own", "--quick", "--quiet", "--out", "out", "--set", "one:iw=2"]))
+        run(&mut study(&scratch, &["run", "own", "--quick", "--quiet", "--out", "out", "--set", "one:iw=2"]))
             .status
             .success()
     );
-    let plan = run(&mut study(&place, &["plan", "own/pages", "--quick", "--set", "one:iw=2"]));
-    place.file("p.toml", &plan.stdout);
+    let plan = run(&mut study(&scratch, &["plan", "own/pages", "--quick", "--set", "one:iw=2"]));
+    scratch.file("p.toml", &plan.stdout);
     let mut race = anabranch();
-    race.current_dir(&place.0).args(["race", "p.toml", "--quiet", "--json", "p.json"]);
+    race.current_dir(&scratch.0).args(["race", "p.toml", "--quiet", "--json", "p.json"]);
     assert!(run(&mut race).status.success());
-    let results = fs::read_to_string(place.0.join("p.json")).expect("results");
+    let results = fs::read_to_string(scratch.0.join("p.json")).expect("results");
     let results: serde_json::Value = serde_json::from_str(&results).expect("JSON");
-    let cells = fs::read_to_string(place.0.join("out/own/cells.csv")).expect("cells");
+    let cells = fs::read_to_string(scratch.0.join("out/own/cells.csv")).expect("cells");
     let mut compared = 0;
     for point in results["points"].as_array().expect("points") {
         for contestant in point["arms"].as_array().expect("contestants") {
@@ -580,8 +587,8 @@ fn race_runs_the_plan_to_the_same_numbers() {
             let labels =
                 format!("contestant={name} loss={}", point["factors"]["loss"].as_str().expect("a level"));
             let row = cells.lines().find(|line| line.contains(&labels)).unwrap_or_else(|| panic!("{labels}"));
-            let ours: f64 = row.split(',').nth(3).expect("ours").parse().expect("a number");
-            assert!((ours / mean - 1.0).abs() < 1e-12, "{labels}: {ours} and {mean}");
+            let value: f64 = row.split(',').nth(3).expect("ours").parse().expect("a number");
+            assert!((value / mean - 1.0).abs() < 1e-12, "{labels}: {value} and {mean}");
             compared += 1;
         }
     }
@@ -596,7 +603,7 @@ pub fn all_below(directory: &Path) -> BTreeMap<String, Vec<u8>> {
         let name = path.file_name().expect("a name").to_string_lossy().into_owned();
         if path.is_dir() {
             found.extend(
-                all_below(&path).into_iter().map(|(below, bytes)| (format!("{name}/{below}"), bytes)),
+                all_below(&path).into_iter().map(|(relative, bytes)| (format!("{name}/{relative}"), bytes)),
             );
         } else {
             found.insert(name, fs::read(&path).expect("read"));

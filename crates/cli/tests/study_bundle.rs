@@ -9,8 +9,8 @@ use std::path::Path;
 use std::process::Command;
 
 /// Runs a bundle's script with an empty environment.
-fn check(bundle: &Path, words: &[&str]) -> (Option<i32>, String) {
-    let output = run(Command::new("/bin/sh").env_clear().arg("check.sh").args(words).current_dir(bundle));
+fn check(bundle: &Path, arguments: &[&str]) -> (Option<i32>, String) {
+    let output = run(Command::new("/bin/sh").env_clear().arg("check.sh").args(arguments).current_dir(bundle));
     (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned() + &errors(&output))
 }
 
@@ -18,13 +18,13 @@ fn check(bundle: &Path, words: &[&str]) -> (Option<i32>, String) {
 /// report every file that was changed.
 #[test]
 fn a_bundle_is_checked_elsewhere_and_tells_what_differs() {
-    let place = scratch("study-bundle");
+    let scratch = scratch("study-bundle");
     for out in ["a", "new/b"] {
-        let output = run(&mut study(&place, &["bundle", "own", "--quiet", "--full", "--out", out]));
+        let output = run(&mut study(&scratch, &["bundle", "own", "--quiet", "--full", "--out", out]));
         assert!(output.status.success(), "{}", errors(&output));
     }
-    let files = all_below(&place.0.join("a"));
-    assert!(files == all_below(&place.0.join("new/b")), "two bundles differ");
+    let files = all_below(&scratch.0.join("a"));
+    assert!(files == all_below(&scratch.0.join("new/b")), "two bundles differ");
     let mut names: Vec<&str> =
         files.keys().map(String::as_str).filter(|name| !name.contains("/own/")).collect();
     names.retain(|name| !name.starts_with("plans/"));
@@ -57,24 +57,24 @@ fn a_bundle_is_checked_elsewhere_and_tells_what_differs() {
         map.contains(&format!("claim,x1,table 1,loss costs time,pages: one rises over loss,{command},")),
         "{map}"
     );
-    // The command in the map must print the values that are compared.
-    let said = run(Command::new("/bin/sh").args(["-c", command]).current_dir(place.0.join("a")));
-    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    // The command in `map.csv` must print the values that the bundle compares.
+    let shell = run(Command::new("/bin/sh").args(["-c", command]).current_dir(scratch.0.join("a")));
+    let shell = String::from_utf8_lossy(&shell.stdout).into_owned();
     let cells = String::from_utf8_lossy(&files["expected/quick/own/cells.csv"]).into_owned();
     let cells: Vec<Vec<&str>> = cells.lines().skip(1).map(|row| row.split(',').collect()).collect();
     assert_eq!(cells.len(), 4);
     for cell in cells {
-        let ours = anabranch_papers::effect::figure(cell[3].parse().expect("a number"));
+        let value = anabranch_papers::effect::figure(cell[3].parse().expect("a number"));
         let names: Vec<&str> = cell[1].split(' ').filter_map(|label| label.split('=').nth(1)).collect();
         let is_row = |line: &&str| {
             let words: Vec<&str> = line.split_whitespace().collect();
-            words.starts_with(&names) && words.contains(&ours.as_str()) && words.contains(&cell[13])
+            words.starts_with(&names) && words.contains(&value.as_str()) && words.contains(&cell[13])
         };
-        assert!(said.lines().any(|line| is_row(&line)), "{cell:?}: {said}");
+        assert!(shell.lines().any(|line| is_row(&line)), "{cell:?}: {shell}");
     }
     assert!(
-        said.contains("x1 (undetermined): loss costs time: ") && said.contains("rtt (finding, holds): "),
-        "{said}"
+        shell.contains("x1 (undetermined): loss costs time: ") && shell.contains("rtt (finding, holds): "),
+        "{shell}"
     );
     // The bundle must name the program with its source revision.
     let source = format!("anabranch {} (", env!("CARGO_PKG_VERSION"));
@@ -83,13 +83,13 @@ fn a_bundle_is_checked_elsewhere_and_tells_what_differs() {
     }
     // The bundle is moved, and the original directory no longer exists.
     let elsewhere = Scratch::new("study-bundle-elsewhere");
-    fs::rename(place.0.join("a"), elsewhere.0.join("copy")).expect("moved");
+    fs::rename(scratch.0.join("a"), elsewhere.0.join("copy")).expect("moved");
     let copy = elsewhere.0.join("copy");
     for words in [&[][..], &["--full"]] {
-        let (code, said) = check(&copy, words);
-        assert!(code == Some(0) && said.ends_with("\nall the same\n"), "{code:?}: {said}");
+        let (code, shell) = check(&copy, words);
+        assert!(code == Some(0) && shell.ends_with("\nall the same\n"), "{code:?}: {shell}");
     }
-    for (file, from, to, told) in [
+    for (file, from, to, expected) in [
         ("expected/quick/own/cells.csv", "one", "two", "DIFFERS  expected/quick/own/cells.csv"),
         ("plans/quick/pages.toml", "40ms", "41ms", "DIFFERS  plans/quick/pages.toml"),
         ("studies/own/pages.toml", "40ms", "41ms", "DIFFERS  expected/quick/own/cells.csv"),
@@ -97,8 +97,11 @@ fn a_bundle_is_checked_elsewhere_and_tells_what_differs() {
     ] {
         let before = fs::read_to_string(copy.join(file)).expect("text");
         fs::write(copy.join(file), before.replace(from, to)).expect("written");
-        let (code, said) = check(&copy, &[]);
-        assert!(code == Some(1) && said.contains(told) && !said.contains("all the same\n"), "{file}: {said}");
+        let (code, shell) = check(&copy, &[]);
+        assert!(
+            code == Some(1) && shell.contains(expected) && !shell.contains("all the same\n"),
+            "{file}: {shell}"
+        );
         fs::write(copy.join(file), before).expect("written");
     }
     assert_eq!(all_below(&copy), files, "the check leaves nothing in the bundle");
@@ -107,48 +110,49 @@ fn a_bundle_is_checked_elsewhere_and_tells_what_differs() {
 /// If the target exists, cannot be created, or the disk is full, there must be one line and no new files.
 #[test]
 fn a_bundle_that_cannot_be_leaves_nothing() {
-    let place = scratch("study-bundle-refused");
-    place.file("own/pages.csv", "contestant,loss,seconds\none,0,0.2\n");
-    fs::create_dir(place.0.join("there")).expect("a folder");
-    place.file("there/mine", "mine");
-    place.file("file", "mine");
-    let before = all_below(&place.0);
-    for (out, code, told) in [
+    let scratch = scratch("study-bundle-refused");
+    scratch.file("own/pages.csv", "contestant,loss,seconds\none,0,0.2\n");
+    fs::create_dir(scratch.0.join("there")).expect("a folder");
+    scratch.file("there/mine", "mine");
+    scratch.file("file", "mine");
+    let before = all_below(&scratch.0);
+    for (out, code, expected) in [
         ("there", 2, "'there' is not empty; name another directory"),
         ("file", 3, "cannot write 'file'"),
         ("file/below", 3, "cannot write 'file"),
         ("/proc/none/below", 3, "cannot write '/proc/none"),
     ] {
-        let output = run(&mut study(&place, &["bundle", "own", "--quiet", "--out", out]));
-        let said = errors(&output);
-        assert!(output.status.code() == Some(code) && said.contains(told), "{out}: {said}");
-        assert_eq!(said.trim_end().lines().count(), 1, "{said}");
+        let output = run(&mut study(&scratch, &["bundle", "own", "--quiet", "--out", out]));
+        let stderr = errors(&output);
+        assert!(output.status.code() == Some(code) && stderr.contains(expected), "{out}: {stderr}");
+        assert_eq!(stderr.trim_end().lines().count(), 1, "{stderr}");
     }
     let program = env!("CARGO_BIN_EXE_anabranch");
     let line = format!("trap '' XFSZ; ulimit -f 1; exec {program} study bundle own --quiet --out full");
-    let output = run(Command::new("sh").current_dir(&place.0).args(["-c", &line]));
+    let output = run(Command::new("sh").current_dir(&scratch.0).args(["-c", &line]));
     assert_eq!(output.status.code(), Some(3), "{}", errors(&output));
-    place.file("own/study.toml", FILES[0].1.replace("name = 'own'", "name = '../own'"));
-    let output = run(&mut study(&place, &["bundle", "own", "--quiet", "--out", "named"]));
+    scratch.file("own/study.toml", FILES[0].1.replace("name = 'own'", "name = '../own'"));
+    let output = run(&mut study(&scratch, &["bundle", "own", "--quiet", "--out", "named"]));
     assert!(errors(&output).contains("'../own': a bundle needs names of letters"), "{}", errors(&output));
-    place.file("own/study.toml", FILES[0].1);
-    assert_eq!(all_below(&place.0), before);
+    scratch.file("own/study.toml", FILES[0].1);
+    assert_eq!(all_below(&scratch.0), before);
     // This bundle is interrupted during its runs.
-    place.file("own/pages.toml", FILES[1].1.replace("quick_runs = 2", "quick_runs = 200000"));
-    let mut child = study(&place, &["bundle", "own", "--quiet", "--out", "ended"]).spawn().expect("started");
-    let begun = || {
-        fs::read_dir(&place.0)
+    scratch.file("own/pages.toml", FILES[1].1.replace("quick_runs = 2", "quick_runs = 200000"));
+    let mut child =
+        study(&scratch, &["bundle", "own", "--quiet", "--out", "ended"]).spawn().expect("started");
+    let start = || {
+        fs::read_dir(&scratch.0)
             .expect("a folder")
             .flatten()
             .any(|entry| entry.path().join("run/own").exists() || entry.path().join("run/figures").exists())
     };
     wait_until("it runs", || {
         assert!(child.try_wait().expect("a child").is_none(), "it ended by itself");
-        begun()
+        start()
     });
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("sent");
     assert_eq!(child.wait().expect("ended").code(), Some(130));
-    place.file("own/pages.toml", FILES[1].1);
-    assert_eq!(all_below(&place.0), before);
+    scratch.file("own/pages.toml", FILES[1].1);
+    assert_eq!(all_below(&scratch.0), before);
 }

@@ -14,20 +14,22 @@ use std::path::Path;
 /// with the same three retransmissions. `UPDATE_EXPECT=1` writes the file.
 #[test]
 fn the_packet_table_is_met_row_by_row() {
-    let place = Scratch::new("study-packets");
-    let plan = run(&mut study(&place, &["plan", "alternative-transport/trace"]));
-    fs::write(place.0.join("plan.toml"), plan.stdout).expect("written");
-    let raced = run(anabranch().current_dir(&place.0).args(["race", "plan.toml", "--quiet", "--out", "out"]));
-    // The plan ends with the sixteenth row and not with the file, so its exit code is not 0.
-    assert!(place.0.join("out/sctp-1.seed-1.server.pcapng").is_file(), "{}", errors(&raced));
-    let decoded = run(anabranch().current_dir(&place.0).args([
+    let scratch = Scratch::new("study-packets");
+    let plan = run(&mut study(&scratch, &["plan", "alternative-transport/trace"]));
+    fs::write(scratch.0.join("plan.toml"), plan.stdout).expect("written");
+    let raced =
+        run(anabranch().current_dir(&scratch.0).args(["race", "plan.toml", "--quiet", "--out", "out"]));
+    // The plan's deadline ends the run after the sixteenth row of the table, before the file is complete. The exit code
+    // of `race` is therefore not 0.
+    assert!(scratch.0.join("out/sctp-1.seed-1.server.pcapng").is_file(), "{}", errors(&raced));
+    let decoded = run(anabranch().current_dir(&scratch.0).args([
         "decode",
         "out/sctp-1.seed-1.server.pcapng",
         "--ladder=20",
     ]));
     let text = String::from_utf8_lossy(&decoded.stdout).into_owned();
     // A line of the ladder has the time, A, the direction, B, and the contents.
-    let ours = text.lines().filter_map(|line| {
+    let cells = text.lines().filter_map(|line| {
         let (time, rest) = line.trim().split_once("  A  ")?;
         let (arrow, what) = rest.split_once(" B   ")?;
         let from = if arrow.contains('►') { "client" } else { "server" };
@@ -36,14 +38,14 @@ fn the_packet_table_is_met_row_by_row() {
         let again = rest.contains('↻').then(|| tsn.map(str::to_owned)).flatten();
         Some((time.parse::<f64>().ok()?, from, kind.replace(' ', "_"), again))
     });
-    let ours: Vec<_> = ours.take(16).collect();
+    let cells: Vec<_> = cells.take(16).collect();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/alternative-transport/packets.csv");
-    let kept = fs::read_to_string(path).expect("packets.csv");
-    let head: Vec<&str> = kept.lines().take(2).collect();
-    let printed: Vec<Vec<&str>> = kept.lines().skip(2).map(|line| line.split(',').collect()).collect();
-    assert_eq!((ours.len(), printed.len()), (16, 16), "{text}");
+    let stored = fs::read_to_string(path).expect("packets.csv");
+    let head: Vec<&str> = stored.lines().take(2).collect();
+    let printed: Vec<Vec<&str>> = stored.lines().skip(2).map(|line| line.split(',').collect()).collect();
+    assert_eq!((cells.len(), printed.len()), (16, 16), "{text}");
     let mut lines = head.iter().map(|line| format!("{line}\n")).collect::<String>();
-    for (row, (at, from, kind, again)) in printed.iter().zip(&ours) {
+    for (row, (at, from, kind, again)) in printed.iter().zip(&cells) {
         assert_eq!(
             (row[1], row[2], !row[5].is_empty()),
             (*from, kind.as_str(), again.is_some()),
@@ -54,7 +56,7 @@ fn the_packet_table_is_met_row_by_row() {
     expect_file!["../../../studies/alternative-transport/packets.csv"].assert_eq(&lines);
     // The retransmissions are the packets that appear twice in the paper: the second to fourth packets of the server's
     // data.
-    let again: Vec<&str> = ours.iter().filter_map(|one| one.3.as_deref()).collect();
+    let again: Vec<&str> = cells.iter().filter_map(|one| one.3.as_deref()).collect();
     assert_eq!(again, ["2", "3", "4"], "{text}");
 }
 
@@ -79,14 +81,14 @@ fn stored_scores_belong_to_the_current_plans() {
         // The page of a study that was never scored must say so.
         assert_eq!([!scored, !varied], [name == NEVER_SCORED; 2], "{name}");
     }
-    let place = Scratch::new("study-kept");
-    let words = ["run", "alternative-transport", "--quick", "--quiet", "--readings"];
-    let output = run(&mut study(&place, &words));
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let scratch = Scratch::new("study-kept");
+    let arguments = ["run", "alternative-transport", "--quick", "--quiet", "--readings"];
+    let output = run(&mut study(&scratch, &arguments));
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
         output.status.success()
-            && said.contains("alternative-transport/readings.csv: is what was scored here\n"),
-        "{said}"
+            && stdout.contains("alternative-transport/readings.csv: is what was scored here\n"),
+        "{stdout}"
     );
 }
 
@@ -98,12 +100,12 @@ fn the_outcomes_that_are_written_down_are_those_of_a_run() {
     if !are_slow_tests_enabled() {
         return;
     }
-    let place = Scratch::new("study-all");
-    let output = run(&mut study(&place, &["run", "--all", "--quick", "--quiet", "--out", "all"]));
-    let outcomes = fs::read_to_string(place.0.join("all/outcomes.md")).expect("outcomes");
+    let scratch = Scratch::new("study-all");
+    let output = run(&mut study(&scratch, &["run", "--all", "--quick", "--quiet", "--out", "all"]));
+    let outcomes = fs::read_to_string(scratch.0.join("all/outcomes.md")).expect("outcomes");
     expect_file!["../../../docs/outcomes.md"].assert_eq(&format!("{OUTCOMES}{outcomes}"));
     for name in anabranch_papers::names() {
-        let page = fs::read_to_string(place.0.join("all").join(name).join("page.md")).expect("a page");
+        let page = fs::read_to_string(scratch.0.join("all").join(name).join("page.md")).expect("a page");
         expect_file![format!("../../../studies/{name}/page.md")].assert_eq(&page);
     }
     assert!(
@@ -114,10 +116,10 @@ fn the_outcomes_that_are_written_down_are_those_of_a_run() {
     let papers = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/papers.md"));
     let papers = papers.expect("docs/papers.md");
     let (prose, _) = papers.split_once(EVERY).expect("the map in docs/papers.md");
-    let map: String = PAPERS.map(|name| map_of(name, &place.0.join("all"))).concat();
+    let map: String = PAPERS.map(|name| map_of(name, &scratch.0.join("all"))).concat();
     expect_file!["../../../docs/papers.md"].assert_eq(&format!("{prose}{EVERY}{map}"));
     for (question, name, causes) in CHARTS {
-        let html = fs::read_to_string(place.0.join("all").join(name).join("study.html")).expect("a page");
+        let html = fs::read_to_string(scratch.0.join("all").join(name).join("study.html")).expect("a page");
         for cause in causes {
             let chart = html
                 .split_once(&format!("<div id=\"change-{cause}\">"))
@@ -154,23 +156,23 @@ fn map_of(name: &str, all: &Path) -> String {
     );
     for row in csv::Reader::from_reader(map.as_bytes()).records() {
         let row = row.expect("a row");
-        let [kind, id, place, check, commands, outcome] =
+        let [kind, id, location, check, commands, outcome] =
             [0, 1, 2, 4, 5, 6].map(|column| row[column].replace('|', "\\|"));
         let with =
             commands.replace("./", "").replace(&format!("anabranch study run studies/{name} --quick "), "");
         let with = if with.is_empty() { "".to_owned() } else { format!("`{with}`") };
-        let (what, place, outcome) = match &*kind {
+        let (subject, location, outcome) = match &*kind {
             "table" => (
                 format!("table {id}"),
-                place,
+                location,
                 verdicts.get(&*id).cloned().unwrap_or("no published value".to_owned()),
             ),
             "figure" if check.is_empty() => ("shown there".to_owned(), id, "those of its tables".to_owned()),
             "figure" => ("shown there".to_owned(), id, format!("by {check}")),
-            "claim" => (id, place, outcome),
+            "claim" => (id, location, outcome),
             _ => continue,
         };
-        out += &format!("| {what} | {place} | {with} | {outcome} |\n");
+        out += &format!("| {subject} | {location} | {with} | {outcome} |\n");
     }
     out
 }

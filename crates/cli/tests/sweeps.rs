@@ -26,20 +26,20 @@ versus = "six"
 ratio_max = 1.2
 "#;
 
-fn race(place: &Scratch, words: &[&str]) -> Command {
+fn race(scratch: &Scratch, arguments: &[&str]) -> Command {
     let mut command = anabranch();
-    command.current_dir(&place.0).args(["race", "--quiet", "--threads", "1"]).args(words);
+    command.current_dir(&scratch.0).args(["race", "--quiet", "--threads", "1"]).args(arguments);
     command
 }
 
 /// Creates a directory with the plan and, in `whole`, the result of an uninterrupted run.
 fn prepare_sweep(name: &str) -> (Scratch, Files) {
-    let place = Scratch::new(name);
-    place.file("plan.toml", PLAN);
-    let output = run(&mut race(&place, &["plan.toml", "--out", "whole"]));
+    let scratch = Scratch::new(name);
+    scratch.file("plan.toml", PLAN);
+    let output = run(&mut race(&scratch, &["plan.toml", "--out", "whole"]));
     assert_eq!(output.status.code(), Some(1), "expectations are missed: {}", errors(&output));
-    let whole = files(&place.0.join("whole"));
-    (place, whole)
+    let whole = files(&scratch.0.join("whole"));
+    (scratch, whole)
 }
 
 type Files = BTreeMap<PathBuf, Vec<u8>>;
@@ -80,11 +80,14 @@ fn points(directory: &Path) -> usize {
     })
 }
 
-/// Checks that the command ended with this exit code and one line that contains all of `told`.
-fn refused(output: &Output, code: i32, told: &[&str]) {
+/// Checks that the command ended with this exit code and one line that contains all of `expected`.
+fn refused(output: &Output, code: i32, expected: &[&str]) {
     let line = errors(output);
-    assert_eq!(output.status.code(), Some(code), "{told:?}: {line}");
-    assert!(line.lines().count() == 1 && told.iter().all(|word| line.contains(word)), "{told:?}: {line}");
+    assert_eq!(output.status.code(), Some(code), "{expected:?}: {line}");
+    assert!(
+        line.lines().count() == 1 && expected.iter().all(|word| line.contains(word)),
+        "{expected:?}: {line}"
+    );
 }
 
 /// Starts a command, and sends it a signal when `directory` has `after` points. Returns its output.
@@ -101,39 +104,39 @@ fn ended(mut command: Command, signal: &str, directory: &Path, after: usize) -> 
 /// one more file. The result must be the same.
 #[test]
 fn a_sweep_that_was_killed_at_any_moment_goes_on_to_the_same_bytes() {
-    let (place, whole) = prepare_sweep("sweep-moments");
+    let (scratch, whole) = prepare_sweep("sweep-moments");
     // The files in the order in which a sweep completes them. The other files of a point precede the point's own file.
     let mut order: Vec<&PathBuf> = whole.keys().filter(|name| name.starts_with("points")).collect();
     let number = |name: &Path| name.file_name().expect("a name").to_string_lossy()[..2].to_owned();
     order.sort_by_key(|name| (number(name), is_point(name), name.to_path_buf()));
     order.push(whole.get_key_value(Path::new("report.html")).expect("a report").0);
-    for kept in (0..=order.len()).step_by(7).chain([order.len()]) {
-        let directory = place.0.join("killed");
+    for length in (0..=order.len()).step_by(7).chain([order.len()]) {
+        let directory = scratch.0.join("killed");
         let _ = fs::remove_dir_all(&directory);
-        let put = |name: &Path, bytes: &[u8]| {
+        let write_file = |name: &Path, bytes: &[u8]| {
             let path = directory.join(name);
             fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
             fs::write(path, bytes).expect("a file");
         };
-        put(Path::new("sweep.json"), &whole[Path::new("sweep.json")]);
-        order[..kept].iter().for_each(|name| put(name, &whole[*name]));
-        put(Path::new("points/.anabranch.7.1.partial"), b"{\"schema\":");
-        put(Path::new(".anabranch.7.2.partial"), b"");
-        let output = run(&mut race(&place, &["--resume", "killed"]));
-        assert_eq!(output.status.code(), Some(1), "{kept}: {}", errors(&output));
-        same(&files(&directory), &whole, &format!("{kept} of {} files were there", order.len()));
+        write_file(Path::new("sweep.json"), &whole[Path::new("sweep.json")]);
+        order[..length].iter().for_each(|name| write_file(name, &whole[*name]));
+        write_file(Path::new("points/.anabranch.7.1.partial"), b"{\"schema\":");
+        write_file(Path::new(".anabranch.7.2.partial"), b"");
+        let output = run(&mut race(&scratch, &["--resume", "killed"]));
+        assert_eq!(output.status.code(), Some(1), "{length}: {}", errors(&output));
+        same(&files(&directory), &whole, &format!("{length} of {} files were there", order.len()));
     }
 }
 
 #[test]
 fn a_sweep_that_is_ended_by_a_signal_goes_on_to_the_same_bytes() {
-    let (place, whole) = prepare_sweep("sweep-signals");
+    let (scratch, whole) = prepare_sweep("sweep-signals");
     for (name, signal, after) in [("a", "-INT", 3), ("b", "-KILL", 2), ("c", "-KILL", 7), ("d", "-INT", 0)] {
-        let directory = place.0.join(name);
+        let directory = scratch.0.join(name);
         // On a busy machine the signal may arrive when all points are done, so the test tries again.
         let ended_early = || {
             let _ = fs::remove_dir_all(&directory);
-            let output = ended(race(&place, &["plan.toml", "--out", name]), signal, &directory, after);
+            let output = ended(race(&scratch, &["plan.toml", "--out", name]), signal, &directory, after);
             let done = points(&directory);
             assert!(done >= after, "{done} points when it ended");
             (done < 12).then_some(output)
@@ -144,21 +147,21 @@ fn a_sweep_that_is_ended_by_a_signal_goes_on_to_the_same_bytes() {
             assert!([Some(130), None].contains(&output.status.code()), "{}", errors(&output));
         } else if signal == "-INT" {
             assert_eq!(output.status.code(), Some(130), "{}", errors(&output));
-            let told = errors(&output);
-            let line = told.lines().last().unwrap_or_default();
-            assert!(line.ends_with(&format!("go on with: anabranch race --resume {name}")), "{told}");
+            let stderr = errors(&output);
+            let line = stderr.lines().last().unwrap_or_default();
+            assert!(line.ends_with(&format!("go on with: anabranch race --resume {name}")), "{stderr}");
             let shown = String::from_utf8_lossy(&output.stdout).into_owned();
             assert!(shown.contains("Of the points done so far ("), "{shown}");
-            let refusing = run(&mut race(&place, &["plan.toml", "--out", name]));
+            let refusing = run(&mut race(&scratch, &["plan.toml", "--out", name]));
             refused(&refusing, 2, &["is not finished", "--resume"]);
         }
         // At most one message is printed, and it is complete.
-        let told = errors(&output);
+        let stderr = errors(&output);
         assert!(
-            told.is_empty() || told.ends_with('\n') && told.matches("anabranch: ").count() == 1,
-            "{told}"
+            stderr.is_empty() || stderr.ends_with('\n') && stderr.matches("anabranch: ").count() == 1,
+            "{stderr}"
         );
-        let output = run(&mut race(&place, &["plan.toml", "--resume", name]));
+        let output = run(&mut race(&scratch, &["plan.toml", "--resume", name]));
         assert_eq!(output.status.code(), Some(1), "{}", errors(&output));
         same(&files(&directory), &whole, name);
     }
@@ -166,22 +169,23 @@ fn a_sweep_that_is_ended_by_a_signal_goes_on_to_the_same_bytes() {
 
 #[test]
 fn shards_that_were_killed_too_merge_to_what_one_machine_writes() {
-    let (place, whole) = prepare_sweep("sweep-shards");
+    let (scratch, whole) = prepare_sweep("sweep-shards");
     for shard in 1..=8 {
         let (name, part) = (format!("s{shard}"), format!("{shard}/8"));
-        let words = ["plan.toml", "--shard", &part, "--resume", &name];
+        let arguments = ["plan.toml", "--shard", &part, "--resume", &name];
         if shard % 3 == 1 {
-            // Of the points 1 and 9, one is done, and of the points 4 and 12, one is done.
-            ended(race(&place, &words), "-KILL", &place.0.join(&name), 1);
+            // Shard 1 has the points 1 and 9, and shard 4 has the points 4 and 12. The sweep is killed when one of its
+            // shard's points is done.
+            ended(race(&scratch, &arguments), "-KILL", &scratch.0.join(&name), 1);
         }
-        let output = run(&mut race(&place, &words));
+        let output = run(&mut race(&scratch, &arguments));
         assert!(output.status.code() <= Some(1), "{}", errors(&output));
     }
-    let other_part = run(&mut race(&place, &["plan.toml", "--shard", "3/8", "--resume", "s2"]));
+    let other_part = run(&mut race(&scratch, &["plan.toml", "--shard", "3/8", "--resume", "s2"]));
     refused(&other_part, 2, &["is shard 2/8, and not 3/8"]);
     let names: Vec<String> = (1..=8).rev().map(|shard| format!("s{shard}")).collect();
     let merge = |names: &[&str], into: &str| {
-        run(anabranch().current_dir(&place.0).arg("merge").args(names).args(["-o", into]))
+        run(anabranch().current_dir(&scratch.0).arg("merge").args(names).args(["-o", into]))
     };
     let all: Vec<&str> = names.iter().map(String::as_str).collect();
     refused(&merge(&all[1..], "no"), 2, &["shard 8/8 is missing"]);
@@ -190,38 +194,40 @@ fn shards_that_were_killed_too_merge_to_what_one_machine_writes() {
     refused(&merge(&["s1", "whole"], "no"), 2, &["'whole' is a whole sweep"]);
     refused(&merge(&["s1", "plan.toml"], "no"), 2, &["'plan.toml' holds no sweep"]);
 
-    let other = |words: &[&str], what: &str| {
-        let words = [&["plan.toml", "--shard", "2/8", "--out", "other"], words].concat();
-        let output = run(&mut race(&place, &words));
+    let other = |arguments: &[&str], what: &str| {
+        let arguments = [&["plan.toml", "--shard", "2/8", "--out", "other"], arguments].concat();
+        let output = run(&mut race(&scratch, &arguments));
         assert!(output.status.code() <= Some(1), "{}", errors(&output));
         refused(&merge(&["s1", "other"], "no"), 2, &["'other' is of another sweep than 's1'", what]);
-        fs::remove_dir_all(place.0.join("other")).expect("removed");
+        fs::remove_dir_all(scratch.0.join("other")).expect("removed");
     };
     other(&["--seed", "7"], "seed differs");
     other(&["--pcap", "off"], "--pcap off");
 
     // In these directories a point is missing, superfluous, damaged, or belongs to another shard.
-    let (mine, moved) = (place.0.join("s3/points/03.json"), place.0.join("away"));
+    let (mine, moved) = (scratch.0.join("s3/points/03.json"), scratch.0.join("away"));
     fs::rename(&mine, &moved).expect("moved");
     refused(&merge(&all, "no"), 2, &["'s3' is not finished: 1 of its 2 points are missing", "--resume s3"]);
-    fs::copy(place.0.join("s4/points/04.json"), &mine).expect("copied");
+    fs::copy(scratch.0.join("s4/points/04.json"), &mine).expect("copied");
     refused(&merge(&all, "no"), 2, &["s3/points/03.json", "holds point 4"]);
     fs::rename(&moved, &mine).expect("moved back");
-    let stray = place.0.join("s3/points/04.json");
+    let stray = scratch.0.join("s3/points/04.json");
     fs::copy(&mine, &stray).expect("copied");
     refused(&merge(&all, "no"), 2, &["s3/points/04.json is of no point of shard 3/8"]);
     fs::remove_file(stray).expect("removed");
-    assert!(!place.0.join("no").exists(), "nothing is written before all is read");
+    assert!(!scratch.0.join("no").exists(), "nothing is written before all is read");
 
     let output = merge(&all, "merged");
     assert_eq!(output.status.code(), Some(1), "{}", errors(&output));
-    same(&files(&place.0.join("merged")), &whole, "merged");
+    same(&files(&scratch.0.join("merged")), &whole, "merged");
 }
 
 #[test]
 fn requests_that_do_not_match_the_sweep_are_refused_in_one_line() {
-    let (place, whole) = prepare_sweep("sweep-refused");
-    let refuse = |words: &[&str], code, told: &[&str]| refused(&run(&mut race(&place, words)), code, told);
+    let (scratch, whole) = prepare_sweep("sweep-refused");
+    let refuse = |arguments: &[&str], code, expected: &[&str]| {
+        refused(&run(&mut race(&scratch, arguments)), code, expected)
+    };
     refuse(
         &["--resume", "whole", "--rtt", "1ms,2ms", "--loss", "0"],
         2,
@@ -242,11 +248,11 @@ fn requests_that_do_not_match_the_sweep_are_refused_in_one_line() {
     );
     refuse(&["plan.toml", "--resume", "whole", "--out", "x"], 2, &["--resume", "--out"]);
 
-    let file = |name: &str| place.0.join("whole").join(name);
-    let changed = |name: &str, change: &dyn Fn(&str) -> String, told: &[&str]| {
+    let file = |name: &str| scratch.0.join("whole").join(name);
+    let changed = |name: &str, change: &dyn Fn(&str) -> String, expected: &[&str]| {
         let old = fs::read_to_string(file(name)).expect("a text");
         fs::write(file(name), change(&old)).expect("written");
-        refuse(&["--resume", "whole"], 2, told);
+        refuse(&["--resume", "whole"], 2, expected);
         fs::write(file(name), old).expect("written");
     };
     changed(
@@ -260,27 +266,28 @@ fn requests_that_do_not_match_the_sweep_are_refused_in_one_line() {
     changed("sweep.json", &|old| old.replace("\"runs\": \"6\"", "\"runs\": \"x\""), &["runs", "'x'"]);
     changed("sweep.json", &|old| old.replace("\"arch\": \"", "\"arch\": \"x"), &["made by anabranch"]);
     let har = whole.keys().find(|name| name.extension().is_some_and(|e| e == "har")).expect("a page load");
-    fs::rename(file(&har.to_string_lossy()), place.0.join("away")).expect("moved");
+    fs::rename(file(&har.to_string_lossy()), scratch.0.join("away")).expect("moved");
     refuse(&["--resume", "whole"], 2, &["01.json", "which is not beside it"]);
-    fs::rename(place.0.join("away"), file(&har.to_string_lossy())).expect("moved back");
+    fs::rename(scratch.0.join("away"), file(&har.to_string_lossy())).expect("moved back");
     fs::write(file("points/13.json"), "{}").expect("written");
     refuse(&["--resume", "whole"], 2, &["whole/points/13.json is of no point of this sweep"]);
     fs::remove_file(file("points/13.json")).expect("removed");
-    let output = run(&mut race(&place, &["--resume", "whole"]));
+    let output = run(&mut race(&scratch, &["--resume", "whole"]));
     assert_eq!(output.status.code(), Some(1), "nothing is left to do: {}", errors(&output));
-    same(&files(&place.0.join("whole")), &whole, "after all that");
+    same(&files(&scratch.0.join("whole")), &whole, "after all that");
 }
 
 /// A transfer that does not finish at one point must set the exit code of the whole race, and of the shard that has
 /// that point.
 #[test]
 fn a_transfer_that_failed_at_one_point_is_told() {
-    let place = Scratch::new("sweep-failed");
-    let words =
+    let scratch = Scratch::new("sweep-failed");
+    let arguments =
         ["--bulk", "50kB", "--rate", "1mbit,8kbit", "--loss", "0", "--deadline", "5s", "--causes", "off"];
     let code = |more: &[&str]| {
-        let words = [&words[..], &["--runs", "1", "--transport", "tcp,sctp", "--pcap", "off"], more].concat();
-        run(&mut race(&place, &words)).status.code()
+        let arguments =
+            [&arguments[..], &["--runs", "1", "--transport", "tcp,sctp", "--pcap", "off"], more].concat();
+        run(&mut race(&scratch, &arguments)).status.code()
     };
     assert_eq!(code(&["--out", "all"]), Some(1));
     assert_eq!(code(&["--shard", "1/2", "--out", "s1"]), Some(0));
@@ -290,27 +297,27 @@ fn a_transfer_that_failed_at_one_point_is_told() {
 /// The page's contents have changed, although the plan is the same. Resuming must be refused.
 #[test]
 fn another_page_under_the_same_name_is_refused() {
-    let place = Scratch::new("sweep-inputs");
-    place.file("site/index.html", "<img src=a.png>");
-    place.file("site/a.png", vec![1; 5000]);
-    let words = ["--page", "site", "--loss", "0,1%", "--runs", "2", "--transport", "sctp"];
-    assert!(run(&mut race(&place, &[&words[..], &["--out", "out"]].concat())).status.success());
-    place.file("site/a.png", vec![1; 6000]);
-    let output = run(&mut race(&place, &["--resume", "out"]));
+    let scratch = Scratch::new("sweep-inputs");
+    scratch.file("site/index.html", "<img src=a.png>");
+    scratch.file("site/a.png", vec![1; 5000]);
+    let arguments = ["--page", "site", "--loss", "0,1%", "--runs", "2", "--transport", "sctp"];
+    assert!(run(&mut race(&scratch, &[&arguments[..], &["--out", "out"]].concat())).status.success());
+    scratch.file("site/a.png", vec![1; 6000]);
+    let output = run(&mut race(&scratch, &["--resume", "out"]));
     refused(&output, 2, &["'out' was made with other contents of the files"]);
 }
 
 /// The result in the directory must equal the result in a single file, and the files next to it must be identical.
 #[test]
 fn a_sweep_is_the_race_in_one_file() {
-    let (place, whole) = prepare_sweep("sweep-one-file");
+    let (scratch, whole) = prepare_sweep("sweep-one-file");
     let files_of = ["--json", "one.json", "--csv", "one.csv"];
-    let table = |words: &[&str]| {
-        let output = run(&mut race(&place, &[&["plan.toml"], words].concat()));
+    let table = |arguments: &[&str]| {
+        let output = run(&mut race(&scratch, &[&["plan.toml"], arguments].concat()));
         assert_eq!(output.status.code(), Some(1), "{}", errors(&output));
         String::from_utf8(output.stdout).expect("text")
     };
-    let read = |name: &str| fs::read_to_string(place.0.join(name)).expect("a text");
+    let read = |name: &str| fs::read_to_string(scratch.0.join(name)).expect("a text");
     let without_host = |text: &str| {
         let (before, host) = text.split_once("  \"host\": {").expect("a host");
         before.to_owned() + host.split_once("},").expect("its end").1
@@ -324,22 +331,22 @@ fn a_sweep_is_the_race_in_one_file() {
     let compared = table(&[&["--out", "whole", "--compare", "one.json"], &files_of[..]].concat());
     assert!(compared.starts_with(&one) && compared.contains("new beside old"), "{compared}");
     assert!(read("one.json") == results && read("one.csv") == csv);
-    same(&files(&place.0.join("whole")), &whole, "again");
+    same(&files(&scratch.0.join("whole")), &whole, "again");
 }
 
 /// The announced size must be the written size: the same number of files, and bytes within a factor of two.
 #[test]
 fn the_announced_output_size_is_written() {
-    let place = Scratch::new("sweep-size");
-    place.file("plan.toml", PLAN);
+    let scratch = Scratch::new("sweep-size");
+    scratch.file("plan.toml", PLAN);
     for pcap in ["median", "off", "all"] {
         let mut command = anabranch();
-        command.current_dir(&place.0).args(["race", "plan.toml", "--causes", "off", "--out", pcap]);
+        command.current_dir(&scratch.0).args(["race", "plan.toml", "--causes", "off", "--out", pcap]);
         let output = run(command.args(["--pcap", pcap]));
-        let told = errors(&output);
-        let written = files(&place.0.join(pcap));
+        let stderr = errors(&output);
+        let written = files(&scratch.0.join(pcap));
         let bytes: usize = written.values().map(Vec::len).sum();
-        let line = told.lines().find(|line| line.starts_with("12 points; in all about ")).expect("a line");
+        let line = stderr.lines().find(|line| line.starts_with("12 points; in all about ")).expect("a line");
         let mut words = line.split_whitespace().skip(5);
         assert_eq!(words.next(), Some(written.len().to_string().as_str()), "{line}");
         let size: f64 = words.nth(1).and_then(|size| size.parse().ok()).expect("a size");
@@ -348,9 +355,9 @@ fn the_announced_output_size_is_written() {
         assert!((0.5..2.0).contains(&share), "{bytes} bytes: {line}");
     }
     let words = ["race", "plan.toml", "--causes", "off", "--shard", "2/8", "--out", "shard"];
-    let told = errors(&run(anabranch().current_dir(&place.0).args(words)));
-    let count = files(&place.0.join("shard")).len();
-    assert!(told.contains(&format!("2 points of shard 2/8; in all about {count} files, ")), "{told}");
+    let stderr = errors(&run(anabranch().current_dir(&scratch.0).args(words)));
+    let count = files(&scratch.0.join("shard")).len();
+    assert!(stderr.contains(&format!("2 points of shard 2/8; in all about {count} files, ")), "{stderr}");
 }
 
 /// Memory must not grow with the number of points.
@@ -359,11 +366,11 @@ fn a_sweep_of_many_points_takes_the_memory_of_few() {
     if !are_slow_tests_enabled() {
         return;
     }
-    let place = Scratch::new("sweep-memory");
+    let scratch = Scratch::new("sweep-memory");
     let peak = |points: usize| {
         let levels: Vec<String> = (1..=points / 2).map(|ms| format!("{ms}ms")).collect();
         let out = format!("out-{points}");
-        let words = [
+        let arguments = [
             "--objects",
             "1x1kB",
             "--runs",
@@ -375,7 +382,7 @@ fn a_sweep_of_many_points_takes_the_memory_of_few() {
             "--pcap",
             "off",
         ];
-        let mut command = race(&place, &words);
+        let mut command = race(&scratch, &arguments);
         command.args(["--loss", "0,1%", "--rtt", &levels.join(","), "--out", &out]);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("started");
         let status = format!("/proc/{}/status", child.id());
@@ -388,7 +395,7 @@ fn a_sweep_of_many_points_takes_the_memory_of_few() {
             child.try_wait().expect("known").is_some()
         });
         assert!(child.wait().expect("ended").success());
-        let whole = fs::metadata(place.0.join(&out).join("results.json")).expect("a result").len() >> 10;
+        let whole = fs::metadata(scratch.0.join(&out).join("results.json")).expect("a result").len() >> 10;
         (most, whole)
     };
     // Both sweeps have more points than a report draws.
@@ -414,16 +421,16 @@ fn feed(pipe: &Path) -> JoinHandle<()> {
 /// FIFO must not block the command.
 #[test]
 fn a_sweep_is_gone_on_with_in_its_own_directory_alone() {
-    let (place, whole) = prepare_sweep("sweep-links");
+    let (scratch, whole) = prepare_sweep("sweep-links");
     // Begins a sweep whose points are all done, but whose results are not written yet.
     let begin = || {
-        let _ = fs::remove_dir_all(place.0.join("sweep"));
+        let _ = fs::remove_dir_all(scratch.0.join("sweep"));
         for (name, bytes) in whole.iter().filter(|(name, _)| *name != Path::new("results.json")) {
-            place.file(&format!("sweep/{}", name.display()), bytes);
+            scratch.file(&format!("sweep/{}", name.display()), bytes);
         }
     };
-    let elsewhere = place.0.join("elsewhere");
-    let resume = || run(&mut race(&place, &["--resume", "sweep"]));
+    let elsewhere = scratch.0.join("elsewhere");
+    let resume = || run(&mut race(&scratch, &["--resume", "sweep"]));
     // The name that is replaced by a symbolic link, and whether it is a directory.
     for (name, is_directory) in
         [("points", true), ("sweep.json", false), ("results.json", false), ("report.html", false)]
@@ -431,7 +438,7 @@ fn a_sweep_is_gone_on_with_in_its_own_directory_alone() {
         begin();
         let _ = fs::remove_dir_all(&elsewhere);
         fs::create_dir(&elsewhere).expect("a directory");
-        let (link, target) = (place.0.join("sweep").join(name), elsewhere.join(name));
+        let (link, target) = (scratch.0.join("sweep").join(name), elsewhere.join(name));
         if is_directory {
             fs::remove_dir_all(&link).expect("ours");
             fs::create_dir(&target).expect("a directory");
@@ -445,10 +452,11 @@ fn a_sweep_is_gone_on_with_in_its_own_directory_alone() {
         refused(&resume(), 2, &["sweep", name, "symbolic link"]);
         same(&files(&elsewhere), &before, name);
     }
-    // A FIFO replaces a file.
+    // Each file of the sweep in turn is replaced by a FIFO. The command must refuse it, and must not wait for its
+    // writer.
     for name in ["sweep.json", "results.json", "points/01.json"] {
         begin();
-        let pipe = place.0.join("sweep").join(name);
+        let pipe = scratch.0.join("sweep").join(name);
         let fed = feed(&pipe);
         refused(&resume(), 2, &["sweep", name, "no regular file"]);
         // The command must not have read the FIFO, so the test reads it, and the writer ends.
@@ -458,5 +466,5 @@ fn a_sweep_is_gone_on_with_in_its_own_directory_alone() {
     begin();
     assert_eq!(resume().status.code(), Some(1), "expectations are missed");
     let of_points = |files: &Files| files.keys().filter(|name| name.starts_with("points")).count();
-    assert_eq!(of_points(&files(&place.0.join("sweep"))), of_points(&whole));
+    assert_eq!(of_points(&files(&scratch.0.join("sweep"))), of_points(&whole));
 }

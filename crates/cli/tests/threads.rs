@@ -80,11 +80,11 @@ fn messages_of_webrtc_are_answered_by_their_kind() {
     let server = serve(&site, &["--listen", "sctp://127.0.0.1:0"]);
     let mut peer = Peer::new(&[[127, 0, 0, 1]], 1);
     let id = peer.establish(&sctp(&server));
-    for (asked, answered) in [(51, 51), (53, 53), (63, 63), (53, 53), (0, 63), (52, 53), (54, 51)] {
+    for (requested, answered) in [(51, 51), (53, 53), (63, 63), (53, 53), (0, 63), (52, 53), (54, 51)] {
         peer.send(id, 56, &[0]);
         peer.send(id, 57, &[0]);
         peer.send(id, 50, b"another application");
-        peer.is_served_as(id, asked, answered);
+        peer.is_served_as(id, requested, answered);
     }
     assert_eq!(peer.closed(), None);
     peer.engine.abort(peer.now(), id);
@@ -116,9 +116,9 @@ fn many_associations_are_spread_and_all_served() {
             ["load", &url, "-c", "40", "--sessions", "200", "--objects-per-session", "3", "--json", "-"];
         let output = run(anabranch().args(words));
         let text = String::from_utf8(output.stdout).expect("text");
-        let told: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let result: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!(output.status.code(), Some(0), "{text}");
-        assert_eq!(told["replies"]["status"]["2xx"], 600, "{text}");
+        assert_eq!(result["replies"]["status"]["2xx"], 600, "{text}");
     }
     let (each, _, lost) = account(server);
     assert_eq!((each.iter().sum::<u64>(), lost), (200, 0), "{each:?}");
@@ -130,7 +130,7 @@ fn the_end_finishes_what_is_in_flight_in_every_thread() {
     let site = site("threads-end");
     let listen = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
     let server = serve(&site, &[&["--threads", "3"][..], &listen].concat());
-    // Each client stops reading in the middle, so that its response is certainly in flight.
+    // Each client stops reading in the middle of its response, so that the response is certainly in flight.
     let mut streams: Vec<TcpStream> = (0..6).map(|_| server.connect()).collect();
     for stream in &mut streams {
         stream.write_all(b"GET /big HTTP/1.1\r\nHost: x\r\n\r\n").expect("sent");
@@ -158,8 +158,8 @@ fn the_end_finishes_what_is_in_flight_in_every_thread() {
 fn limits_hold_for_all_threads_together_and_ports_exclude() {
     let site = site("threads-limits");
     let server = serve(&site, &["--threads", "4", "--connections", "5", "--listen", "tcp://127.0.0.1:0"]);
-    let mut held: Vec<TcpStream> = (0..5).map(|_| server.connect()).collect();
-    for stream in &mut held {
+    let mut connections: Vec<TcpStream> = (0..5).map(|_| server.connect()).collect();
+    for stream in &mut connections {
         stream.write_all(b"GET /1k HTTP/1.1\r\nHost: x\r\n\r\n").expect("sent");
         stream.read_exact(&mut [0; 1000]).expect("served");
     }
@@ -173,18 +173,18 @@ fn limits_hold_for_all_threads_together_and_ports_exclude() {
         while matches!(rest, Ok(1..)) {
             rest = stream.read(&mut piece);
         }
-        !rest.is_err_and(|why| why.kind() == std::io::ErrorKind::WouldBlock)
+        !rest.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
     };
-    assert_eq!(held.into_iter().map(is_over).filter(|over| *over).count(), 1);
+    assert_eq!(connections.into_iter().map(is_over).filter(|over| *over).count(), 1);
     for listen in [format!("tcp://{}", server.tcp()), "sctp://127.0.0.1:0".to_owned()] {
         let other = serve(&site, &["--listen", "sctp://127.0.0.1:0", "--threads", "2"]);
         let taken = if listen.starts_with("tcp") { listen } else { format!("sctp://{}", sctp(&other)[0]) };
         for threads in ["1", "2"] {
-            let words = ["serve", site.text(), "--threads", threads, "--listen", &taken];
-            let output = run(anabranch().args(words).stdin(Stdio::null()));
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert_eq!((output.status.code(), said.lines().count()), (Some(3), 1), "{said}");
-            assert!(said.contains("cannot listen on 127.0.0.1"), "{said}");
+            let arguments = ["serve", site.text(), "--threads", threads, "--listen", &taken];
+            let output = run(anabranch().args(arguments).stdin(Stdio::null()));
+            let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!((output.status.code(), stderr.lines().count()), (Some(3), 1), "{stderr}");
+            assert!(stderr.contains("cannot listen on 127.0.0.1"), "{stderr}");
         }
     }
 }
@@ -226,7 +226,8 @@ fn a_gateway_of_several_threads_carries_either_way() {
     assert_eq!(server.end(), 0);
 }
 
-/// Packets that belong to no thread's association must still arrive at every address of the host.
+/// A server with several threads listens on all addresses of the host. New clients, whose packets belong to no
+/// association yet, must be served at each address.
 #[test]
 fn every_address_of_the_host_will_do() {
     let site = site("threads-all");

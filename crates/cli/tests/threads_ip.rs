@@ -35,12 +35,12 @@ fn addresses(server: &Running) -> Vec<SocketAddr> {
 /// Checks that all sessions of a load on `url` are served.
 fn load(url: &str, sessions: u64) {
     let sessions_text = sessions.to_string();
-    let words = ["load", url, "-c", "20", "--sessions", &sessions_text, "--objects-per-session", "3"];
-    let output = run(anabranch().args(words).args(["--json", "-"]));
+    let arguments = ["load", url, "-c", "20", "--sessions", &sessions_text, "--objects-per-session", "3"];
+    let output = run(anabranch().args(arguments).args(["--json", "-"]));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0), "{text}{}", errors(&output));
-    let told: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-    assert_eq!(told["replies"]["status"]["2xx"], sessions * 3, "{text}");
+    let result: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(result["replies"]["status"]["2xx"], sessions * 3, "{text}");
 }
 
 #[test]
@@ -126,16 +126,18 @@ fn a_port_is_one_programs_with_all_of_its_threads() {
         let server = serve(&site, &[&["--threads", "3"][..], &two].concat());
         let other = serve(&site, &["--threads", "2", "--listen", "sctp-ip://192.0.2.1:82"]);
         for threads in ["1", "2"] {
-            let words = ["serve", site.text(), "--threads", threads, "--listen", "sctp-ip://192.0.2.1:81"];
-            let output = run(anabranch().args(words));
-            let said = errors(&output);
-            assert!(output.status.code() == Some(3) && said.contains("in use"), "{said}");
+            let arguments =
+                ["serve", site.text(), "--threads", threads, "--listen", "sctp-ip://192.0.2.1:81"];
+            let output = run(anabranch().args(arguments));
+            let stderr = errors(&output);
+            assert!(output.status.code() == Some(3) && stderr.contains("in use"), "{stderr}");
         }
         for port in 80..83 {
             load(&format!("http+sctp-ip://192.0.2.1:{port}/1k"), 30);
         }
-        let nobody = run(anabranch().args(["get", "-q", "--timeout", "20s", "http+sctp-ip://192.0.2.1:83/"]));
-        assert!(errors(&nobody).contains("refused"), "{}", errors(&nobody));
+        let refused =
+            run(anabranch().args(["get", "-q", "--timeout", "20s", "http+sctp-ip://192.0.2.1:83/"]));
+        assert!(errors(&refused).contains("refused"), "{}", errors(&refused));
         let (each, _, lost) = account(server);
         assert_eq!((each.iter().sum::<u64>(), lost), (60, 0), "{each:?}");
         let (each, _, lost) = account(other);

@@ -14,12 +14,14 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// Starts a server over TLS with its log in `place`.
-fn serve(place: &Scratch, words: &[&str]) -> Running {
+/// Starts a server over TLS with its log in `scratch`.
+fn serve(scratch: &Scratch, arguments: &[&str]) -> Running {
     let mut command = anabranch();
-    command.env("XDG_STATE_HOME", place.text());
-    command.args(["serve", &format!("{}/site", place.text()), "--listen", "https://127.0.0.1:0"]).args(words);
-    Running::start_as(command, fs::File::create(place.file("log", "")).expect("a log"))
+    command.env("XDG_STATE_HOME", scratch.text());
+    command
+        .args(["serve", &format!("{}/site", scratch.text()), "--listen", "https://127.0.0.1:0"])
+        .args(arguments);
+    Running::start_as(command, fs::File::create(scratch.file("log", "")).expect("a log"))
 }
 
 fn at(server: &Running) -> String {
@@ -27,8 +29,8 @@ fn at(server: &Running) -> String {
 }
 
 /// Returns the requests in the server's log.
-fn log(place: &Scratch) -> String {
-    fs::read_to_string(format!("{}/log", place.text())).expect("a log")
+fn log(scratch: &Scratch) -> String {
+    fs::read_to_string(format!("{}/log", scratch.text())).expect("a log")
 }
 
 /// Reads a complete TLS record (RFC 8446 §5.1) from `stream`; `None` at its end.
@@ -48,9 +50,9 @@ fn between(
     mut most: impl FnMut(&[u8]) -> bool + Send + 'static,
 ) -> (String, Arc<Mutex<Vec<u8>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("listening");
-    let here = listener.local_addr().expect("an address").to_string();
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let kept = heard.clone();
+    let address = listener.local_addr().expect("an address").to_string();
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let recorded = received.clone();
     thread::spawn(move || {
         let (client, _) = listener.accept().expect("a client");
         let server = TcpStream::connect(to).expect("connected");
@@ -62,7 +64,7 @@ fn between(
         thread::spawn(move || {
             let mut piece = [0; 4096];
             while let Ok(length @ 1..) = from.read(&mut piece) {
-                kept.lock().expect("sound").extend_from_slice(&piece[..length]);
+                recorded.lock().expect("sound").extend_from_slice(&piece[..length]);
                 if into.write_all(&piece[..length]).is_err() {
                     break;
                 }
@@ -80,32 +82,41 @@ fn between(
         // Waits for the client's FIN, because a reset would be a different kind of end.
         let _ = client.read_to_end(&mut Vec::new());
     });
-    (here, heard)
+    (address, received)
 }
 
 #[test]
 fn a_response_truncated_between_records_is_a_failure() {
-    let place = Scratch::new("tls-cut");
-    place.file("site/big", noise(300_000));
-    let server = serve(&place, &["-q"]);
+    let scratch = Scratch::new("tls-cut");
+    scratch.file("site/big", noise(300_000));
+    let server = serve(&scratch, &["-q"]);
     for version in ["1.1", "2"] {
-        // HTTP/1.1 has a known length, and HTTP/2 has a last frame. The client must notice that either is incomplete.
+        // A response over HTTP/1.1 has a known length, and a response over HTTP/2 has a last frame. The client must
+        // notice that the response is incomplete.
         let mut large = 0;
-        let (here, _) = between(at(&server), move |record| {
+        let (address, _) = between(at(&server), move |record| {
             large += usize::from(record.len() > 8000);
             large < 4
         });
-        let kept = place.file("part", "");
+        let part = scratch.file("part", "");
         let got = run(anabranch()
-            .args(["get", "--quiet", "--insecure", "--http", version, &format!("https://{here}/big"), "-o"])
-            .arg(&kept));
-        let said = errors(&got);
-        assert_eq!(got.status.code(), Some(1), "{version}: {said}");
+            .args([
+                "get",
+                "--quiet",
+                "--insecure",
+                "--http",
+                version,
+                &format!("https://{address}/big"),
+                "-o",
+            ])
+            .arg(&part));
+        let stderr = errors(&got);
+        assert_eq!(got.status.code(), Some(1), "{version}: {stderr}");
         // One line is the warning about --insecure, and the other is the error.
-        assert_eq!(said.lines().count(), 2, "{version}: {said}");
+        assert_eq!(stderr.lines().count(), 2, "{version}: {stderr}");
         assert!(
-            said.contains("cut") || said.contains("ended early") || said.contains("closed"),
-            "{version}: {said}"
+            stderr.contains("cut") || stderr.contains("ended early") || stderr.contains("closed"),
+            "{version}: {stderr}"
         );
     }
     assert_eq!(server.end(), 0);
@@ -118,10 +129,10 @@ fn an_answer_whose_end_is_the_connections_needs_a_closure_alert() {
     if !has("openssl") {
         return;
     }
-    let place = Scratch::new("tls-closed");
-    let (file, key) = certificate(&place, "rsa", "30");
+    let scratch = Scratch::new("tls-closed");
+    let (file, key) = certificate(&scratch, "rsa", "30");
     let body = noise(100_000);
-    place.file("big", &body);
+    scratch.file("big", &body);
     let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
     let mut peer = Command::new("openssl")
         .args([
@@ -135,15 +146,15 @@ fn an_answer_whose_end_is_the_connections_needs_a_closure_alert() {
             "-key",
             &key,
         ])
-        .current_dir(&place.0)
+        .current_dir(&scratch.0)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .expect("openssl");
     wait_until_listening(&mut peer, ([127, 0, 0, 1], free).into());
-    let get = |here: &str| {
-        let got = run(anabranch().args(["get", "--quiet", "--insecure", &format!("https://{here}/big")]));
+    let get = |address: &str| {
+        let got = run(anabranch().args(["get", "--quiet", "--insecure", &format!("https://{address}/big")]));
         (got.status.code(), errors(&got), got.stdout)
     };
     let (whole, _) = between(format!("127.0.0.1:{free}"), |_| true);
@@ -165,17 +176,17 @@ fn an_answer_whose_end_is_the_connections_needs_a_closure_alert() {
 
 #[test]
 fn a_truncated_request_is_not_served() {
-    let place = Scratch::new("tls-half");
-    place.file("site/index.html", "hello");
-    let server = serve(&place, &[]);
+    let scratch = Scratch::new("tls-half");
+    scratch.file("site/index.html", "hello");
+    let server = serve(&scratch, &[]);
     let mut command = Command::new("openssl");
     if !has("openssl") {
         return;
     }
     // The client sends an incomplete head, and then the connection ends without an alert.
-    let (here, heard) = between(at(&server), |_| true);
+    let (address, received) = between(at(&server), |_| true);
     let mut client = command
-        .args(["s_client", "-connect", &here, "-quiet"])
+        .args(["s_client", "-connect", &address, "-quiet"])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -184,12 +195,12 @@ fn a_truncated_request_is_not_served() {
     let mut input = client.stdin.take().expect("piped");
     input.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n").expect("said");
     // The handshake and the incomplete head take some hundred bytes.
-    wait_until("it has said something", || heard.lock().expect("sound").len() >= 400);
+    wait_until("it has said something", || received.lock().expect("sound").len() >= 400);
     client.kill().expect("killed");
     client.wait().expect("ended");
     drop(input);
     assert_eq!(server.end(), 0, "nothing is left of it");
-    assert!(!log(&place).contains("\" 200 "), "{}", log(&place));
+    assert!(!log(&scratch).contains("\" 200 "), "{}", log(&scratch));
 }
 
 /// The server must accept no early data over TCP (RFC 8446 §2.3). Its tickets say so, and early data that is sent
@@ -199,11 +210,11 @@ fn early_data_is_not_offered_and_what_is_said_again_is_not_done_again() {
     if !has("openssl") {
         return;
     }
-    let place = Scratch::new("tls-again");
-    place.file("site/index.html", "hello");
-    let early = place.file("early", "GET /early HTTP/1.1\r\nHost: a\r\n\r\n");
-    let server = serve(&place, &["--threads", "2"]);
-    let session = format!("{}/session", place.text());
+    let scratch = Scratch::new("tls-again");
+    scratch.file("site/index.html", "hello");
+    let early = scratch.file("early", "GET /early HTTP/1.1\r\nHost: a\r\n\r\n");
+    let server = serve(&scratch, &["--threads", "2"]);
+    let session = format!("{}/session", scratch.text());
     // The input for OpenSSL is HTTP/2: the preface, SETTINGS, and a request (:method GET, :scheme https, :path /).
     let two = [
         &b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"[..],
@@ -212,47 +223,50 @@ fn early_data_is_not_offered_and_what_is_said_again_is_not_done_again() {
     .concat();
     let one = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".to_vec();
     let mut done = 0;
-    for (alpn, asked) in [("http/1.1", one), ("h2", two)] {
-        let say = |at: &str, words: &[&str]| {
+    for (alpn, request) in [("http/1.1", one), ("h2", two)] {
+        let say = |at: &str, arguments: &[&str]| {
             let mut child = Command::new("openssl")
                 .args(["s_client", "-connect", at, "-alpn", alpn, "-ign_eof"])
-                .args(words)
+                .args(arguments)
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
                 .stderr(Stdio::piped())
                 .spawn()
                 .expect("openssl");
             let mut input = child.stdin.take().expect("piped");
-            input.write_all(&asked).expect("said");
-            let mut heard = Vec::new();
+            input.write_all(&request).expect("said");
+            let mut records = Vec::new();
             let mut output = child.stdout.take().expect("piped");
             let mut piece = [0; 4096];
             // An HTTP/2 connection stays open after the response.
-            while !heard.windows(5).any(|five| five == b"hello") {
+            while !records.windows(5).any(|five| five == b"hello") {
                 match output.read(&mut piece) {
-                    Ok(length @ 1..) => heard.extend_from_slice(&piece[..length]),
+                    Ok(length @ 1..) => records.extend_from_slice(&piece[..length]),
                     _ => break,
                 }
             }
             child.kill().expect("killed");
             child.wait().expect("ended");
-            String::from_utf8_lossy(&heard).into_owned()
+            String::from_utf8_lossy(&records).into_owned()
         };
         let first = say(&at(&server), &["-sess_out", &session]);
         assert!(first.contains("hello"), "{first}");
         done += 1;
-        let held = run(Command::new("openssl").args(["sess_id", "-in", &session, "-noout", "-text"]));
-        let held = String::from_utf8_lossy(&held.stdout).into_owned();
-        assert!(held.contains("Max Early Data: 0") || !held.contains("Max Early Data"), "{held}");
+        let session_text = run(Command::new("openssl").args(["sess_id", "-in", &session, "-noout", "-text"]));
+        let session_text = String::from_utf8_lossy(&session_text.stdout).into_owned();
+        assert!(
+            session_text.contains("Max Early Data: 0") || !session_text.contains("Max Early Data"),
+            "{session_text}"
+        );
         let text = early.to_str().expect("UTF-8");
         let again = say(&at(&server), &["-sess_in", &session, "-early_data", text]);
         assert!(!again.contains("Early data was accepted"), "{again}");
         // Records a resumed session and replays it. The keys of the recording belong to another handshake.
-        let (here, heard) = between(at(&server), |_| true);
-        let resumed = say(&here, &["-sess_in", &session]);
+        let (address, records) = between(at(&server), |_| true);
+        let resumed = say(&address, &["-sess_in", &session]);
         assert!(resumed.contains("Reused, ") && resumed.contains("hello"), "{resumed}");
         done += 1 + usize::from(again.contains("hello"));
-        let recorded = heard.lock().expect("sound").clone();
+        let recorded = records.lock().expect("sound").clone();
         for _ in 0..3 {
             let mut stream = TcpStream::connect(at(&server)).expect("connected");
             stream.set_read_timeout(Some(LONG)).expect("a deadline");
@@ -264,7 +278,7 @@ fn early_data_is_not_offered_and_what_is_said_again_is_not_done_again() {
         }
     }
     assert_eq!(server.end(), 0);
-    let log = log(&place);
+    let log = log(&scratch);
     assert_eq!(log.lines().count(), done, "{log}");
     assert!(!log.contains("/early"), "{log}");
 }

@@ -62,18 +62,19 @@ pub fn wait_until_listening(child: &mut Child, address: SocketAddr) {
 /// Waits until the other end of a loopback connection has read everything that was written to `stream`.
 #[track_caller]
 pub fn wait_until_read(stream: &TcpStream) {
-    let (Ok(SocketAddr::V4(here)), Ok(SocketAddr::V4(there))) = (stream.local_addr(), stream.peer_addr())
+    let (Ok(SocketAddr::V4(local_address)), Ok(SocketAddr::V4(remote_address))) =
+        (stream.local_addr(), stream.peer_addr())
     else {
         return;
     };
-    let [here, there] =
-        [here, there].map(|of| format!("{:08X}:{:04X}", u32::from_ne_bytes(of.ip().octets()), of.port()));
+    let [local_address, remote_address] = [local_address, remote_address]
+        .map(|of| format!("{:08X}:{:04X}", u32::from_ne_bytes(of.ip().octets()), of.port()));
     wait_until("what was written is read", || {
         let unread = |local: &str, remote: &str, queue: usize| {
-            let of = |words: &[&str]| words[1] == local && words[2] == remote;
+            let of = |arguments: &[&str]| arguments[1] == local && arguments[2] == remote;
             queued("tcp", of, queue) > 0
         };
-        !unread(&here, &there, SENT) && !unread(&there, &here, RECEIVED)
+        !unread(&local_address, &remote_address, SENT) && !unread(&remote_address, &local_address, RECEIVED)
     });
 }
 
@@ -99,8 +100,8 @@ pub fn wait_until_it_handles_interrupts(process: u32) {
 const SENT: usize = 0;
 const RECEIVED: usize = 1;
 
-/// Returns the number of bytes in one queue of the sockets in a kernel table that `is_meant` selects by the words of
-/// their line.
+/// Returns the number of bytes in one queue of the sockets in a kernel table. `is_meant` selects the sockets by the
+/// words of their line.
 fn queued(table: &str, is_meant: impl Fn(&[&str]) -> bool, queue: usize) -> u64 {
     let text = fs::read_to_string(format!("/proc/net/{table}")).unwrap_or_default();
     let lines = text.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());

@@ -5,7 +5,7 @@
 //! curve with each acknowledged byte, as the RFC allows. An acknowledgement of two segments therefore counts twice, and
 //! delayed acknowledgements do not slow the growth.
 //!
-//! Home of RFC 9438 §4.2 to §4.10. HyStart++ is not included: slow start is that of RFC 5681.
+//! Implements RFC 9438 §4.2 to §4.10. HyStart++ is not included: slow start is that of RFC 5681.
 
 use crate::reno::{AfterIdle, Counting};
 use crate::{Acked, Controller, InitialParams};
@@ -28,8 +28,8 @@ pub struct Config {
     /// RFC 9438 §4.3: whether α rises to 1 once W_est, the window that Reno would have, has reached the window before
     /// the last loss. Linux keeps α at 9/17.
     pub alpha_rises: bool,
-    /// Whether the threshold after a loss is a share of the window, as in Linux (and RFC 9260 §7.2.3). Otherwise the
-    /// threshold is a share of the bytes in flight.
+    /// Whether the slow-start threshold after a loss is a share of the window, as in Linux (and RFC 9260 §7.2.3).
+    /// Otherwise it is a share of the bytes in flight.
     pub threshold_of_window: bool,
 }
 
@@ -50,7 +50,7 @@ impl Default for Config {
 /// A number of bytes in units of 1/65536 byte.
 type Fixed = u64;
 const FIXED_BITS: u32 = 16;
-/// The number of bits after the binary point of times, which are in units of 2^-20 seconds.
+/// Times are in units of 2^-20 s: this many bits follow the binary point.
 const TICK_BITS: u32 = 20;
 /// A window in bytes that is far larger than any real window. The limit keeps all products in range.
 const LARGEST_WINDOW: u64 = 1 << 40;
@@ -96,7 +96,7 @@ pub struct Cubic {
     state: CurveState,
     /// Whether the timer has expired and no new data has been acknowledged since.
     timed_out: bool,
-    before: Option<Box<CurveState>>,
+    saved: Option<Box<CurveState>>,
 }
 
 impl Cubic {
@@ -117,7 +117,7 @@ impl Cubic {
                 after_timeout: false,
             },
             timed_out: false,
-            before: None,
+            saved: None,
         }
     }
 
@@ -189,15 +189,15 @@ impl Cubic {
         self.state.epoch = Some(epoch);
     }
 
-    /// Returns the number of bytes from which the threshold after a loss is computed: the window or the bytes in
-    /// flight.
+    /// Returns the number of bytes from which the slow-start threshold after a loss is computed: the window or the
+    /// bytes in flight.
     fn used(&self, flight: u64) -> u64 {
         if self.config.threshold_of_window { self.window() } else { flight }
     }
 
-    /// RFC 9438 §4.6, §4.7: the common part of the reactions to a loss and to a timeout.
+    /// RFC 9438 §4.6, §4.7: the steps that the reactions to a loss and to a timeout have in common.
     fn reduce(&mut self, used: u64) {
-        self.before = Some(Box::new(self.state));
+        self.saved = Some(Box::new(self.state));
         let state = &mut self.state;
         state.prior = state.window;
         state.max = if self.config.fast_convergence && state.window < state.max {
@@ -285,7 +285,7 @@ impl Controller for Cubic {
     fn on_spurious(&mut self, _now: Instant) {
         // RFC 9438 §4.9.2: the state from before the loss is restored, unless the window has already grown to its value
         // before the loss.
-        if let Some(before) = self.before.take()
+        if let Some(before) = self.saved.take()
             && self.state.window < self.state.prior
         {
             self.state = *before;

@@ -1,13 +1,13 @@
 //! Measures how fast a path delivers data: each acknowledgement gives one rate sample.
 //!
 //! Owns a record for each time at which data was sent: the totals of delivered, lost and outstanding bytes at that
-//! time. From each [`AckReport`] and these records, this module computes a [`RateSample`]. The sample's rate is the lower
-//! of two rates: the rate at which the newest packet's flight was sent, and the rate at which this flight was
+//! time. From each [`AckReport`] and these records, this module computes a [`RateSample`]. The sample's rate is the
+//! lower of two rates: the rate at which the newest packet's flight was sent, and the rate at which this flight was
 //! acknowledged. Records are found by their send time, so that a transport stores nothing with its packets. Packets
 //! sent at the same instant share a record.
 //!
-//! Home of draft-ietf-ccwg-bbr, "Delivery Rate Samples". This module differs from the draft in one way: the losses that
-//! an acknowledgement reveals are handled together, with the send time of the newest lost packet.
+//! Implements the section "Delivery Rate Samples" of draft-ietf-ccwg-bbr. This module differs from the draft in one
+//! way: the losses that an acknowledgement reveals are handled together, with the send time of the newest lost packet.
 
 use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
@@ -59,7 +59,7 @@ struct SendRecord {
     delivered_at: Instant,
     first_sent: Instant,
     in_flight: u64,
-    limited: bool,
+    app_limited: bool,
 }
 
 /// The rate sample that is computed from one report.
@@ -73,22 +73,22 @@ pub struct RateSample {
     /// delivered nothing.
     pub prior_delivered: Option<u64>,
     /// RS.tx_in_flight: the bytes in flight just after the newest packet was sent.
-    pub in_flight_then: u64,
+    pub tx_in_flight: u64,
     /// RS.lost: the bytes lost since the newest packet was sent.
     pub lost: u64,
     /// RS.is_app_limited: whether the application had no more data when the newest packet was sent.
-    pub limited: bool,
+    pub app_limited: bool,
 }
 
 /// A sample for the newest packet among those that a report newly considers lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LossSample {
     /// RS.tx_in_flight: the bytes in flight just after the lost packet was sent.
-    pub in_flight_then: u64,
+    pub tx_in_flight: u64,
     /// RS.lost: the bytes lost since the lost packet was sent.
     pub lost: u64,
     /// RS.is_app_limited: whether the application had no more data when the lost packet was sent.
-    pub limited: bool,
+    pub app_limited: bool,
 }
 
 /// The state for measuring the delivery rate of one path.
@@ -149,7 +149,7 @@ impl RateSampler {
             delivered_at: self.delivered_at,
             first_sent: self.first_sent,
             in_flight: self.in_flight,
-            limited: self.limited_until > 0,
+            app_limited: self.limited_until > 0,
         });
     }
 
@@ -165,7 +165,7 @@ impl RateSampler {
         self.in_flight = 0;
     }
 
-    /// Counts `in_flight` bytes as in flight again that [`lose_all`](Self::lose_all) has counted as lost.
+    /// Corrects [`lose_all`](Self::lose_all): `in_flight` bytes are still in flight, and no longer count as lost.
     pub fn restore_in_flight(&mut self, in_flight: u64) {
         self.lost = self.lost.saturating_sub(in_flight.saturating_sub(self.in_flight));
         self.in_flight = in_flight;
@@ -185,9 +185,9 @@ impl RateSampler {
             self.min_rtt = Some(self.min_rtt.map_or(rtt, |least| least.min(rtt)));
         }
         let loss = report.newest_lost.and_then(|at| self.record(at)).map(|record| LossSample {
-            in_flight_then: record.in_flight,
+            tx_in_flight: record.in_flight,
             lost: self.lost - record.lost,
-            limited: record.limited,
+            app_limited: record.app_limited,
         });
         let mut sample = RateSample::default();
         if let Some(record) = report.newest.and_then(|at| self.record(at)) {
@@ -195,9 +195,9 @@ impl RateSampler {
                 rate: 0,
                 delivered: self.delivered - record.delivered,
                 prior_delivered: Some(record.delivered),
-                in_flight_then: record.in_flight,
+                tx_in_flight: record.in_flight,
                 lost: self.lost - record.lost,
-                limited: record.limited,
+                app_limited: record.app_limited,
             };
             self.first_sent = record.at;
             let sending = nanos(record.at.since(record.first_sent));
@@ -282,15 +282,15 @@ mod tests {
         sampler.on_sent(at(1_000), 1_000);
         sampler.mark_limited();
         sampler.on_sent(at(1_010), 1_000);
-        assert!(!sampler.on_report(at(1_100), &delivered(1_000, 1_000, 1_100, 1_000)).0.limited);
+        assert!(!sampler.on_report(at(1_100), &delivered(1_000, 1_000, 1_100, 1_000)).0.app_limited);
         assert!(!sampler.is_idle());
         sampler.on_sent(at(1_101), 1_000);
-        assert!(sampler.on_report(at(1_110), &delivered(1_000, 1_010, 1_110, 1_000)).0.limited);
+        assert!(sampler.on_report(at(1_110), &delivered(1_000, 1_010, 1_110, 1_000)).0.app_limited);
         // The application had run out of data. Once the data outstanding at that time has been delivered, samples count
         // as unlimited again.
         sampler.on_sent(at(1_111), 1_000);
         sampler.on_report(at(1_201), &delivered(1_000, 1_101, 1_201, 1_000));
-        assert!(!sampler.on_report(at(1_211), &delivered(1_000, 1_111, 1_211, 0)).0.limited);
+        assert!(!sampler.on_report(at(1_211), &delivered(1_000, 1_111, 1_211, 0)).0.app_limited);
     }
 
     #[test]
@@ -308,8 +308,8 @@ mod tests {
             ..AckReport::default()
         };
         let (sample, loss) = sampler.on_report(at(1_109), &report);
-        assert_eq!(loss, Some(LossSample { in_flight_then: 5_000, lost: 3_000, limited: false }));
-        assert_eq!((sample.in_flight_then, sample.lost, sample.prior_delivered), (10_000, 3_000, Some(0)));
+        assert_eq!(loss, Some(LossSample { tx_in_flight: 5_000, lost: 3_000, app_limited: false }));
+        assert_eq!((sample.tx_in_flight, sample.lost, sample.prior_delivered), (10_000, 3_000, Some(0)));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! at which rate slow start continues ([`Acked::conservative`](crate::Acked)) and when it ends
 //! ([`Controller::leave_slow_start`](crate::Controller)).
 //!
-//! Home of RFC 9406 §4.2 and §4.3.
+//! Implements RFC 9406 §4.2 and §4.3.
 
 use anabranch_base::time::{Duration, nanos};
 
@@ -28,8 +28,8 @@ pub struct HyStart {
     round_end: u64,
     /// lastRoundMinRTT and currentRoundMinRTT: the minimum round-trip times of the last and the current round in
     /// nanoseconds; 0 while unknown.
-    last: u64,
-    current: u64,
+    last_min_rtt: u64,
+    current_min_rtt: u64,
     /// rttSampleCount of RFC 9406 §4.2: the number of round-trip time samples in the current round.
     samples: u32,
     /// During conservative slow start, cssBaselineMinRtt in nanoseconds and the number of rounds so far.
@@ -39,8 +39,8 @@ pub struct HyStart {
 /// RFC 9406 §4.3: MIN_RTT_THRESH and MAX_RTT_THRESH, in nanoseconds.
 const MIN_RISE: u64 = 4_000_000;
 const MAX_RISE: u64 = 16_000_000;
-/// RFC 9406 §4.3, MIN_RTT_DIVISOR: a rise by 1/`DIVISOR` of the round-trip time, within bounds, begins conservative
-/// slow start.
+/// RFC 9406 §4.3, MIN_RTT_DIVISOR: conservative slow start begins if the round-trip time rises by 1/`DIVISOR`. This
+/// threshold is limited to the range from `MIN_RISE` to `MAX_RISE`.
 const DIVISOR: u64 = 8;
 /// RFC 9406 §4.3, N_RTT_SAMPLE: the number of samples in a round before the round is judged.
 const SAMPLES: u32 = 8;
@@ -66,31 +66,32 @@ impl HyStart {
 
     /// Processes an acknowledgement up to position `acked`, while data up to position `next` has been sent. `rtt` is
     /// the round-trip time that the acknowledgement gave, if any. Must be called only while the window is below the
-    /// threshold.
+    /// slow-start threshold.
     pub fn on_ack(&mut self, acked: u64, next: u64, rtt: Option<Duration>) -> SlowStart {
         if self.done {
             return SlowStart::Full;
         }
         if let Some(rtt) = rtt {
             let rtt = nanos(rtt).max(1);
-            self.current = if self.current == 0 { rtt } else { self.current.min(rtt) };
+            self.current_min_rtt =
+                if self.current_min_rtt == 0 { rtt } else { self.current_min_rtt.min(rtt) };
             self.samples = self.samples.saturating_add(1);
         }
-        let enough = self.samples >= SAMPLES && self.current > 0;
+        let enough = self.samples >= SAMPLES && self.current_min_rtt > 0;
         match self.conservative {
-            None if enough && self.last > 0 => {
-                let rise = (self.last / DIVISOR).clamp(MIN_RISE, MAX_RISE);
-                if self.current >= self.last.saturating_add(rise) {
-                    self.conservative = Some((self.current, 0));
+            None if enough && self.last_min_rtt > 0 => {
+                let rise = (self.last_min_rtt / DIVISOR).clamp(MIN_RISE, MAX_RISE);
+                if self.current_min_rtt >= self.last_min_rtt.saturating_add(rise) {
+                    self.conservative = Some((self.current_min_rtt, 0));
                 }
             }
             // The rise of the round-trip time was temporary, so normal slow start resumes.
-            Some((baseline, _)) if enough && self.current < baseline => self.conservative = None,
+            Some((baseline, _)) if enough && self.current_min_rtt < baseline => self.conservative = None,
             _ => {}
         }
         if acked >= self.round_end {
             self.round_end = next;
-            (self.last, self.current, self.samples) = (self.current, 0, 0);
+            (self.last_min_rtt, self.current_min_rtt, self.samples) = (self.current_min_rtt, 0, 0);
             if let Some((_, rounds)) = &mut self.conservative {
                 *rounds += 1;
                 if *rounds >= ROUNDS {
@@ -111,12 +112,12 @@ mod tests {
     /// acknowledgement.
     fn round(hystart: &mut HyStart, end: &mut u64, rtt_ms: u64) -> SlowStart {
         let next = *end + 10;
-        let mut said = SlowStart::Full;
+        let mut advice = SlowStart::Full;
         for acked in *end + 1 - 10..=*end {
-            said = hystart.on_ack(acked, next, Some(Duration::from_millis(rtt_ms)));
+            advice = hystart.on_ack(acked, next, Some(Duration::from_millis(rtt_ms)));
         }
         *end = next;
-        said
+        advice
     }
 
     #[test]

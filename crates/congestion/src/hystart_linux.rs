@@ -5,8 +5,8 @@
 //! [`HyStart`](crate::HyStart) (RFC 9406) is derived from this algorithm. The version in the RFC does not use trains.
 //! Before that version ends slow start, it lets the window grow at a quarter of the usual rate for a while.
 //!
-//! Home of no RFC: S. Ha and I. Rhee, "Taming the elephants: new TCP slow start", 2011 (doi
-//! 10.1016/j.comnet.2011.01.014), with the constants of net/ipv4/tcp_cubic.c of Linux 6.
+//! No RFC specifies this algorithm. It is that of S. Ha and I. Rhee, "Taming the elephants: new TCP slow start", 2011
+//! (doi 10.1016/j.comnet.2011.01.014). The constants are those of net/ipv4/tcp_cubic.c in Linux 6.
 
 use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
@@ -14,17 +14,18 @@ use anabranch_base::time::{Duration, nanos};
 /// The state of Linux's HyStart for one path. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HyStartLinux {
-    /// Whether only growing round-trip times end slow start, and no train.
+    /// Whether trains of acknowledgements are ignored, so that only growing round-trip times end slow start.
     without_trains: bool,
     /// Whether HyStart has found a reason to end slow start.
-    found: bool,
-    begun: bool,
+    is_over: bool,
+    has_round: bool,
     /// The start of the round, the position at which the round ends, and the time of the last acknowledgement of a
     /// train.
     round_start: Instant,
     round_end: u64,
-    train: Instant,
-    /// `current` is the minimum round-trip time of this round, 0 while unknown. `samples` is the number of samples.
+    train_end: Instant,
+    /// `current` is the minimum round-trip time of this round, 0 while unknown. `samples` is the number of round-trip
+    /// times measured in this round.
     current: u64,
     samples: u32,
     /// The minimum round-trip time since the start or the last timeout; 0 while unknown.
@@ -42,12 +43,12 @@ const SAMPLES: u32 = 8;
 const MIN_RISE: u64 = 4_000_000;
 const MAX_RISE: u64 = 16_000_000;
 /// hystart_ack_delay: the largest allowance in nanoseconds for segments that are sent together. The allowance is the
-/// time of four of the largest bursts (64 KiB) at the rate of slow start, two windows per round trip.
+/// time that four bursts of 64 KiB take at the rate of slow start (two windows per round trip).
 const MAX_AGGREGATION: u64 = 1_000_000;
 const AGGREGATED: u64 = 4 * 65_536;
 
 impl HyStartLinux {
-    /// Creates the state of the variant that ignores trains, as QUIC stacks derived from Chromium's have it.
+    /// Creates the state of the variant that ignores trains, as in QUIC stacks derived from Chromium.
     #[must_use]
     pub fn without_trains() -> Self {
         Self { without_trains: true, ..Self::default() }
@@ -73,7 +74,7 @@ impl HyStartLinux {
     #[inline]
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.found
+        self.is_over
     }
 
     /// Restarts all measurements, because the retransmission timer has expired (tcp_cubic.c, TCP_CA_Loss).
@@ -91,26 +92,26 @@ impl HyStartLinux {
         rtt: Duration,
         (window, mss): (u64, u64),
     ) -> bool {
-        if self.found {
+        if self.is_over {
             return false;
         }
-        if !self.begun || acked > self.round_end {
-            self.begun = true;
-            (self.round_start, self.train) = (now, now);
+        if !self.has_round || acked > self.round_end {
+            self.has_round = true;
+            (self.round_start, self.train_end) = (now, now);
             self.round_end = next;
             (self.current, self.samples) = (0, 0);
         }
         if window < LOW_WINDOW * mss {
             return false;
         }
-        if !self.without_trains && now.since(self.train) <= TRAIN_GAP {
-            self.train = now;
+        if !self.without_trains && now.since(self.train_end) <= TRAIN_GAP {
+            self.train_end = now;
             // If a whole window is sent at once, a train of acknowledgements that lasts for half a round trip shows
             // that half of the path's capacity is used.
             let apart = u128::from(AGGREGATED) * u128::from(self.min_rtt) / u128::from(2 * window.max(1));
             let aggregation = u64::try_from(apart).unwrap_or(u64::MAX).min(MAX_AGGREGATION);
             let longest = self.min_rtt.saturating_add(aggregation) / 2;
-            self.found |= nanos(now.since(self.round_start)) > longest;
+            self.is_over |= nanos(now.since(self.round_start)) > longest;
         }
         let rtt = nanos(rtt).max(1);
         if self.current == 0 || rtt < self.current {
@@ -120,9 +121,9 @@ impl HyStartLinux {
             self.samples += 1;
         } else {
             let rise = (self.min_rtt / 8).clamp(MIN_RISE, MAX_RISE);
-            self.found |= self.current > self.min_rtt.saturating_add(rise);
+            self.is_over |= self.current > self.min_rtt.saturating_add(rise);
         }
-        self.found
+        self.is_over
     }
 }
 

@@ -1,7 +1,6 @@
 //! The congestion window at the start of a connection.
 //!
-//! Home of RFC 5681 §3.1 eq. 1, RFC 6928 §2, and of the initial cwnd of
-//! RFC 2960, 4960 and 9260 §7.2.1.
+//! Implements RFC 5681 §3.1 eq. 1, RFC 6928 §2, and the initial cwnd of RFC 2960, 4960 and 9260 §7.2.1.
 
 /// A rule that determines the initial window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -12,7 +11,7 @@ pub enum InitialWindow {
     Bytes(u64),
     /// RFC 5681 §3.1: two to four segments, depending on the segment size.
     Rfc5681,
-    /// RFC 6928 §2: ten segments, limited to 14,600 bytes or two segments.
+    /// RFC 6928 §2: min(10·MSS, max(2·MSS, 14,600)).
     Rfc6928,
     /// RFC 2960 §7.2.1: two path MTUs.
     Rfc2960,

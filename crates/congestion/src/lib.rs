@@ -23,10 +23,10 @@
 //!
 //! The engine reports each packet with data to the controller when it sends the packet (`on_sent`). A controller may
 //! set a pacing rate of its own (`pacing_rate`), which the engine's pacer obeys. A controller that models the path
-//! (BBR, draft-ietf-ccwg-bbr) gets a `AckReport` with each acknowledgement. The report says how many bytes arrived and
-//! were lost, and when the newest packet of each group was sent. From these reports, `delivery_rate` computes rates
-//! with its own record of sent packets. The engines therefore store no data for the controller with their packets, and
-//! other controllers do not pay for these records.
+//! (BBR, draft-ietf-ccwg-bbr) gets an `AckReport` with each acknowledgement. The report has the number of bytes that
+//! arrived and the number of lost bytes, each with the send time of the newest packet. From these reports,
+//! `delivery_rate` computes rates with its own record of sent packets. The engines therefore store no data for the
+//! controller with their packets, and other controllers do not pay for these records.
 
 pub mod bbr;
 pub mod controller;

@@ -10,7 +10,8 @@
 //! - Before its first loss, CUBIC's window grows by at least a twentieth per round trip.
 //! - After a timeout, the window allows one segment more than is believed to be in flight.
 //!
-//! Home of no RFC: net/ipv4/tcp_cong.c, tcp_cubic.c and tcp_input.c (tcp_enter_loss) of Linux 6.
+//! No RFC specifies these algorithms. They are those of net/ipv4/tcp_cong.c, tcp_cubic.c and tcp_input.c
+//! (tcp_enter_loss) in Linux 6.
 
 use crate::cubic::cube_root;
 use crate::reno::AfterIdle;
@@ -37,13 +38,13 @@ struct Epoch {
     /// segments.
     k: u64,
     plateau: u64,
-    /// `friendly` is the window that Reno would have, and `counted` is the segments counted towards Reno's next
-    /// increase.
+    /// `friendly` is the window that Reno would have, and `counted` is the number of segments counted towards Reno's
+    /// next increase.
     friendly: u64,
     counted: u64,
 }
 
-/// The state of CUBIC between its epochs.
+/// The state of CUBIC: the current epoch, and the values that outlive an epoch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Curve {
     epoch: Option<Epoch>,
@@ -61,7 +62,7 @@ struct Curve {
 pub struct Linux {
     config: Config,
     mss: u64,
-    /// The initial window in segments, like `window` and `ssthresh`.
+    /// The initial window, the current window and the slow-start threshold, all in segments.
     initial: u64,
     window: u64,
     ssthresh: u64,
@@ -69,7 +70,7 @@ pub struct Linux {
     counted: u64,
     curve: Curve,
     /// The window and the threshold before the last reduction.
-    before: Option<(u64, u64)>,
+    saved: Option<(u64, u64)>,
     /// Whether the timer has expired and no new data has been acknowledged since.
     timed_out: bool,
 }
@@ -106,15 +107,14 @@ impl Linux {
             ssthresh,
             counted: 0,
             curve: Curve::default(),
-            before: None,
+            saved: None,
             timed_out: false,
         }
     }
 
-    /// Sets the threshold after a loss. `used` is the number of bytes, reported by the transport, of which the
-    /// threshold is a share.
+    /// Sets the slow-start threshold after a loss to a share of `used` bytes, which the transport reports.
     fn reduce(&mut self, used: u64) {
-        self.before = Some((self.window, self.ssthresh));
+        self.saved = Some((self.window, self.ssthresh));
         let used = (used / self.mss).min(LARGEST);
         if self.config.cubic {
             // Fast convergence: if losses happen at a smaller window than last time, the plateau is lowered, to release
@@ -255,7 +255,7 @@ impl Controller for Linux {
     }
 
     fn on_spurious(&mut self, _now: Instant) {
-        if let Some((window, ssthresh)) = self.before.take() {
+        if let Some((window, ssthresh)) = self.saved.take() {
             self.window = self.window.max(window);
             self.ssthresh = self.ssthresh.max(ssthresh);
             self.timed_out = false;

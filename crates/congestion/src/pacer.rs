@@ -1,8 +1,8 @@
 //! The pacer spreads packets over the round-trip time instead of sending them in bursts.
 //!
 //! Each sent packet advances a clock by the time that the packet takes at the pacing rate. The next packet may be sent
-//! once real time has reached the clock. The clock lags behind real time by at most the time of ten packets, which may
-//! be sent together. If acknowledgements arrive regularly, no timer is needed.
+//! once real time has reached the clock. The clock lags behind real time by at most the time of ten packets, so a burst
+//! has at most ten packets. If acknowledgements arrive regularly, no timer is needed.
 //!
 //! The pacing rate is a multiple of the window per smoothed round-trip time. The factor is 2 in slow start and 1.2
 //! afterwards, as in Linux (net.ipv4.tcp_pacing_ss_ratio = 200, tcp_pacing_ca_ratio = 120). RFC 9002 §7.7 describes the
@@ -52,7 +52,8 @@ impl Pacer {
         self.advance(now, rate.nanos_for(MAX_BURST_PACKETS * mss), rate.nanos_for(bytes));
     }
 
-    /// Advances the clock by `span` nanoseconds. The clock starts at most `most` nanoseconds before `now`.
+    /// Advances the clock by `span` nanoseconds. Before that, limits the lag of the clock behind `now` to `most`
+    /// nanoseconds.
     #[inline]
     fn advance(&mut self, now: Instant, most: u64, span: u64) {
         let earliest = now.as_nanos().saturating_sub(most);

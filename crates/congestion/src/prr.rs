@@ -3,16 +3,16 @@
 //! Without this algorithm, the data lost in a heavy loss is retransmitted in bursts as soon as the losses are known.
 //! RFC 6675, for example, sends as much as fits the window. So the queue that has just overflowed would overflow again.
 //!
-//! Home of RFC 6937 §3, with the slow-start reduction bound; [`Prr::linux`] is the Linux variant.
+//! Implements RFC 6937 §3 with the slow-start reduction bound. [`Prr::linux`] is the Linux variant.
 
 /// The state of proportional rate reduction in one recovery. All amounts are in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Prr {
     /// RecoverFS: the amount of data outstanding when the recovery began.
-    at_entry: u64,
+    recover_fs: u64,
     /// prr_delivered and prr_out: the amounts delivered and sent in this recovery.
     delivered: u64,
-    out: u64,
+    sent: u64,
     /// The number of bytes that may be sent until the next acknowledgement.
     allowance: i64,
     /// In the Linux variant, the number of bytes that may be in flight; otherwise `None`.
@@ -23,12 +23,12 @@ impl Prr {
     /// Creates the state for a recovery that begins with `flight` bytes outstanding.
     #[must_use]
     pub fn new(flight: u64) -> Self {
-        Self { at_entry: flight.max(1), delivered: 0, out: 0, allowance: 0, window: None }
+        Self { recover_fs: flight.max(1), delivered: 0, sent: 0, allowance: 0, window: None }
     }
 
-    /// Creates the Linux variant (tcp_cwnd_reduction). This variant reduces in proportion to the window before the
-    /// loss, `window`. It has a window of its own, so that data that is found lost later makes room for the same number
-    /// of bytes.
+    /// Creates the Linux variant (tcp_cwnd_reduction). `window` is the window before the loss. The variant reduces the
+    /// sending rate in proportion to `window`, and keeps a window of its own. If more data is found lost during the
+    /// recovery, the same number of bytes may be sent.
     #[must_use]
     pub fn linux(window: u64) -> Self {
         Self { window: Some(0), ..Self::new(window) }
@@ -51,34 +51,35 @@ impl Prr {
         }
     }
 
-    /// Processes an acknowledgement that delivered `bytes` more bytes. `safe` says that the acknowledgement advanced
-    /// and reported no new loss.
+    /// Processes an acknowledgement that delivered `bytes` more bytes. `safe` says that the cumulative acknowledgement
+    /// advanced and no new loss was reported.
     pub fn on_delivered(&mut self, bytes: u64, safe: bool, ssthresh: u64, pipe: u64, mss: u64) {
         if self.window.is_some() && bytes == 0 {
             return;
         }
         self.delivered += bytes;
         self.allowance = if pipe > ssthresh {
-            // Above the threshold, sending is proportional to deliveries until the pipe has shrunk to the threshold.
+            // If more than `ssthresh` is in flight, sending is proportional to deliveries, until the amount in flight
+            // has shrunk to `ssthresh`.
             let share =
-                (u128::from(self.delivered) * u128::from(ssthresh)).div_ceil(u128::from(self.at_entry));
-            i64::try_from(share).unwrap_or(i64::MAX) - self.out as i64
+                (u128::from(self.delivered) * u128::from(ssthresh)).div_ceil(u128::from(self.recover_fs));
+            i64::try_from(share).unwrap_or(i64::MAX) - self.sent as i64
         } else {
-            // At or below the threshold, the number of bytes sent may equal the number delivered, plus one segment if
-            // no new loss was reported.
-            let limit = self.delivered.saturating_sub(self.out).max(bytes) + if safe { mss } else { 0 };
+            // If at most `ssthresh` is in flight, as many bytes may be sent as were delivered, plus one segment if no
+            // new loss was reported.
+            let limit = self.delivered.saturating_sub(self.sent).max(bytes) + if safe { mss } else { 0 };
             (ssthresh - pipe).min(limit) as i64
         };
         if let Some(window) = &mut self.window {
             // The retransmission that begins the recovery may be sent in any case.
-            let least = if self.out == 0 { mss as i64 } else { 0 };
+            let least = if self.sent == 0 { mss as i64 } else { 0 };
             *window = pipe.saturating_add_signed(self.allowance.max(least));
         }
     }
 
     /// Records that `bytes` bytes were sent.
     pub fn on_sent(&mut self, bytes: u64) {
-        self.out += bytes;
+        self.sent += bytes;
         self.allowance -= bytes as i64;
     }
 }
@@ -103,8 +104,8 @@ mod tests {
         assert_eq!((sent, pipe), (10, 10));
     }
 
-    /// In the Linux variant, an acknowledgement that delivers nothing changes nothing, further losses make room, and
-    /// the first retransmission is sent at once.
+    /// tcp_cwnd_reduction of Linux: the first retransmission is sent at once, and further losses make room for more
+    /// data. An acknowledgement that delivers nothing changes nothing.
     #[test]
     fn linux_keeps_a_window_until_the_next_delivery() {
         let mut prr = Prr::linux(20);

@@ -1,13 +1,13 @@
-//! RACK, loss detection by time: a segment counts as lost if it was sent some time before a segment that has been
+//! RACK detects losses by time: a segment counts as lost if a segment that was sent sufficiently later has been
 //! delivered.
 //!
 //! Owns the state of the newest delivery and the reordering window, but no scoreboard, window or timer. A transport
 //! passes the segments that each acknowledgement delivered to [`Rack`] (as a [`Delivered`]). Then the transport asks
-//! `Rack` which outstanding segments are lost. The end of a segment is a position: in TCP in bytes, in SCTP one past
-//! the TSN offset of the chunk. If two segments were sent at the same instant, the segment with the higher end counts
-//! as sent later.
+//! `Rack` which outstanding segments are lost. The end position of a segment is a byte position in TCP, and the TSN
+//! offset of the chunk plus one in SCTP. If two segments were sent at the same instant, the segment with the higher end
+//! position counts as sent later.
 //!
-//! Home of RFC 8985 §6.2 (RACK, steps 1 to 5) and of the condition in §6.3.
+//! Implements RFC 8985 §6.2 (RACK, steps 1 to 5) and the condition in §6.3.
 
 use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
@@ -15,11 +15,11 @@ use anabranch_base::time::{Duration, nanos};
 /// The segments that an acknowledgement newly delivered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Delivered {
-    /// The delivered segment that was sent last: its send time, its end, and whether it was a retransmission.
+    /// The delivered segment that was sent last: its send time, its end position, and whether it was a retransmission.
     newest: Option<(Instant, u64, bool)>,
-    /// The lowest end among the delivered segments that were sent only once.
+    /// The lowest end position of the delivered segments that were sent only once.
     lowest_original: u64,
-    /// The highest end among the segments.
+    /// The highest end position of the delivered segments.
     highest: u64,
 }
 
@@ -30,7 +30,8 @@ impl Default for Delivered {
 }
 
 impl Delivered {
-    /// Adds a segment or chunk: the time when it was last sent, its end, and whether it was sent more than once.
+    /// Adds a segment or chunk: the time when it was last sent, its end position, and whether it was sent more than
+    /// once.
     #[inline]
     pub fn add(&mut self, sent_at: Instant, end: u64, retransmitted: bool) {
         if self.newest.is_none_or(|(at, last, _)| (at, last) < (sent_at, end)) {
@@ -66,10 +67,10 @@ impl Delivered {
 /// The verdict on a segment that was sent and has not been acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// No segment sent after this segment has been delivered, so its loss cannot be judged.
+    /// No segment that was sent later has been delivered, so RACK cannot judge whether this segment is lost.
     Unknown,
-    /// A segment sent after this segment has been delivered. This segment counts as lost unless it is acknowledged by
-    /// this time.
+    /// A segment that was sent later has been delivered. This segment counts as lost unless it is acknowledged by this
+    /// time.
     Until(Instant),
     /// The segment is lost.
     Lost,
@@ -78,7 +79,7 @@ pub enum Verdict {
 /// The state of RACK for one path.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rack {
-    /// RACK.xmit_ts and RACK.end_seq: send time and end of the newest delivered segment.
+    /// RACK.xmit_ts and RACK.end_seq: send time and end position of the newest delivered segment.
     newest: Option<(Instant, u64)>,
     /// RACK.rtt: the round-trip time of the newest delivered segment, in nanoseconds.
     rtt: u64,
@@ -86,11 +87,11 @@ pub struct Rack {
     /// lasts [`MIN_RTT_SPAN`].
     min_rtt: [u64; 2],
     min_rtt_since: Instant,
-    /// RACK.fack: the highest end among all delivered segments.
+    /// RACK.fack: the highest end position of all delivered segments.
     highest: u64,
     reordering_seen: bool,
     /// RACK.reo_wnd_mult minus one: the number of times that the reordering window was widened.
-    extra: u32,
+    reo_wnd_steps: u32,
     /// RACK.reo_wnd_persist: the number of recoveries after which the widened reordering window is reset.
     recoveries_left: u32,
     /// RACK.dsack_round: the window is not widened again before this position is acknowledged.
@@ -107,14 +108,14 @@ impl Rack {
     /// Processes the segments that an acknowledgement delivered (RFC 8985 §6.2 steps 1 to 3).
     pub fn on_delivered(&mut self, now: Instant, delivered: &Delivered) {
         let Some((at, end, retransmitted)) = delivered.newest else { return };
-        // RFC 8985 §6.2 step 3: a segment that was never retransmitted has arrived after segments with higher ends, so
-        // it was reordered.
+        // RFC 8985 §6.2 step 3: a segment that was never retransmitted has arrived after segments with higher end
+        // positions, so it was reordered.
         self.reordering_seen |= delivered.lowest_original < self.highest;
         self.highest = self.highest.max(delivered.highest);
         let rtt = nanos(now.since(at)).max(1);
         if retransmitted {
-            // RFC 8985 §6.2 step 2: an acknowledgement that arrives earlier than the minimum round-trip time can only
-            // be for the original segment.
+            // RFC 8985 §6.2 step 2: less than the minimum round-trip time has passed since the retransmission, so the
+            // original segment was acknowledged.
             if rtt < self.min_rtt() {
                 return;
             }
@@ -141,35 +142,35 @@ impl Rack {
         if last == 0 { this } else { this.min(last) }
     }
 
-    /// Processes a report that a retransmission was unnecessary (a DSACK, a duplicate TSN), which means that the
-    /// reordering window was too small. `acked` is the cumulative acknowledgement, and `next` is the end of the data
-    /// sent so far.
+    /// Processes a report that a retransmission was unnecessary (a DSACK, a duplicate TSN). Such a report means that
+    /// the reordering window was too small. `acked` is the cumulative acknowledgement, and `next` is the end of the
+    /// data sent so far.
     pub fn on_spurious_retransmission(&mut self, acked: u64, next: u64) {
-        // RFC 8985 §6.2 step 4: the window is widened at most once per round trip.
+        // RFC 8985 §6.2 step 4: the reordering window is widened at most once per round trip.
         if acked >= self.widened_until {
             self.widened_until = next;
-            self.extra = (self.extra + 1).min(WIDEST);
+            self.reo_wnd_steps = (self.reo_wnd_steps + 1).min(WIDEST);
         }
         self.recoveries_left = RECOVERIES;
     }
 
-    /// Counts a recovery that has ended. After several recoveries, a widened window is reset.
+    /// Counts a recovery that has ended. After several recoveries, a widened reordering window is reset.
     pub fn on_recovered(&mut self) {
         self.recoveries_left = self.recoveries_left.saturating_sub(1);
         if self.recoveries_left == 0 {
-            self.extra = 0;
+            self.reo_wnd_steps = 0;
         }
     }
 
-    /// RFC 8985 §6.2 step 4, RACK_update_reo_wnd: returns the reordering window, the time by which a segment may arrive
-    /// later than the newest delivery. `sure` is set in a recovery, or if the number of later segments that were
-    /// delivered reaches DupThresh.
+    /// RFC 8985 §6.2 step 4, RACK_update_reo_wnd: returns the reordering window. This is the time for which a segment
+    /// may be late before it counts as lost. `sure` is set in a recovery, or if at least DupThresh later segments were
+    /// delivered.
     #[must_use]
     pub fn window(&self, smoothed: Option<Duration>, sure: bool) -> Duration {
         if !self.reordering_seen && sure {
             return Duration::ZERO;
         }
-        let wide = (self.min_rtt() / 4).saturating_mul(u64::from(1 + self.extra));
+        let wide = (self.min_rtt() / 4).saturating_mul(u64::from(1 + self.reo_wnd_steps));
         Duration::from_nanos(wide.min(smoothed.map_or(u64::MAX, nanos)))
     }
 
@@ -195,8 +196,8 @@ impl Rack {
     }
 }
 
-/// The largest value of `extra`. The window cannot exceed the smoothed round-trip time, so larger factors would have no
-/// effect.
+/// The largest value of `reo_wnd_steps`. The window cannot exceed the smoothed round-trip time, so larger factors would
+/// have no effect.
 const WIDEST: u32 = 1 << 20;
 
 #[cfg(test)]
@@ -227,19 +228,20 @@ mod tests {
         assert_eq!(window, MS(25));
         assert_eq!(rack.judge(at(102), at(1), 2, window), Verdict::Until(at(126)));
         assert_eq!(rack.judge(at(126), at(1), 2, window), Verdict::Lost);
-        // A segment sent after the newest delivery is not judged. Of two segments sent at the same instant, the segment
-        // with the higher end counts as sent later.
+        // A segment sent after the newest delivered segment is not judged. Of two segments sent at the same instant,
+        // the segment with the higher end position counts as sent later.
         assert_eq!(rack.judge(at(500), at(3), 4, window), Verdict::Unknown);
         assert_eq!(rack.judge(at(500), at(2), 4, window), Verdict::Unknown);
         assert_eq!(rack.judge(at(500), at(2), 2, window), Verdict::Lost);
-        // In a recovery, and if no reordering was seen so far, the reordering window is zero.
+        // In a recovery, the reordering window is zero as long as no reordering has been seen.
         assert_eq!(rack.window(Some(MS(100)), true), MS(0));
     }
 
     #[test]
     fn reordering_is_seen_once_something_old_and_sent_once_arrives_late() {
         let mut rack = Rack::default();
-        // One acknowledgement delivers both segments, in either order of its blocks.
+        // One acknowledgement delivers two segments, and its blocks list the later segment first. This does not show
+        // reordering.
         arrives(&mut rack, 100, &[(0, 3, false), (0, 1, false)]);
         assert_eq!(rack.window(Some(MS(100)), true), MS(0));
         // The late arrival of a retransmission does not show reordering.

@@ -3,7 +3,7 @@
 //! Owns the window and the threshold. The window inflation of fast recovery (RFC 5681 §3.2, RFC 6582) belongs to the
 //! transport, which counts the duplicate acknowledgements.
 //!
-//! Home of RFC 5681 §3.1 and §4.1, RFC 3465 (counting bytes), RFC 2861 §3 (decay while idle).
+//! Implements RFC 5681 §3.1 and §4.1, RFC 3465 (counting bytes), and RFC 2861 §3 (decay while idle).
 
 use crate::{Acked, Controller, HyStart, InitialParams};
 use anabranch_base::Instant;
@@ -71,7 +71,8 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// Counts bytes with L = 2, restarts after an idle period, grows the window only while it is used, and halves it.
+    /// Counts bytes with L = 2, and restarts after an idle period. The window grows only while it is fully used, and a
+    /// loss halves it.
     fn default() -> Self {
         Self {
             counting: Counting::Bytes { limit: 2 },
@@ -90,7 +91,7 @@ impl Counting {
         let more = match self {
             // RFC 5681 §3.1 eq. 2: the increase is min(N, SMSS) for each acknowledgement of N bytes.
             Self::Acks => bytes.min(mss),
-            // RFC 3465 §2.3: after a timeout, one acknowledgement may cover much data that was received long before.
+            // RFC 3465 §2.3: after a timeout, one acknowledgement may cover much data that arrived long before.
             // Therefore L is 1 (one segment) until the recovery has ended.
             Self::Bytes { .. } if after_timeout => bytes.min(mss),
             Self::Bytes { limit } => bytes.min(limit * mss),
@@ -114,7 +115,7 @@ pub struct Reno {
     /// Whether slow start is in progress because of a timeout.
     after_timeout: bool,
     /// The window and the threshold before the last reduction.
-    before: Option<(u64, u64)>,
+    saved: Option<(u64, u64)>,
 }
 
 impl Reno {
@@ -130,7 +131,7 @@ impl Reno {
             counted: 0,
             timed_out: false,
             after_timeout: false,
-            before: None,
+            saved: None,
         }
     }
 
@@ -173,7 +174,7 @@ impl Controller for Reno {
     }
 
     fn on_loss(&mut self, _now: Instant, flight: u64, _ecn: bool) {
-        self.before = Some((self.window, self.ssthresh));
+        self.saved = Some((self.window, self.ssthresh));
         self.ssthresh = self.share(flight, self.config.beta);
         self.window = self.ssthresh;
         self.counted = 0;
@@ -183,7 +184,7 @@ impl Controller for Reno {
     fn on_timeout(&mut self, _now: Instant, flight: u64) {
         // RFC 5681 §3.1: if the same segment times out again, ssthresh is not reduced again.
         if !self.timed_out {
-            self.before = Some((self.window, self.ssthresh));
+            self.saved = Some((self.window, self.ssthresh));
             self.ssthresh = self.share(flight, 50);
         }
         // RFC 5681 §3.1: the window after a timeout is one segment, whatever the initial window was.
@@ -203,7 +204,7 @@ impl Controller for Reno {
     }
 
     fn on_spurious(&mut self, _now: Instant) {
-        if let Some((window, ssthresh)) = self.before.take() {
+        if let Some((window, ssthresh)) = self.saved.take() {
             self.window = self.window.max(window);
             self.ssthresh = ssthresh;
             self.timed_out = false;

@@ -1,7 +1,7 @@
 //! Estimates the round-trip time and computes the retransmission timeout.
 //!
-//! Home of RFC 6298 and RFC 9260 §6.3.1, which differ only in constants: the initial, minimum and maximum RTO, and the
-//! clock granularity.
+//! Implements RFC 6298 and RFC 9260 §6.3.1. They differ only in constants: the initial, minimum and maximum RTO, and
+//! the clock granularity.
 
 use anabranch_base::time::{Duration, nanos};
 

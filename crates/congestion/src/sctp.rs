@@ -3,7 +3,7 @@
 //! Owns cwnd, ssthresh and partial_bytes_acked. The transport decides when a loss is detected and when fast recovery
 //! ends (§7.2.4). The rules of the three RFCs differ in a few constants and one condition: see [`Variant`].
 //!
-//! Home of RFC 9260 §7.2.1, §7.2.2 and §7.2.3 (and of the same sections of RFC 2960 and RFC 4960).
+//! Implements RFC 9260 §7.2.1, §7.2.2 and §7.2.3, and the same sections of RFC 2960 and RFC 4960.
 
 use crate::{Acked, Controller, HyStart, InitialParams};
 use anabranch_base::Instant;
@@ -45,7 +45,7 @@ pub struct Sctp {
     ssthresh: u64,
     partial_bytes_acked: u64,
     /// The values of cwnd, ssthresh and partial_bytes_acked before the last reduction.
-    before: Option<(u64, u64, u64)>,
+    saved: Option<(u64, u64, u64)>,
 }
 
 impl Sctp {
@@ -58,7 +58,7 @@ impl Sctp {
             cwnd: params.initial_window.max(1),
             ssthresh: params.initial_ssthresh,
             partial_bytes_acked: 0,
-            before: None,
+            saved: None,
         }
     }
 
@@ -77,7 +77,7 @@ impl Sctp {
     }
 
     fn reduce(&mut self) {
-        self.before = Some((self.cwnd, self.ssthresh, self.partial_bytes_acked));
+        self.saved = Some((self.cwnd, self.ssthresh, self.partial_bytes_acked));
         // RFC 9260 §7.2.3: the threshold is half of cwnd (not of the bytes in flight), but not below the minimum.
         self.ssthresh = (self.cwnd / 2).max(self.floor());
         self.partial_bytes_acked = 0;
@@ -144,7 +144,7 @@ impl Controller for Sctp {
     }
 
     fn on_spurious(&mut self, _now: Instant) {
-        if let Some((cwnd, ssthresh, partial)) = self.before.take() {
+        if let Some((cwnd, ssthresh, partial)) = self.saved.take() {
             self.cwnd = self.cwnd.max(cwnd);
             self.ssthresh = ssthresh;
             self.partial_bytes_acked = partial;

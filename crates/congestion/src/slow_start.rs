@@ -86,7 +86,7 @@ impl SlowStartExitState {
     pub fn on_reduced(&mut self) {
         match self {
             Self::PlusPlus(hystart) => hystart.end(),
-            // The threshold is set now. A later slow start below the threshold is observed like the first.
+            // Linux's HyStart stays active, because it may also end a later slow start, below the new threshold.
             Self::Linux(_) => {}
         }
     }

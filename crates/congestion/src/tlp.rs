@@ -1,10 +1,10 @@
 //! Tail loss probe: if acknowledgements stop arriving, one segment is sent, so that the receiver reports the data that
-//! it has. The probe is sent long before the retransmission timer expires. When that timer expires, all data is assumed
-//! lost.
+//! it has. The probe is sent long before the retransmission timer expires. An expiry of that timer would mark all data
+//! as lost.
 //!
 //! Owns the pending probe and computes the timeout. The transport owns the timer and chooses the segment to send.
 //!
-//! Home of RFC 8985 §7.
+//! Implements RFC 8985 §7.
 
 use anabranch_base::time::{Duration, nanos};
 
@@ -18,7 +18,8 @@ pub struct LossProbe {
 
 impl LossProbe {
     /// RFC 8985 §7.2, TLP_calc_PTO: returns how long to wait for an acknowledgement before a probe is sent. `alone`
-    /// says that a single segment is outstanding, whose acknowledgement may be delayed by `ack_delay`.
+    /// says that only one segment is outstanding. The receiver may delay the acknowledgement of a single segment by
+    /// `ack_delay`.
     #[must_use]
     pub fn timeout(smoothed: Option<Duration>, alone: bool, ack_delay: Duration) -> Duration {
         let wait = if alone { nanos(ack_delay) } else { 0 };

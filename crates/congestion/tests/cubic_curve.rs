@@ -1,4 +1,4 @@
-//! CUBIC's window against the formula of RFC 9438 §4.2, second by second.
+//! Compares CUBIC's window with the formula of RFC 9438 §4.2, second by second.
 
 mod path;
 
@@ -50,7 +50,7 @@ fn follows_the_formula() {
     }
 }
 
-/// RFC 9438 §4.3: on a short path CUBIC behaves like Reno with α = 9/17, then 1.
+/// RFC 9438 §4.3: on a short path, CUBIC behaves like Reno, first with α = 9/17 and later with α = 1.
 #[test]
 fn is_reno_on_a_short_path() {
     let mut path = after_a_loss(40, 10);
@@ -61,8 +61,8 @@ fn is_reno_on_a_short_path() {
         path.round(Event::Full);
         windows.push(path.window() as f64 / MSS as f64);
     }
-    // The window before the loss is 12 packets higher, and growing by 12 packets at 9/17 of a packet per round takes
-    // some 23 rounds.
+    // The loss has reduced the window by 12 packets. At 9/17 of a packet per round, the window needs about 23 rounds to
+    // grow by 12 packets.
     for (round, window) in windows.iter().enumerate().take(22) {
         let expected = start + round as f64 * 9.0 / 17.0;
         assert!((window - expected).abs() < 0.5, "round {round}: {window:.2}, expected {expected:.2}");

@@ -40,8 +40,8 @@ struct Flow {
     next: u64,
     acked: u64,
     /// The time until which the link is busy.
-    busy: Instant,
-    on_its_way: VecDeque<PacketInFlight>,
+    busy_until: Instant,
+    in_flight: VecDeque<PacketInFlight>,
     flight: u64,
     /// Losses of packets below this number belong to the recovery in progress.
     recovery: Option<u64>,
@@ -59,8 +59,8 @@ impl Flow {
             now: Instant::ZERO,
             next: 0,
             acked: 0,
-            busy: Instant::ZERO,
-            on_its_way: VecDeque::new(),
+            busy_until: Instant::ZERO,
+            in_flight: VecDeque::new(),
             flight: 0,
             recovery: None,
             lost: 0,
@@ -80,12 +80,12 @@ impl Flow {
                 let smoothed = (self.acked > 0).then_some(ROUND_TRIP);
                 pacer.on_sent(self.now, MSS, window, MSS, window < threshold, smoothed);
             }
-            let waiting = self.busy.since(self.now).as_nanos() as u64 / SERVICE.as_nanos() as u64;
+            let waiting = self.busy_until.since(self.now).as_nanos() as u64 / SERVICE.as_nanos() as u64;
             self.longest = self.longest.max(waiting);
             if waiting < ROOM {
-                self.busy = self.busy.max(self.now) + SERVICE;
-                let acked_at = self.busy + (ROUND_TRIP - SERVICE);
-                self.on_its_way.push_back(PacketInFlight { number: self.next, at: self.now, acked_at });
+                self.busy_until = self.busy_until.max(self.now) + SERVICE;
+                let acked_at = self.busy_until + (ROUND_TRIP - SERVICE);
+                self.in_flight.push_back(PacketInFlight { number: self.next, at: self.now, acked_at });
             } else {
                 self.lost += 1;
             }
@@ -104,11 +104,11 @@ impl Flow {
             self.recovery = None;
         }
         let slow = self.controller.window() < self.controller.ssthresh();
-        let said = match &mut self.hystart {
+        let advice = match &mut self.hystart {
             Some(hystart) if slow => hystart.on_ack(self.acked, self.next, Some(self.now.since(packet.at))),
             _ => SlowStart::Full,
         };
-        if said == SlowStart::Leave {
+        if advice == SlowStart::Leave {
             self.controller.leave_slow_start();
         }
         let acked = Acked {
@@ -117,7 +117,7 @@ impl Flow {
             cumulative: true,
             in_recovery: self.recovery.is_some(),
             window_limited: true,
-            conservative: said != SlowStart::Full,
+            conservative: advice != SlowStart::Full,
             rtt: Some(ROUND_TRIP),
         };
         self.controller.on_acked(self.now, acked);
@@ -134,14 +134,14 @@ impl Flow {
     fn run(&mut self, until: Instant) {
         loop {
             let paced = self.send().unwrap_or(Instant::MAX);
-            let acked = self.on_its_way.front().map_or(Instant::MAX, |packet| packet.acked_at);
+            let acked = self.in_flight.front().map_or(Instant::MAX, |packet| packet.acked_at);
             if paced.min(acked) > until {
                 self.now = until;
                 return;
             }
             self.now = paced.min(acked);
             if acked <= paced
-                && let Some(packet) = self.on_its_way.pop_front()
+                && let Some(packet) = self.in_flight.pop_front()
             {
                 self.acknowledge(&packet);
             }

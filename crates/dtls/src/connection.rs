@@ -23,14 +23,14 @@ pub(crate) struct Connection {
     /// The record state; `None` until the keys are known.
     records: Option<Records>,
     pub client: bool,
-    /// The deadline with which the connection is listed in `Peers::due`.
-    pub listed: Option<Instant>,
+    /// The connection's deadline in `Peers::due`; `None` if it is not listed there.
+    pub listed_deadline: Option<Instant>,
     usage: Usage,
     /// The cookie with which the client has proved its address; `None` if the client has returned none, or if this side
     /// is the client.
     pub cookie: Option<Cookie>,
     /// The limit on the bytes sent to a client that has not returned a cookie.
-    pub unproven: Option<UnvalidatedClient>,
+    pub unvalidated: Option<UnvalidatedClient>,
 }
 
 /// The state of a handshake, which is dropped when the handshake is done.
@@ -44,7 +44,7 @@ struct Handshake {
     flight: Vec<u8>,
     /// The random value of the client's hello. Key logs identify the connection by this value.
     random: [u8; 32],
-    seen: ObservedSecrets,
+    secrets: ObservedSecrets,
     /// Packets that arrived before the handshake was done. They are delivered when the handshake is done.
     early: Vec<Vec<u8>>,
 }
@@ -53,10 +53,10 @@ struct Handshake {
 struct Usage {
     /// The time at which the connection opened or last carried a packet, whichever is later.
     last: Instant,
-    /// The ports of the last packet sent whose association is in `associations`, in the byte order of the packet. If
+    /// The SCTP source and destination ports of the last packet that was sent for an association in `associations`. If
     /// the next packet has the same ports, `associations` need not be searched.
     latest: Option<[u8; 4]>,
-    /// The ports of each association that is alive on the connection, our port first.
+    /// The SCTP ports of each association that is alive on the connection, our port first.
     associations: BTreeSet<(u16, u16)>,
     /// Whether the connection has ever carried an association.
     carried: bool,
@@ -79,17 +79,17 @@ impl From<Option<RecordsEnd>> for HandshakeProgress {
 
 impl Connection {
     pub fn begin(
-        ends: &HostConfig,
+        host: &HostConfig,
         client: bool,
         name: &str,
         mtu: usize,
         now: Instant,
     ) -> Result<Self, HostConfigError> {
-        let mut dtls = ends.begin(client, mtu, std_instant(&ends.surroundings, now))?;
+        let mut dtls = host.begin(client, mtu, std_instant(&host.surroundings, now))?;
         if client {
             // dimpl requires this call with the current time before a client can begin.
             let began =
-                ends.surroundings.within(|| dtls.handle_timeout(std_instant(&ends.surroundings, now)));
+                host.surroundings.within(|| dtls.handle_timeout(std_instant(&host.surroundings, now)));
             began.map_err(|why| HostConfigError::Library(why.to_string()))?;
         }
         let handshake = Handshake {
@@ -98,35 +98,36 @@ impl Connection {
             timer: None,
             flight: Vec::new(),
             random: [0; 32],
-            seen: ObservedSecrets::default(),
+            secrets: ObservedSecrets::default(),
             early: Vec::new(),
         };
         Ok(Self {
             handshake: Some(Box::new(handshake)),
             records: None,
             client,
-            listed: None,
+            listed_deadline: None,
             usage: Usage { last: now, latest: None, associations: BTreeSet::new(), carried: false },
             cookie: None,
-            unproven: None,
+            unvalidated: None,
         })
     }
 
-    /// Creates a server's connection for a client that has returned a cookie. dimpl first processes the client's first
-    /// hello `first`. dimpl's answer must equal `asked`, the answer that was sent to that hello without keeping state.
+    /// Creates a server's connection for a client that has returned a cookie. `first` is the client's first hello,
+    /// which dimpl processes here. `request` is the answer that was sent to that hello without keeping state. dimpl's
+    /// answer must equal `request`.
     pub fn enter(
-        ends: &HostConfig,
+        host: &HostConfig,
         mtu: usize,
         now: Instant,
-        (cookie, first, asked): (Cookie, &[u8], &[u8]),
+        (cookie, first, request): (Cookie, &[u8], &[u8]),
         buffer: &mut Vec<u8>,
     ) -> Result<Self, HostConfigError> {
-        let mut this = Self::begin(ends, false, "", mtu, now)?;
+        let mut this = Self::begin(host, false, "", mtu, now)?;
         this.cookie = Some(cookie);
-        let (mut said, mut first) = (Vec::new(), first.to_vec());
-        let came =
-            this.receive(ends, now, Some(&mut first), buffer, |_| {}, |record| said.push(record.to_vec()));
-        if came.ended.is_some() || said != [asked] {
+        let (mut sent, mut first) = (Vec::new(), first.to_vec());
+        let progress =
+            this.receive(host, now, Some(&mut first), buffer, |_| {}, |record| sent.push(record.to_vec()));
+        if progress.ended.is_some() || sent != [request] {
             return Err(HostConfigError::Library("another answer to a hello than was given".to_owned()));
         }
         Ok(this)
@@ -145,7 +146,7 @@ impl Connection {
     /// Handles a datagram of the peer. If `datagram` is `None`, handles the timeouts that are due.
     pub fn receive(
         &mut self,
-        ends: &HostConfig,
+        host: &HostConfig,
         now: Instant,
         datagram: Option<&mut [u8]>,
         buffer: &mut Vec<u8>,
@@ -155,7 +156,7 @@ impl Connection {
         match (&mut self.handshake, datagram) {
             (None, Some(datagram)) => self.open(now, datagram, deliver, send),
             (None, None) => self.records.as_mut().and_then(|records| records.expire(now, send)).into(),
-            (Some(_), datagram) => self.drive_handshake(ends, now, datagram, buffer, deliver, &mut send),
+            (Some(_), datagram) => self.drive_handshake(host, now, datagram, buffer, deliver, &mut send),
         }
     }
 
@@ -180,7 +181,7 @@ impl Connection {
 
     fn drive_handshake(
         &mut self,
-        ends: &HostConfig,
+        host: &HostConfig,
         now: Instant,
         datagram: Option<&mut [u8]>,
         buffer: &mut Vec<u8>,
@@ -191,32 +192,31 @@ impl Connection {
         if let Some(datagram) = datagram.as_ref().filter(|_| !self.client) {
             handshake.note_random(datagram);
         }
-        // Packets that arrive before the handshake is done are decrypted here. Only these packets are withheld from
-        // dimpl.
-        let told = datagram.as_ref().map(|datagram| match &self.records {
+        // Packets that arrive before the handshake is done are decrypted here. dimpl gets the rest of the datagram.
+        let for_dimpl = datagram.as_ref().map(|datagram| match &self.records {
             Some(records) => records.without_data(datagram),
             None => datagram,
         });
-        let taken = handshake.run(ends, self.cookie, |dtls| {
-            dtls.handle_timeout(std_instant(&ends.surroundings, now))?;
-            told.filter(|told| !told.is_empty()).map_or(Ok(()), |told| dtls.handle_packet(told))
+        let taken = handshake.run(host, self.cookie, |dtls| {
+            dtls.handle_timeout(std_instant(&host.surroundings, now))?;
+            for_dimpl.filter(|bytes| !bytes.is_empty()).map_or(Ok(()), |bytes| dtls.handle_packet(bytes))
         });
         if let Err(error) = taken {
             return HandshakeProgress { ended: Some(fault(&error)), ..HandshakeProgress::default() };
         }
         if self.records.is_none() {
-            self.records = Records::of(&handshake.seen, self.client, ends.update_after);
+            self.records = Records::of(&handshake.secrets, self.client, host.update_after);
         }
-        let mut came = self.drain(ends, now, buffer, send);
+        let mut progress = self.drain(host, now, buffer, send);
         let Some((handshake, records)) = self.handshake.as_mut().zip(self.records.as_mut()) else {
-            if came.opened {
+            if progress.opened {
                 let why = "DTLS handshake: there are no keys".to_owned();
-                came = HandshakeProgress { ended: Some(CloseReason::Protocol(why)), opened: false };
+                progress = HandshakeProgress { ended: Some(CloseReason::Protocol(why)), opened: false };
             }
-            return came;
+            return progress;
         };
-        if came.ended.is_some() {
-            return came;
+        if progress.ended.is_some() {
+            return progress;
         }
         // dimpl has already processed the handshake records. They are only marked as received here, so that replays are
         // detected.
@@ -227,9 +227,9 @@ impl Connection {
             }
         };
         if let Some(datagram) = datagram {
-            came.ended = records.receive(now, datagram, keep, &mut *send).map(CloseReason::from);
+            progress.ended = records.receive(now, datagram, keep, &mut *send).map(CloseReason::from);
         }
-        if came.opened {
+        if progress.opened {
             records.begin(now);
             self.usage.last = now;
             let early = std::mem::take(early);
@@ -239,68 +239,68 @@ impl Connection {
                 deliver(&packet);
             }
         }
-        came
+        progress
     }
 
     /// Handles the output of dimpl: datagrams, certificates, timers, and the end of the handshake.
     fn drain(
         &mut self,
-        ends: &HostConfig,
+        host: &HostConfig,
         now: Instant,
         buffer: &mut Vec<u8>,
         send: &mut impl FnMut(&[u8]),
     ) -> HandshakeProgress {
-        let mut came = HandshakeProgress::default();
-        let Some(handshake) = &mut self.handshake else { return came };
+        let mut progress = HandshakeProgress::default();
+        let Some(handshake) = &mut self.handshake else { return progress };
         // All datagrams are collected first. If the client does not trust the server's certificate, none of them is
         // sent.
-        let mut held: Vec<Vec<u8>> = Vec::new();
-        ends.surroundings.within(|| {
+        let mut packets: Vec<Vec<u8>> = Vec::new();
+        host.surroundings.within(|| {
             loop {
                 match handshake.dtls.poll_output(buffer) {
                     Output::BufferTooSmall { needed } => buffer.resize(needed, 0),
-                    Output::Packet(packet) => held.push(packet.to_vec()),
+                    Output::Packet(packet) => packets.push(packet.to_vec()),
                     Output::PeerCert(certificate) => {
                         if self.client
-                            && let Err(why) = ends.judge(certificate, &handshake.name)
+                            && let Err(why) = host.judge(certificate, &handshake.name)
                         {
-                            came.ended = Some(CloseReason::Untrusted(why));
+                            progress.ended = Some(CloseReason::Untrusted(why));
                             return;
                         }
                     }
-                    Output::Connected => came.opened = true,
+                    Output::Connected => progress.opened = true,
                     Output::CloseNotify => {
-                        came.ended = Some(RecordsEnd::Closed.into());
+                        progress.ended = Some(RecordsEnd::Closed.into());
                         return;
                     }
                     Output::Timeout(at) => {
-                        handshake.timer = virtual_instant(&ends.surroundings, at)
+                        handshake.timer = virtual_instant(&host.surroundings, at)
                             .filter(|at| *at < now + FOR_EVER)
                             // dimpl's timer may be due slightly before our clock reaches that time. Waiting at least
                             // one millisecond avoids a busy loop.
                             .map(|at| at.max(now + Duration::from_millis(1)));
                         return;
                     }
-                    // Any other output would be about packets, which were withheld from dimpl.
+                    // dimpl's other outputs concern application data, which dimpl never receives here.
                     _ => {}
                 }
             }
         });
-        if !matches!(came.ended, Some(CloseReason::Untrusted(_))) {
-            if let Some(first) = held.first() {
+        if !matches!(progress.ended, Some(CloseReason::Untrusted(_))) {
+            if let Some(first) = packets.first() {
                 handshake.flight.clone_from(first);
                 if self.client {
                     handshake.note_random(first);
                 }
             }
-            for packet in held {
+            for packet in packets {
                 if let Some(records) = &mut self.records {
                     records.adopt(&packet, now);
                 }
                 send(&packet);
             }
         }
-        came
+        progress
     }
 
     /// Appends a packet to `out` as an encrypted record. The caller has checked that another record may be sent
@@ -318,8 +318,8 @@ impl Connection {
         self.records.as_ref().filter(|records| self.is_open() && records.may_seal()).map(|it| it.overhead())
     }
 
-    /// Returns whether the keys have to be changed, which a call of [`receive`](Self::receive) without a datagram
-    /// starts.
+    /// Returns whether the keys have to be changed. A call of [`receive`](Self::receive) without a datagram starts the
+    /// change.
     #[inline]
     pub fn wants_update(&self) -> bool {
         self.records.as_ref().is_some_and(|records| records.wants_update())
@@ -342,8 +342,8 @@ impl Connection {
     /// Returns the time at which the connection ends if no packet is sent or received until then.
     pub fn expires(&self) -> Option<Instant> {
         let span = match (self.is_in_use(), self.usage.carried) {
-            // RFC 9260 §9.2: the peer may retransmit a SHUTDOWN ACK after the association has ended, and must still get
-            // an answer.
+            // RFC 9260 §9.2: the peer may retransmit a SHUTDOWN ACK after the association has ended. The SHUTDOWN ACK
+            // must still get an answer.
             (false, true) => LINGER,
             (false, false) => UNUSED,
             (true, _) => IDLE,
@@ -364,7 +364,7 @@ impl Connection {
     /// after each packet, the old entry stays listed until `Peers::expire` replaces it.
     #[inline]
     pub fn is_listed_wrongly(&self) -> bool {
-        match (self.listed, self.deadline()) {
+        match (self.listed_deadline, self.deadline()) {
             (Some(listed), Some(at)) => at < listed,
             (listed, deadline) => listed != deadline,
         }
@@ -374,19 +374,19 @@ impl Connection {
 impl Handshake {
     /// Runs `work` on dimpl's connection with the randomness and clock of this connection, and records the secrets that
     /// dimpl computes.
-    fn run<T>(&mut self, ends: &HostConfig, cookie: Option<Cookie>, work: impl FnOnce(&mut Dtls) -> T) -> T {
+    fn run<T>(&mut self, host: &HostConfig, cookie: Option<Cookie>, work: impl FnOnce(&mut Dtls) -> T) -> T {
         let dtls = &mut self.dtls;
-        let inside = || ends.surroundings.within(|| work(dtls));
-        let (done, seen) = watched(|| match cookie {
+        let inside = || host.surroundings.within(|| work(dtls));
+        let (done, observed) = watched(|| match cookie {
             Some(cookie) => with_cookie(cookie, inside),
             None => inside(),
         });
-        if let Some(log) = &ends.key_log {
-            for (label, secret) in &seen.secrets {
+        if let Some(log) = &host.key_log {
+            for (label, secret) in &observed.secrets {
                 log.log(label, &self.random, secret);
             }
         }
-        self.seen.add(seen);
+        self.secrets.add(observed);
         done
     }
 
@@ -401,25 +401,25 @@ impl Handshake {
 }
 
 impl Usage {
-    /// Records which associations are alive on the connection. `packet` is an SCTP packet that was sent or received.
+    /// Records whether an association begins or ends with `packet`, an SCTP packet that was sent or received.
     #[inline]
     fn note(&mut self, packet: &[u8], sent: bool, now: Instant) {
         self.last = now;
         let Some((&ports, kind)) = packet.first_chunk::<4>().zip(packet.get(12)) else { return };
-        let ends = matches!(*kind, ABORT | SHUTDOWN_COMPLETE);
+        let host = matches!(*kind, ABORT | SHUTDOWN_COMPLETE);
         // An INIT ACK does not count as the start of an association, because its sender keeps no state.
-        let begins = sent && !ends && *kind != INIT_ACK && self.latest != Some(ports);
-        if ends || begins {
-            self.note_association(ports, ends, sent);
+        let begins = sent && !host && *kind != INIT_ACK && self.latest != Some(ports);
+        if host || begins {
+            self.note_association(ports, host, sent);
         }
     }
 
     #[cold]
-    fn note_association(&mut self, [a, b, c, d]: [u8; 4], ends: bool, sent: bool) {
+    fn note_association(&mut self, [a, b, c, d]: [u8; 4], host: bool, sent: bool) {
         let (source, target) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
         let ports = if sent { (source, target) } else { (target, source) };
         self.latest = None;
-        if ends {
+        if host {
             // ABORT and SHUTDOWN COMPLETE end the association. Each is the first chunk of its packet (RFC 9260 §6.10).
             self.associations.remove(&ports);
         } else {

@@ -1,6 +1,6 @@
 //! Stateless cookies (RFC 6347 §4.2.1, RFC 9147 §5.1). A cookie contains the time at which it was made and the order of
 //! the hello's extensions. The cookie ends with an authentication code over this time, this order, the addresses and
-//! the hello. The key of the code is a secret of the socket.
+//! the hello. The key of the authentication code is a secret of the socket.
 
 use crate::hello::{ORDER, Order};
 use crate::secrets::Cookie;
@@ -19,21 +19,28 @@ impl Secret {
         Self(hmac::Key::new(hmac::HMAC_SHA256, bytes))
     }
 
-    /// Makes the cookie for a hello that arrives at `now`. `place` is our address, and the peer's address and port.
-    pub fn make(&self, now: Instant, place: (IpAddr, SocketAddr), order: Order, hello: &[u8]) -> Cookie {
-        self.at(span(now), place, order, hello)
+    /// Makes the cookie for a hello that arrives at `now`. `addresses` is our address, and the peer's address and port.
+    pub fn make(&self, now: Instant, addresses: (IpAddr, SocketAddr), order: Order, hello: &[u8]) -> Cookie {
+        self.at(span(now), addresses, order, hello)
     }
 
-    /// Returns whether this socket has made the cookie recently, for the same addresses and the same hello.
-    pub fn is_good(&self, now: Instant, place: (IpAddr, SocketAddr), hello: &[u8], cookie: &Cookie) -> bool {
+    /// Returns whether this socket has made the cookie in the current or the previous time span, for these addresses
+    /// and this hello.
+    pub fn is_good(
+        &self,
+        now: Instant,
+        addresses: (IpAddr, SocketAddr),
+        hello: &[u8],
+        cookie: &Cookie,
+    ) -> bool {
         let now = span(now);
         let [a, b, c, d, ..] = *cookie;
-        let made = u32::from_be_bytes([a, b, c, d]);
+        let created = u32::from_be_bytes([a, b, c, d]);
         // A cookie made at the end of one time span may be checked in the next span.
-        if now.wrapping_sub(made) > 1 {
+        if now.wrapping_sub(created) > 1 {
             return false;
         }
-        let right = self.at(made, place, order(cookie), hello);
+        let right = self.at(created, addresses, order(cookie), hello);
         // The comparison takes constant time, so that an attacker cannot find the authentication code byte by byte.
         right.iter().zip(cookie).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
     }
@@ -74,7 +81,7 @@ fn span(now: Instant) -> u32 {
     (now.as_nanos() / SPAN.as_nanos() as u64) as u32
 }
 
-/// The length of a time span. A cookie is valid for one to two spans, which is as long as a client keeps trying.
+/// The length of a time span. A cookie is valid for one to two spans. A handshake takes at most one span.
 const SPAN: Duration = Duration::from_secs(30);
 
 #[cfg(test)]
@@ -84,20 +91,21 @@ mod tests {
     #[test]
     fn a_cookie_is_good_for_its_peer_its_hello_and_a_while() {
         let secret = Secret::new(&[7; 32]);
-        let place = |port| (IpAddr::from([10, 0, 0, 1]), SocketAddr::from(([10, 0, 0, 2], port)));
+        let addresses = |port| (IpAddr::from([10, 0, 0, 1]), SocketAddr::from(([10, 0, 0, 2], port)));
         let at = |seconds: u64| Instant::from_millis(seconds * 1_000);
-        let cookie = secret.make(at(59), place(5), [3; ORDER], b"hello");
-        let is_good = |seconds, port, hello: &[u8]| secret.is_good(at(seconds), place(port), hello, &cookie);
+        let cookie = secret.make(at(59), addresses(5), [3; ORDER], b"hello");
+        let is_good =
+            |seconds, port, hello: &[u8]| secret.is_good(at(seconds), addresses(port), hello, &cookie);
         assert!(is_good(59, 5, b"hello") && is_good(60, 5, b"hello") && is_good(89, 5, b"hello"));
         assert!(!is_good(90, 5, b"hello"), "too old");
         assert!(!is_good(29, 5, b"hello"), "of a time to come");
         assert!(!is_good(60, 6, b"hello"), "another port");
         assert!(!is_good(60, 5, b"hallo"), "another hello");
-        assert!(!Secret::new(&[8; 32]).is_good(at(60), place(5), b"hello", &cookie), "another secret");
+        assert!(!Secret::new(&[8; 32]).is_good(at(60), addresses(5), b"hello", &cookie), "another secret");
         for bit in 0..256 {
             let mut changed = cookie;
             changed[bit / 8] ^= 1 << (bit % 8);
-            assert!(!secret.is_good(at(60), place(5), b"hello", &changed), "bit {bit}");
+            assert!(!secret.is_good(at(60), addresses(5), b"hello", &changed), "bit {bit}");
         }
     }
 }

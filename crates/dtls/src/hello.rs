@@ -28,7 +28,7 @@ pub(crate) struct ClientHello<'a> {
     /// The range in `body` of the DTLS 1.2 cookie, without the byte for the cookie's length.
     legacy: (usize, usize),
     suites: &'a [u8],
-    /// The offset in `body` of the first extension, after the length of all extensions.
+    /// The offset in `body` of the first extension, after the length field of the extension list.
     extensions: usize,
     /// The range in `body` of the DTLS 1.3 cookie extension, including the extension's header.
     cookie: Option<(usize, usize)>,
@@ -36,7 +36,7 @@ pub(crate) struct ClientHello<'a> {
     shares: &'a [u8],
 }
 
-/// The server's answer to a hello. The flag is true for DTLS 1.3.
+/// The server's answer to a hello. The `bool` in a variant is true for DTLS 1.3.
 #[derive(Debug)]
 pub(crate) enum HelloAnswer {
     /// The hello has no cookie, so the server asks for one.
@@ -109,27 +109,27 @@ impl<'a> ClientHello<'a> {
         Some(hello)
     }
 
-    /// Decides which answer of a server with these parameters the hello needs.
-    pub fn answer(&self, spoken: &ServerParameters) -> HelloAnswer {
+    /// Decides how a server with these parameters answers the hello.
+    pub fn answer(&self, parameters: &ServerParameters) -> HelloAnswer {
         // RFC 8446 §4.2.1: a client that lists versions supports only the listed versions. A client that lists none
         // supports the version of its hello.
         let has = |wanted| self.versions.chunks_exact(2).any(|version| version == wanted);
-        if !(has([0xfe, 0xfc]) && spoken.versions[1]) {
-            let older = spoken.versions[0] && (self.versions.is_empty() || has([0xfe, 0xfd]));
+        if !(has([0xfe, 0xfc]) && parameters.versions[1]) {
+            let older = parameters.versions[0] && (self.versions.is_empty() || has([0xfe, 0xfd]));
             return if older { self.older() } else { HelloAnswer::NoCommonParameters };
         }
-        if self.suite(spoken).is_none() {
+        if self.suite(parameters).is_none() {
             return HelloAnswer::NoCommonParameters;
         }
         let given = match self.cookie {
             // The cookie follows the header of the extension (4 bytes) and the length of the cookie (2 bytes).
-            Some((begins, ends)) => match <[u8; 32]>::try_from(&self.body[(begins + 6).min(ends)..ends]) {
+            Some((begins, host)) => match <[u8; 32]>::try_from(&self.body[(begins + 6).min(host)..host]) {
                 Ok(cookie) if self.number == 1 => Some(cookie),
                 _ => return HelloAnswer::NoCommonParameters,
             },
             None => None,
         };
-        if !self.has_share(spoken) || self.order().is_none() {
+        if !self.has_share(parameters) || self.order().is_none() {
             return HelloAnswer::NeedKeyShare;
         }
         given.map_or(HelloAnswer::RequestCookie(true), |cookie| HelloAnswer::CheckCookie(true, cookie))
@@ -146,18 +146,18 @@ impl<'a> ClientHello<'a> {
     }
 
     /// Returns the first of the client's cipher suites that the server supports. dimpl selects the same suite.
-    fn suite(&self, spoken: &ServerParameters) -> Option<[u8; 2]> {
+    fn suite(&self, parameters: &ServerParameters) -> Option<[u8; 2]> {
         let suites = self.suites.chunks_exact(2).map(|suite| [suite[0], suite[1]]);
         let known =
-            |suite: &[u8; 2]| spoken.suites.iter().any(|one| one.as_u16() == u16::from_be_bytes(*suite));
+            |suite: &[u8; 2]| parameters.suites.iter().any(|one| one.as_u16() == u16::from_be_bytes(*suite));
         suites.into_iter().find(known)
     }
 
-    fn has_share(&self, spoken: &ServerParameters) -> bool {
+    fn has_share(&self, parameters: &ServerParameters) -> bool {
         let mut at = 0;
         while let Some(group) = self.shares.get(at..at + 2) {
             let group = NamedGroup::from_u16(u16::from_be_bytes([group[0], group[1]]));
-            if spoken.groups.contains(&group) {
+            if parameters.groups.contains(&group) {
                 return true;
             }
             at += 2;
@@ -194,22 +194,23 @@ impl<'a> ClientHello<'a> {
         if sorted.len() > 2 * ORDER {
             return None;
         }
-        let mut places: Vec<(usize, u8)> = Vec::new();
+        let mut positions: Vec<(usize, u8)> = Vec::new();
         for ((_, bytes), number) in sorted.iter().zip(0_u8..) {
-            places.push((bytes.as_ptr() as usize, number));
+            positions.push((bytes.as_ptr() as usize, number));
         }
-        places.sort_unstable();
+        positions.sort_unstable();
         let mut order = [0; ORDER];
-        for (at, (_, number)) in places.into_iter().enumerate() {
+        for (at, (_, number)) in positions.into_iter().enumerate() {
             order[at / 2] |= number << (4 * (at % 2));
         }
         Some(order)
     }
 
-    /// Returns the bytes for which a cookie is valid. RFC 6347 §4.2.1: in DTLS 1.2, they are the part of the hello that
-    /// a client does not change. In DTLS 1.3, they are the whole first hello, because both hellos are signed. `order`
-    /// is the order of the first hello's extensions. With `padded`, the client has shortened the padding (RFC 7685) of
-    /// its second hello by the size of the cookie. Both hellos then have the same length (RFC 8446 §4.1.2).
+    /// Returns the bytes of the hello that the cookie authenticates. RFC 6347 §4.2.1: in DTLS 1.2, they are the part of
+    /// the hello that a client does not change. In DTLS 1.3, they are the whole first hello, because both hellos are
+    /// signed. `order` is the order of the first hello's extensions. With `padded`, the client has shortened the
+    /// padding (RFC 7685) of its second hello by the size of the cookie. Both hellos then have the same length (RFC
+    /// 8446 §4.1.2).
     pub fn lasting(&self, newer: bool, order: &Order, padded: bool) -> Vec<u8> {
         match newer {
             true => self.without_cookie(true, order, padded),
@@ -220,11 +221,11 @@ impl<'a> ClientHello<'a> {
     /// Returns the body of the first hello, which is this hello without the cookie.
     fn without_cookie(&self, newer: bool, order: &Order, padded: bool) -> Vec<u8> {
         if !newer {
-            let (begins, ends) = self.legacy;
-            return [&self.body[..begins - 1], &[0], &self.body[ends..]].concat();
+            let (begins, host) = self.legacy;
+            return [&self.body[..begins - 1], &[0], &self.body[host..]].concat();
         }
         let sorted = self.sorted();
-        let cookie = self.cookie.map_or(0, |(begins, ends)| ends - begins);
+        let cookie = self.cookie.map_or(0, |(begins, host)| host - begins);
         let mut extensions = Vec::with_capacity(self.body.len());
         for at in 0..sorted.len() {
             let number = order.get(at / 2).map_or(0, |two| two >> (4 * (at % 2)) & 15);
@@ -260,19 +261,25 @@ impl<'a> ClientHello<'a> {
         datagram
     }
 
-    /// Builds the datagram with the answer that asks for this cookie. Returns `None` if there is no common cipher
-    /// suite.
-    pub fn ask(&self, newer: bool, spoken: &ServerParameters, cookie: &[u8; 32]) -> Option<Vec<u8>> {
+    /// Builds the answer that asks the client to return `cookie`, as a datagram. Returns `None` if there is no common
+    /// cipher suite.
+    pub fn request_cookie(
+        &self,
+        newer: bool,
+        parameters: &ServerParameters,
+        cookie: &[u8; 32],
+    ) -> Option<Vec<u8>> {
         let mut body = Vec::with_capacity(96);
         if newer {
             body.extend([0xfe, 0xfd]);
             body.extend(RETRY);
             body.push(0);
-            body.extend(self.suite(spoken)?);
-            // No compression, followed by the extensions: supported_versions (43) with DTLS 1.3, and cookie (44).
+            body.extend(self.suite(parameters)?);
+            // The end of the HelloRetryRequest: compression method 0 (none), and the extensions supported_versions (43)
+            // and cookie (44).
             body.extend([0, 0, 6 + 38, 0, 43, 0, 2, 0xfe, 0xfc, 0, 44, 0, 34, 0, 32]);
         } else {
-            // RFC 6347 §4.2.1: this field contains the version of DTLS 1.0.
+            // RFC 6347 §4.2.1: the version field of a HelloVerifyRequest contains DTLS 1.0.
             body.extend([0xfe, 0xff, 32]);
         }
         body.extend(cookie);
@@ -319,7 +326,7 @@ pub(crate) const ORDER: usize = 8;
 const PADDING: usize = 21;
 const COOKIE: usize = 44;
 
-/// The sizes in bytes: of a message header (RFC 6347 §4.2.2), and of a record header and a message header together.
+/// Sizes in bytes. `MESSAGE`: a message header (RFC 6347 §4.2.2). `HEADERS`: a record header and a message header.
 const MESSAGE: usize = 12;
 const HEADERS: usize = 13 + MESSAGE;
 
@@ -336,7 +343,7 @@ pub(crate) fn is_client_hello(datagram: &[u8]) -> bool {
     const HEADERS: usize = 13 + 12;
     let Some(head) = datagram.first_chunk::<HEADERS>() else { return false };
     let length = usize::from(u16::from_be_bytes([head[11], head[12]]));
-    // A handshake record of any DTLS version in epoch 0, which begins with the first byte of a ClientHello.
+    // A handshake record of any DTLS version in epoch 0, whose content begins with the first byte of a ClientHello.
     head[0] == 22
         && head[1] == 0xfe
         && head[3..5] == [0, 0]
@@ -354,13 +361,13 @@ mod tests {
     use anabranch_tls::{Surroundings, Trust};
 
     /// Returns the first datagram that our client sends.
-    fn said(version: Version) -> Vec<u8> {
+    fn hello_bytes(version: Version) -> Vec<u8> {
         let settings = Settings { version, trust: Some(Trust::Anybody), ..Settings::default() };
-        let ends = HostConfig::new(settings, Surroundings::Real).expect("ends");
-        let mut client = Connection::begin(&ends, true, "", 1_400, Instant::from_millis(5)).expect("begun");
+        let host = HostConfig::new(settings, Surroundings::Real).expect("ends");
+        let mut client = Connection::begin(&host, true, "", 1_400, Instant::from_millis(5)).expect("begun");
         let (mut buffer, mut first) = (vec![0; crate::peers::MAX_OUTPUT], Vec::new());
         client.receive(
-            &ends,
+            &host,
             Instant::from_millis(5),
             None,
             &mut buffer,
@@ -370,7 +377,7 @@ mod tests {
         first
     }
 
-    fn spoken(versions: [bool; 2]) -> ServerParameters {
+    fn server_parameters(versions: [bool; 2]) -> ServerParameters {
         ServerParameters {
             versions,
             suites: vec![Dtls13CipherSuite::AES_128_GCM_SHA256],
@@ -381,8 +388,8 @@ mod tests {
     #[test]
     fn hellos_are_read_and_answered_by_what_is_spoken() {
         let answers = |version, versions: [bool; 2]| {
-            let said = said(version);
-            match ClientHello::read(&said).expect("a hello").answer(&spoken(versions)) {
+            let bytes = hello_bytes(version);
+            match ClientHello::read(&bytes).expect("a hello").answer(&server_parameters(versions)) {
                 HelloAnswer::RequestCookie(newer) => {
                     if newer {
                         "1.3"
@@ -406,13 +413,13 @@ mod tests {
 
     #[test]
     fn a_missing_key_share_requires_state() {
-        let said = said(Version::Only13);
-        let hello = ClientHello::read(&said).expect("a hello");
+        let bytes = hello_bytes(Version::Only13);
+        let hello = ClientHello::read(&bytes).expect("a hello");
         let groups = vec![NamedGroup::Secp384r1];
-        let more = hello.answer(&ServerParameters { groups, ..spoken([true, true]) });
+        let more = hello.answer(&ServerParameters { groups, ..server_parameters([true, true]) });
         assert!(matches!(more, HelloAnswer::NeedKeyShare), "{more:?}");
         let suites = vec![Dtls13CipherSuite::from_u16(0x13ff)];
-        let none = hello.answer(&ServerParameters { suites, ..spoken([true, true]) });
+        let none = hello.answer(&ServerParameters { suites, ..server_parameters([true, true]) });
         assert!(matches!(none, HelloAnswer::NoCommonParameters), "{none:?}");
     }
 
@@ -429,16 +436,16 @@ mod tests {
             (second[18], second[10]) = (1, 1);
             second
         };
-        let old = said(Version::Only12);
+        let old = hello_bytes(Version::Only12);
         let hello = ClientHello::read(&old).expect("a hello");
         let at = HEADERS + hello.legacy.0;
         let second = with(&old, (at - 1, at), &[&[32][..], &[9; 32]].concat(), &[11, 15, 23]);
         let hello = ClientHello::read(&second).expect("a hello");
-        let answer = hello.answer(&spoken([true, true]));
+        let answer = hello.answer(&server_parameters([true, true]));
         assert!(matches!(answer, HelloAnswer::CheckCookie(false, cookie) if cookie == [9; 32]), "{answer:?}");
         assert_eq!(hello.first(false, &[0; ORDER], false), old);
 
-        let new = said(Version::Only13);
+        let new = hello_bytes(Version::Only13);
         let hello = ClientHello::read(&new).expect("a hello");
         let order = hello.order().expect("not too many");
         // The cookie is inserted as the first extension, and as the last extension.
@@ -447,7 +454,7 @@ mod tests {
             let all = HEADERS + hello.extensions - 2;
             let second = with(&new, (at, at), &extension, &[11, 15, 23, all]);
             let hello = ClientHello::read(&second).expect("a hello");
-            let answer = hello.answer(&spoken([true, true]));
+            let answer = hello.answer(&server_parameters([true, true]));
             assert!(
                 matches!(answer, HelloAnswer::CheckCookie(true, cookie) if cookie == [9; 32]),
                 "{answer:?}"
@@ -484,11 +491,11 @@ mod tests {
     #[test]
     fn truncated_and_oversized_hellos_are_rejected() {
         for version in [Version::Only12, Version::From12] {
-            let said = said(version);
-            for end in 0..said.len() {
-                assert!(ClientHello::read(&said[..end]).is_none(), "{version:?}: {end}");
+            let bytes = hello_bytes(version);
+            for end in 0..bytes.len() {
+                assert!(ClientHello::read(&bytes[..end]).is_none(), "{version:?}: {end}");
             }
-            assert!(ClientHello::read(&[&said[..], &[0]].concat()).is_none(), "{version:?}");
+            assert!(ClientHello::read(&[&bytes[..], &[0]].concat()).is_none(), "{version:?}");
         }
     }
 }

@@ -73,12 +73,12 @@ pub struct HostConfig {
     identity: Option<DtlsCertificate>,
     /// The client certificate that dimpl requires. It is never sent.
     client: DtlsCertificate,
-    judge: Option<CertificateJudge>,
+    certificate_judge: Option<CertificateJudge>,
     pub(crate) key_log: Option<Arc<dyn KeyLog>>,
     /// The number of records after which a DTLS 1.3 key is changed.
     pub(crate) update_after: u64,
     /// The server's parameters that determine its answer to a first hello.
-    pub(crate) spoken: ServerParameters,
+    pub(crate) parameters: ServerParameters,
     /// The configurations of dimpl by datagram size. Used only on a real network.
     configs: RefCell<BTreeMap<usize, Arc<Config>>>,
 }
@@ -125,21 +125,21 @@ impl HostConfig {
             Version::Only13 => [false, true],
             Version::From12 => [true, true],
         };
-        let mut ends = Self {
+        let mut host = Self {
             version: settings.version,
             surroundings,
             identity,
             client,
-            judge,
+            certificate_judge: judge,
             key_log: settings.key_log,
             update_after: u64::MAX,
-            spoken: ServerParameters { versions, suites: Vec::new(), groups: Vec::new() },
+            parameters: ServerParameters { versions, suites: Vec::new(), groups: Vec::new() },
             configs: RefCell::default(),
         };
-        let config = ends.config(1_200)?;
-        ends.spoken.suites = config.dtls13_cipher_suites().map(|suite| suite.suite()).collect();
-        ends.spoken.groups = config.kx_groups().map(|group| group.name()).collect();
-        Ok(ends)
+        let config = host.config(1_200)?;
+        host.parameters.suites = config.dtls13_cipher_suites().map(|suite| suite.suite()).collect();
+        host.parameters.groups = config.kx_groups().map(|group| group.name()).collect();
+        Ok(host)
     }
 
     /// Changes DTLS 1.3 keys after this number of records. A number above the limit of the cipher has no effect (RFC
@@ -169,12 +169,12 @@ impl HostConfig {
 
     /// Returns whether the host connects to DTLS servers.
     pub(crate) fn can_connect(&self) -> bool {
-        self.judge.is_some()
+        self.certificate_judge.is_some()
     }
 
     /// Verifies the certificate of a server that must have the name `name`.
     pub(crate) fn judge(&self, certificate: &[u8], name: &str) -> Result<(), String> {
-        match &self.judge {
+        match &self.certificate_judge {
             Some(judge) => judge.verify(certificate, name),
             None => Err("this host goes to no servers".to_owned()),
         }
@@ -208,7 +208,8 @@ impl HostConfig {
         }
         let config = Config::builder()
             .mtu(mtu)
-            // Servers request no certificates from clients. Clients verify the certificate of every server in any case.
+            // Servers request no certificates from clients. This setting does not affect clients, which always verify
+            // the server's certificate.
             .require_client_certificate(false)
             .use_server_cookie(true)
             .flight_start_rto(Duration::from_secs(1))

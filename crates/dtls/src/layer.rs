@@ -1,5 +1,5 @@
-//! The layer between the engine's packets and the network's datagrams. The layer wraps a socket, and [`Peers`] converts
-//! packets and datagrams.
+//! The DTLS layer between an engine and a UDP socket. The layer wraps the socket, and [`Peers`] converts packets to
+//! datagrams and back.
 //!
 //! A batch of packets becomes one batch of encrypted datagrams. Received datagrams are decrypted in place, one after
 //! the other. Their packets are delivered together as long as they fit into one batch. The remaining datagrams are
@@ -21,22 +21,22 @@ use std::task::{Context, Poll};
 /// The DTLS layer of a host, which serves one transport.
 pub struct DtlsLayer<W> {
     world: W,
-    ends: Rc<HostConfig>,
+    host: Rc<HostConfig>,
     shared: Rc<RefCell<Shared>>,
 }
 
 impl<W> fmt::Debug for DtlsLayer<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DtlsLayer").field("ends", &self.ends).finish_non_exhaustive()
+        f.debug_struct("DtlsLayer").field("ends", &self.host).finish_non_exhaustive()
     }
 }
 
 impl<W: World> DtlsLayer<W> {
     /// Creates the layer of a host with these settings. `name` is the name that the certificate of every server must
     /// have.
-    pub fn new(world: W, ends: HostConfig, name: Option<&str>) -> Self {
+    pub fn new(world: W, host: HostConfig, name: Option<&str>) -> Self {
         let shared = Shared { name: name.map(str::to_owned), ..Shared::default() };
-        Self { world, ends: Rc::new(ends), shared: Rc::new(RefCell::new(shared)) }
+        Self { world, host: Rc::new(host), shared: Rc::new(RefCell::new(shared)) }
     }
 
     /// Sets the name that the certificate of the server at this address and UDP port must have.
@@ -46,14 +46,14 @@ impl<W: World> DtlsLayer<W> {
 }
 
 impl<W: World> Layer for DtlsLayer<W> {
-    fn over(&self, below: Box<dyn DatagramSocket>) -> Box<dyn DatagramSocket> {
-        let segments = below.max_segments();
-        let port = below.local().first().map_or(0, SocketAddr::port);
-        let peers = Peers::new(self.ends.clone(), port, self.shared.clone(), segments);
+    fn over(&self, inner: Box<dyn DatagramSocket>) -> Box<dyn DatagramSocket> {
+        let segments = inner.max_segments();
+        let port = inner.local().first().map_or(0, SocketAddr::port);
+        let peers = Peers::new(self.host.clone(), port, self.shared.clone(), segments);
         Box::new(Socket {
             world: self.world.clone(),
-            ends: self.ends.clone(),
-            below,
+            host: self.host.clone(),
+            inner,
             peers: RefCell::new(peers),
             received: RefCell::new((RecvBatch::new(segments), 0)),
             timer: RefCell::new((self.world.timer(), None)),
@@ -68,8 +68,8 @@ impl<W: World> Layer for DtlsLayer<W> {
 /// A socket whose datagrams are encrypted with DTLS.
 struct Socket<W: World> {
     world: W,
-    ends: Rc<HostConfig>,
-    below: Box<dyn DatagramSocket>,
+    host: Rc<HostConfig>,
+    inner: Box<dyn DatagramSocket>,
     peers: RefCell<Peers>,
     /// The received datagrams, and the index of the next datagram to decrypt.
     received: RefCell<(RecvBatch, usize)>,
@@ -78,12 +78,12 @@ struct Socket<W: World> {
 }
 
 impl<W: World> Socket<W> {
-    /// Returns the maximum size of handshake datagrams from this local address. The size follows from the MTU of the
-    /// interface, of which at most 1,500 bytes count. dimpl pads its hello to this size, and few programs accept the
-    /// hello of 64 KiB that a loopback interface would allow.
+    /// Returns the maximum size of handshake datagrams from this local address: the MTU of its interface minus the
+    /// headers of IP and UDP. An MTU above 1,500 bytes counts as 1,500 bytes. dimpl pads its hello to this size, and
+    /// few programs accept the hello of 64 KiB that a loopback interface would allow.
     fn datagram(&self, source: IpAddr) -> usize {
         let headers = if source.is_ipv4() { 20 + 8 } else { 40 + 8 };
-        self.below.mtu(source).min(USUAL_MTU).saturating_sub(headers).max(MIN_DATAGRAM) as usize
+        self.inner.mtu(source).min(USUAL_MTU).saturating_sub(headers).max(MIN_DATAGRAM) as usize
     }
 
     /// Sets the timer to wake the task at `due`. Returns true if `due` has already passed.
@@ -107,17 +107,18 @@ impl<W: World> DatagramSocket for Socket<W> {
             return Poll::Ready(Ok(()));
         }
         let peers = &mut *self.peers.borrow_mut();
-        // An error is about earlier datagrams, which are lost.
-        if peers.outbox.poll_flush(cx, &*self.below).is_pending() {
+        // An error of `poll_flush` is ignored. It concerns datagrams of earlier calls, which are lost.
+        if peers.outbox.poll_flush(cx, &*self.inner).is_pending() {
             return Poll::Pending;
         }
         let (source, target) = (batch.source, batch.target);
         let sent = peers.send(self.world.now(), batch, self.datagram(source.ip()));
-        let flushed = peers.outbox.poll_flush(cx, &*self.below);
+        let flushed = peers.outbox.poll_flush(cx, &*self.inner);
         match (sent, flushed) {
             (SendOutcome::Waits, _) => return Poll::Ready(Err(io::ErrorKind::HostUnreachable.into())),
             (SendOutcome::Sealed, Poll::Ready(Err(error))) => {
-                // The error is reported to the engine for these packets, for example that they are too large.
+                // Reports the error to the engine, for example that no route exists. The batch keeps the addresses of
+                // its packets.
                 (batch.source, batch.target) = (source, target);
                 return Poll::Ready(Err(error));
             }
@@ -129,27 +130,27 @@ impl<W: World> DatagramSocket for Socket<W> {
     }
 
     fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut RecvBatch) -> Poll<io::Result<()>> {
-        let (came, next) = &mut *self.received.borrow_mut();
+        let (received, next) = &mut *self.received.borrow_mut();
         batch.clear();
         loop {
             let mut peers = self.peers.borrow_mut();
             let now = self.world.now();
             peers.expire(now);
             if !peers.deliver(batch) {
-                let mtu = self.datagram(came.target.ip());
-                peers.take_in(now, (came, next), batch, mtu);
+                let mtu = self.datagram(received.target.ip());
+                peers.take_in(now, (received, next), batch, mtu);
             }
-            // An error is about one datagram, which is lost.
-            let _ = peers.outbox.poll_flush(cx, &*self.below);
+            // An error of `poll_flush` is ignored. It concerns queued datagrams, which are lost.
+            let _ = peers.outbox.poll_flush(cx, &*self.inner);
             if !batch.is_empty() {
                 return Poll::Ready(Ok(()));
             }
-            if *next < came.len() || peers.has_more() {
+            if *next < received.len() || peers.has_more() {
                 continue;
             }
-            came.clear();
+            received.clear();
             *next = 0;
-            match self.below.poll_recv(cx, came) {
+            match self.inner.poll_recv(cx, received) {
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Pending => {
@@ -159,25 +160,25 @@ impl<W: World> DatagramSocket for Socket<W> {
                     return Poll::Pending;
                 }
             }
-            if let Some(icmp) = came.icmp {
+            if let Some(icmp) = received.icmp {
                 if matches!(icmp.kind, IcmpKind::Unreachable(_)) {
-                    peers.unreachable((icmp.source, icmp.target), came.bytes());
+                    peers.unreachable((icmp.source, icmp.target), received.bytes());
                 }
-                came.clear();
+                received.clear();
             }
         }
     }
 
     fn poll_flush(&self, cx: &mut Context<'_>, unsent: &mut SendBatch) -> Poll<io::Result<()>> {
-        if self.peers.borrow_mut().outbox.poll_flush(cx, &*self.below).is_pending() {
+        if self.peers.borrow_mut().outbox.poll_flush(cx, &*self.inner).is_pending() {
             return Poll::Pending;
         }
-        self.below.poll_flush(cx, unsent)
+        self.inner.poll_flush(cx, unsent)
     }
 
     fn has_more(&self) -> bool {
-        let (came, next) = &*self.received.borrow();
-        *next < came.len() || self.peers.borrow().has_more() || self.below.has_more()
+        let (received, next) = &*self.received.borrow();
+        *next < received.len() || self.peers.borrow().has_more() || self.inner.has_more()
     }
 
     fn take_peer(&self) -> Option<(SocketAddr, PeerState)> {
@@ -185,24 +186,24 @@ impl<W: World> DatagramSocket for Socket<W> {
     }
 
     fn local(&self) -> Vec<SocketAddr> {
-        self.below.local()
+        self.inner.local()
     }
 
     fn mtu(&self, source: IpAddr) -> u32 {
         // RFC 8446 §5.1, RFC 5246 §6.2.1: a record contains at most 2^14 bytes.
-        self.below.mtu(source).saturating_sub(self.ends.version.overhead()).min(1 << 14)
+        self.inner.mtu(source).saturating_sub(self.host.version.overhead()).min(1 << 14)
     }
 
     fn overhead(&self) -> u32 {
-        self.ends.version.overhead()
+        self.host.version.overhead()
     }
 
     fn max_segments(&self) -> usize {
-        self.below.max_segments()
+        self.inner.max_segments()
     }
 }
 
 /// The MTU in bytes that most interfaces have.
 const USUAL_MTU: u32 = 1_500;
-/// The minimum size limit of handshake datagrams in bytes. It applies even if the interface has a smaller MTU.
+/// The lowest size limit of handshake datagrams in bytes. It applies even if the interface has a smaller MTU.
 const MIN_DATAGRAM: u32 = 256;

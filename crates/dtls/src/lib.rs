@@ -7,9 +7,10 @@
 //! ([`Surroundings`](anabranch_tls::Surroundings)).
 //!
 //! - `layer`: converts packets to datagrams and back
-//! - `peers`: connections by address, with their deadlines and limits; its submodule `entrance` decides which
+//! - `peers`: connections by address, with their deadlines and limits; its submodule `handshake_limiter` decides which
 //!   handshakes begin
 //! - `hello`, `cookie`: the stateless first answer to a client
+//! - `proof`: the limit on bytes sent to a client that has not returned a cookie
 //! - `connection`: one connection, from its handshake to its end
 //! - `records`: encrypts and decrypts records, and implements the protocol after the handshake
 //! - `outbox`: the queue of outgoing datagrams
@@ -30,9 +31,9 @@
 //! the addresses of its ends do not change.
 //!
 //! dimpl's state is dropped as soon as the handshake is done, and `records` does everything after the handshake. No
-//! nonce is used twice with one key; the comment of module `records` gives the reason. The server keeps no state for a
-//! hello without a cookie, except for at most 64 hellos that cannot be answered without state. At most 512 handshakes
-//! are under way.
+//! nonce is used twice with one key; the documentation of `records` explains why. The server keeps no state for a hello
+//! without a cookie, except for at most 64 hellos that cannot be answered without state. At most 512 handshakes are
+//! under way.
 //!
 //! DTLS has its own crate, so that no other crate depends on `dimpl` and its cryptography. Identities and trust come
 //! from the `tls` crate.

@@ -21,7 +21,7 @@ pub(crate) struct SendMeta {
 }
 
 impl SendMeta {
-    /// Returns the attributes of a datagram that the layer itself creates.
+    /// Returns the attributes of a datagram that the DTLS layer itself creates, for example in a handshake.
     pub fn own(source: SocketAddr, target: SocketAddr) -> Self {
         Self { source, target, ecn: Ecn::NotEct, may_fragment: true, lane: 0, tag: 0 }
     }
@@ -43,17 +43,17 @@ impl SendMeta {
 #[derive(Debug)]
 pub(crate) struct Outbox {
     batch: SendBatch,
-    rest: VecDeque<(SendMeta, Vec<u8>)>,
+    waiting: VecDeque<(SendMeta, Vec<u8>)>,
 }
 
 impl Outbox {
     pub fn new(max_segments: usize) -> Self {
-        Self { batch: SendBatch::new(max_segments), rest: VecDeque::new() }
+        Self { batch: SendBatch::new(max_segments), waiting: VecDeque::new() }
     }
 
     /// Queues a datagram. If too many datagrams wait, this datagram is dropped.
     pub fn push(&mut self, label: SendMeta, bytes: &[u8]) {
-        if !bytes.is_empty() && self.rest.len() < MAX_WAITING {
+        if !bytes.is_empty() && self.waiting.len() < MAX_WAITING {
             self.push_with(label, bytes.len(), |out| out.extend_from_slice(bytes));
         }
     }
@@ -61,12 +61,12 @@ impl Outbox {
     /// Queues a datagram of `size` bytes, which `write` appends to the given buffer.
     #[inline]
     pub fn push_with(&mut self, label: SendMeta, size: usize, write: impl FnOnce(&mut Vec<u8>)) {
-        if self.rest.is_empty() && self.fits(label, size) {
+        if self.waiting.is_empty() && self.fits(label, size) {
             self.batch.push_with(write);
         } else {
             let mut bytes = Vec::with_capacity(size);
             write(&mut bytes);
-            self.rest.push_back((label, bytes));
+            self.waiting.push_back((label, bytes));
         }
     }
 
@@ -85,11 +85,11 @@ impl Outbox {
     }
 
     /// Sends the queued datagrams. If sending fails, the current batch is lost, and the other datagrams stay queued.
-    pub fn poll_flush(&mut self, cx: &mut Context<'_>, below: &dyn DatagramSocket) -> Poll<io::Result<()>> {
+    pub fn poll_flush(&mut self, cx: &mut Context<'_>, inner: &dyn DatagramSocket) -> Poll<io::Result<()>> {
         loop {
-            while let Some((label, bytes)) = self.rest.pop_front() {
+            while let Some((label, bytes)) = self.waiting.pop_front() {
                 if !self.fits(label, bytes.len()) {
-                    self.rest.push_front((label, bytes));
+                    self.waiting.push_front((label, bytes));
                     break;
                 }
                 self.batch.push(&bytes);
@@ -97,7 +97,7 @@ impl Outbox {
             if self.batch.is_empty() {
                 return Poll::Ready(Ok(()));
             }
-            match below.poll_send(cx, &mut self.batch) {
+            match inner.poll_send(cx, &mut self.batch) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(error)) => {

@@ -37,28 +37,27 @@ pub(crate) struct Shared {
 pub(crate) type Key = (IpAddr, SocketAddr);
 
 pub(crate) struct Peers {
-    ends: Rc<HostConfig>,
+    host: Rc<HostConfig>,
     /// Our UDP port.
     port: u16,
     shared: Rc<RefCell<Shared>>,
-    /// The connections in which this side is the client, and the connections in which it is the server and the
-    /// handshake is done.
+    /// All connections in which this side is the client. Connections in which this side is the server are added when
+    /// their handshake is done.
     open: BTreeMap<Key, Connection>,
-    /// The connections in which this side is the server and the handshake is in progress, each with its sequence
-    /// number.
+    /// The server connections whose handshake is in progress, each with its sequence number.
     half_open: BTreeMap<Key, (u64, Connection)>,
-    /// The keys of `half_open` by sequence number: first of the handshakes without a cookie, then of the handshakes
+    /// The keys of `half_open` by sequence number, in two maps: handshakes begun without a cookie, and handshakes begun
     /// with a cookie.
     order: [BTreeMap<u64, Key>; 2],
-    begun: u64,
+    last_number: u64,
     /// The secret for making cookies. Without a secret, no clients are accepted.
     secret: Option<Secret>,
     /// The deadlines of all connections. The flag is true for connections in `half_open`.
-    due: BTreeSet<(Instant, bool, Key)>,
+    deadlines: BTreeSet<(Instant, bool, Key)>,
     pub outbox: Outbox,
     /// Decrypted packets that wait for delivery to the engine.
     inbound: VecDeque<Inbound>,
-    changes: VecDeque<(SocketAddr, PeerState)>,
+    state_changes: VecDeque<(SocketAddr, PeerState)>,
     /// The buffer for the output of dimpl.
     buffer: Vec<u8>,
 }
@@ -72,21 +71,21 @@ struct Inbound {
 }
 
 impl Peers {
-    pub fn new(ends: Rc<HostConfig>, port: u16, shared: Rc<RefCell<Shared>>, segments: usize) -> Self {
-        let secret = ends.secret().ok().map(|bytes| Secret::new(&bytes));
+    pub fn new(host: Rc<HostConfig>, port: u16, shared: Rc<RefCell<Shared>>, segments: usize) -> Self {
+        let secret = host.secret().ok().map(|bytes| Secret::new(&bytes));
         Self {
-            ends,
+            host,
             port,
             shared,
             open: BTreeMap::new(),
             half_open: BTreeMap::new(),
             order: Default::default(),
-            begun: 0,
+            last_number: 0,
             secret,
-            due: BTreeSet::new(),
+            deadlines: BTreeSet::new(),
             outbox: Outbox::new(segments),
             inbound: VecDeque::new(),
-            changes: VecDeque::new(),
+            state_changes: VecDeque::new(),
             buffer: vec![0; MAX_OUTPUT],
         }
     }
@@ -99,7 +98,7 @@ impl Peers {
             let first = batch.segments().next().unwrap_or_default();
             // RFC 9260 §8.5.1 A: a packet with an INIT has the verification tag 0, and the INIT is its only chunk.
             let begins = first.get(4..8) == Some(&[0; 4]) && first.get(12) == Some(&INIT);
-            if begins && self.ends.can_connect() {
+            if begins && self.host.can_connect() {
                 self.begin(now, (batch.source, batch.target), mtu);
                 return SendOutcome::Waits;
             }
@@ -111,8 +110,8 @@ impl Peers {
         let mut label = SendMeta::of(batch);
         for packet in batch.segments() {
             let Some(overhead) = connection.overhead() else {
-                let came = HandshakeProgress::from(Some(RecordsEnd::KeyLimitReached));
-                self.after(false, key, came);
+                let progress = HandshakeProgress::from(Some(RecordsEnd::KeyLimitReached));
+                self.after(false, key, progress);
                 return SendOutcome::Nowhere;
             };
             if packet.len() <= MAX_PACKET {
@@ -133,11 +132,12 @@ impl Peers {
     pub fn take_in(
         &mut self,
         now: Instant,
-        (came, next): (&mut RecvBatch, &mut usize),
+        (received, next): (&mut RecvBatch, &mut usize),
         batch: &mut RecvBatch,
         mtu: usize,
     ) {
-        let (source, target, ecn, first) = (came.source, came.target, came.ecn, came.first_tag);
+        let (source, target, ecn, first) =
+            (received.source, received.target, received.ecn, received.first_tag);
         let key = (target.ip(), source);
         let tag = |index: usize| if first == 0 { 0 } else { first + index as u64 };
         let is_alone = !self.half_open.contains_key(&key);
@@ -147,10 +147,10 @@ impl Peers {
             let (inbound, outbox) = (&mut self.inbound, &mut self.outbox);
             let send = |record: &[u8]| outbox.push(SendMeta::own(target, source), record);
             let mut send = send;
-            let mut ended = HandshakeProgress::default();
+            let mut progress = HandshakeProgress::default();
             while inbound.is_empty()
                 && batch.has_room()
-                && let Some(datagram) = came.segment_mut(*next)
+                && let Some(datagram) = received.segment_mut(*next)
                 && is_encrypted(datagram)
             {
                 let tag = tag(*next);
@@ -173,22 +173,23 @@ impl Peers {
                         inbound.push_back(Inbound { source, target, ecn, tag, bytes: packet.to_vec() });
                     }
                 };
-                ended = connection.open(now, datagram, deliver, &mut send);
-                if ended.ended.is_some() {
+                progress = connection.open(now, datagram, deliver, &mut send);
+                if progress.ended.is_some() {
                     break;
                 }
             }
-            if ended.ended.is_some() {
-                self.after(false, key, ended);
+            if progress.ended.is_some() {
+                self.after(false, key, progress);
             } else if connection.is_listed_wrongly() {
                 self.list(false, key);
             }
-            // A datagram of no open connection is handled below, but only if no decrypted packets wait.
+            // The next datagram may belong to no open connection. It is handled after this block, but only once no
+            // decrypted packets wait for delivery.
             if !batch.is_empty() || !self.inbound.is_empty() {
                 return;
             }
         }
-        if let Some(datagram) = came.segment_mut(*next) {
+        if let Some(datagram) = received.segment_mut(*next) {
             let label = (source, target, ecn, tag(*next));
             *next += 1;
             self.receive(now, label, datagram, mtu);
@@ -204,7 +205,7 @@ impl Peers {
             let known = shared.names.get(&target).or(shared.name.as_ref()).cloned();
             known.unwrap_or_else(|| target.ip().to_string())
         };
-        match Connection::begin(&self.ends, true, &name, mtu, now) {
+        match Connection::begin(&self.host, true, &name, mtu, now) {
             Ok(connection) => {
                 self.open.insert(key, connection);
                 self.call(now, false, (source, target), None, (Ecn::NotEct, 0));
@@ -223,7 +224,7 @@ impl Peers {
     ) {
         let (key, mark) = ((target.ip(), source), (ecn, tag));
         let known = self.open.get(&key).map(|connection| connection.client);
-        let serves = known != Some(true) && self.ends.can_accept();
+        let serves = known != Some(true) && self.host.can_accept();
         if let Some(hello) = ClientHello::read(datagram).filter(|_| serves) {
             match self.answer(now, (source, target), &hello, mtu) {
                 HelloOutcome::Done => return,
@@ -264,14 +265,14 @@ impl Peers {
             false => self.open.get_mut(&key),
         };
         let Some(connection) = connection else { return };
-        let (ends, outbox, inbound) = (&self.ends, &mut self.outbox, &mut self.inbound);
-        let mut unproven = connection.unproven.take();
-        if let (Some(unproven), Some(datagram)) = (&mut unproven, &datagram) {
-            unproven.on_received(datagram);
+        let (host, outbox, inbound) = (&self.host, &mut self.outbox, &mut self.inbound);
+        let mut unvalidated = connection.unvalidated.take();
+        if let (Some(unvalidated), Some(datagram)) = (&mut unvalidated, &datagram) {
+            unvalidated.on_received(datagram);
         }
         let has_come = datagram.is_some();
         let send = |datagram: &[u8]| {
-            if UnvalidatedClient::may_send(&mut unproven, has_come, datagram) {
+            if UnvalidatedClient::may_send(&mut unvalidated, has_come, datagram) {
                 outbox.push(SendMeta::own(local, peer), datagram);
             }
         };
@@ -280,32 +281,32 @@ impl Peers {
                 inbound.push_back(Inbound { source: peer, target: local, ecn, tag, bytes: packet.to_vec() });
             }
         };
-        let came = connection.receive(ends, now, datagram, &mut self.buffer, deliver, send);
-        connection.unproven = unproven;
-        self.after(half, key, came);
+        let progress = connection.receive(host, now, datagram, &mut self.buffer, deliver, send);
+        connection.unvalidated = unvalidated;
+        self.after(half, key, progress);
     }
 
     /// Acts on the result of a call to a connection: removes an ended connection, or reports a completed handshake.
-    fn after(&mut self, half: bool, key: Key, came: HandshakeProgress) {
-        if came.ended.is_some() {
+    fn after(&mut self, half: bool, key: Key, progress: HandshakeProgress) {
+        if progress.ended.is_some() {
             self.remove(half, key);
-            if !half && let Some(reason) = came.ended {
+            if !half && let Some(reason) = progress.ended {
                 self.lose(key.1, reason);
             }
             return;
         }
-        if came.opened {
+        if progress.opened {
             if half && let Some(connection) = self.remove(true, key) {
                 // This connection replaces the peer's previous connection, so the associations on that connection are
                 // lost.
                 if self.remove(false, key).is_some_and(|old| old.is_in_use()) {
-                    self.changes.push_back((key.1, PeerState::Lost));
+                    self.state_changes.push_back((key.1, PeerState::Lost));
                 }
                 self.make_room();
                 self.open.insert(key, connection);
             } else {
                 // Only a client reports `Ready`, because only a client's packets wait for the handshake.
-                self.changes.push_back((key.1, PeerState::Ready));
+                self.state_changes.push_back((key.1, PeerState::Ready));
             }
             self.list(false, key);
             return;
@@ -314,7 +315,7 @@ impl Peers {
     }
 
     /// If too many connections are open, ends the connection that has been unused longest. If all connections are in
-    /// use, ends the first.
+    /// use, ends the connection with the lowest address.
     fn make_room(&mut self) {
         if self.open.len() < MAX_OPEN {
             return;
@@ -324,7 +325,7 @@ impl Peers {
         let first = oldest.or_else(|| self.open.keys().next().copied());
         if let Some(key) = first {
             self.end(key);
-            self.changes.push_back((key.1, PeerState::Lost));
+            self.state_changes.push_back((key.1, PeerState::Lost));
         }
     }
 
@@ -349,13 +350,13 @@ impl Peers {
             }
             false => self.open.remove(&key)?,
         };
-        if let Some(at) = connection.listed.take() {
-            self.due.remove(&(at, half, key));
+        if let Some(at) = connection.listed_deadline.take() {
+            self.deadlines.remove(&(at, half, key));
         }
         Some(connection)
     }
 
-    /// Updates the deadline of a connection in `due`, if needed.
+    /// Updates the deadline of a connection in `deadlines`, if needed.
     fn list(&mut self, half: bool, key: Key) {
         let connection = match half {
             true => self.half_open.get_mut(&key).map(|(_, connection)| connection),
@@ -364,25 +365,25 @@ impl Peers {
         let Some(connection) = connection else { return };
         if connection.is_listed_wrongly() {
             let deadline = connection.deadline();
-            if let Some(at) = std::mem::replace(&mut connection.listed, deadline) {
-                self.due.remove(&(at, half, key));
+            if let Some(at) = std::mem::replace(&mut connection.listed_deadline, deadline) {
+                self.deadlines.remove(&(at, half, key));
             }
-            self.due.extend(deadline.map(|at| (at, half, key)));
+            self.deadlines.extend(deadline.map(|at| (at, half, key)));
         }
     }
 
     /// Handles all deadlines that have passed.
     pub fn expire(&mut self, now: Instant) {
-        while let Some(&(at, half, key)) = self.due.first()
+        while let Some(&(at, half, key)) = self.deadlines.first()
             && at <= now
         {
-            self.due.pop_first();
+            self.deadlines.pop_first();
             let connection = match half {
                 true => self.half_open.get_mut(&key).map(|(_, connection)| connection),
                 false => self.open.get_mut(&key),
             };
             let Some(connection) = connection else { continue };
-            connection.listed = None;
+            connection.listed_deadline = None;
             if connection.expires().is_some_and(|at| at <= now) {
                 let used = connection.is_in_use();
                 self.end(key);
@@ -413,9 +414,9 @@ impl Peers {
         };
         if let Some((key, _)) = self.open.iter().find(of_them) {
             let key = *key;
-            let came =
+            let progress =
                 HandshakeProgress { ended: Some(CloseReason::Refused), ..HandshakeProgress::default() };
-            self.after(false, key, came);
+            self.after(false, key, progress);
         }
     }
 
@@ -426,7 +427,7 @@ impl Peers {
             faults.pop_first();
         }
         faults.insert(peer, reason);
-        self.changes.push_back((peer, PeerState::Lost));
+        self.state_changes.push_back((peer, PeerState::Lost));
     }
 
     /// Moves packets that wait for the engine into `batch`, as many as fit. Returns false if no packets wait.
@@ -455,12 +456,12 @@ impl Peers {
 
     /// Returns the earliest deadline of all connections.
     pub fn due(&self) -> Option<Instant> {
-        self.due.first().map(|(at, ..)| *at)
+        self.deadlines.first().map(|(at, ..)| *at)
     }
 
     /// Removes and returns the next change of a peer's state.
     pub fn take_change(&mut self) -> Option<(SocketAddr, PeerState)> {
-        self.changes.pop_front()
+        self.state_changes.pop_front()
     }
 }
 

@@ -1,5 +1,5 @@
-//! Limits the bytes sent to a client whose hello was kept without a cookie, to three times the bytes received from the
-//! client.
+//! Limits the bytes sent to a client that has not returned a cookie. The limit is three times the bytes received from
+//! the client.
 //!
 //! RFC 9147 §5.1 and RFC 6347 §4.2.1: a request for a cookie is sent only in response to a hello, and is not
 //! retransmitted on a timer. dimpl does retransmit the request on a timer. dimpl also sends it again when a small
@@ -7,7 +7,7 @@
 
 use crate::hello::RETRY;
 
-/// The bytes and datagrams received from a client (`received`), and the bytes and datagrams sent to the client (`went`).
+/// The bytes and datagrams received from a client (`received`), and those sent to the client (`total`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct UnvalidatedClient {
     received: [usize; 2],
@@ -24,19 +24,20 @@ impl UnvalidatedClient {
     /// datagram, and false if a timer caused it. dimpl sends a ServerHello only after the client has returned the
     /// cookie, so the limit ends with the ServerHello.
     pub fn may_send(this: &mut Option<Self>, has_come: bool, datagram: &[u8]) -> bool {
-        let Some(unproven) = this else { return true };
+        let Some(unvalidated) = this else { return true };
         if is_server_hello(datagram) {
             *this = None;
             return true;
         }
-        let went = [unproven.sent[0] + datagram.len(), unproven.sent[1] + 1];
+        let total = [unvalidated.sent[0] + datagram.len(), unvalidated.sent[1] + 1];
         // The limit is checked twice: with the sizes of UDP and IP headers, and without these sizes.
         let size = |[bytes, datagrams]: [usize; 2], headers| bytes + headers * datagrams;
-        let within =
-            [0, HEADERS].iter().all(|&headers| size(went, headers) <= 3 * size(unproven.received, headers));
+        let within = [0, HEADERS]
+            .iter()
+            .all(|&headers| size(total, headers) <= 3 * size(unvalidated.received, headers));
         let may_leave = has_come && within;
         if may_leave {
-            unproven.sent = went;
+            unvalidated.sent = total;
         }
         may_leave
     }
@@ -44,7 +45,7 @@ impl UnvalidatedClient {
 
 /// Returns whether a datagram begins with a ServerHello that is not a HelloRetryRequest.
 fn is_server_hello(datagram: &[u8]) -> bool {
-    // A handshake record of epoch 0, which begins with the first byte of the message.
+    // A handshake record of epoch 0, whose content begins with the first byte of a ServerHello.
     let begins = datagram.first() == Some(&22)
         && datagram.get(3..5) == Some(&[0; 2])
         && datagram.get(13) == Some(&2)

@@ -15,8 +15,8 @@
 //! - dimpl has encrypted records with the same keys during the handshake. Each datagram that dimpl sends is decrypted
 //!   here first ([`Records::adopt`]), so that our numbers begin above dimpl's. This module encrypts nothing before
 //!   dimpl's state is dropped.
-//! - DTLS 1.2 records can contain explicit nonces. dimpl's nonces are random. Our nonces begin with two bytes with
-//!   which no nonce of dimpl began.
+//! - DTLS 1.2 records can contain explicit nonces. dimpl's nonces are random. Our nonces begin with a two-byte prefix
+//!   that none of dimpl's nonces has.
 //!
 //! The test `records/tests/nonces.rs` checks all datagrams of two ends in long runs.
 //!
@@ -75,12 +75,13 @@ impl From<RecordsEnd> for CloseReason {
 impl Records {
     /// Creates the record state from the secrets observed during a handshake. Returns `None` while some secrets are
     /// missing. Keys of DTLS 1.3 are changed after `update_after` records.
-    pub fn of(seen: &ObservedSecrets, client: bool, update_after: u64) -> Option<Self> {
-        let v13 = dtls13::Records::of(seen, client, update_after).map(|records| Self::V13(Box::new(records)));
-        v13.or_else(|| Some(Self::V12(Box::new(dtls12::Records::of(seen, client)?))))
+    pub fn of(secrets: &ObservedSecrets, client: bool, update_after: u64) -> Option<Self> {
+        let v13 =
+            dtls13::Records::of(secrets, client, update_after).map(|records| Self::V13(Box::new(records)));
+        v13.or_else(|| Some(Self::V12(Box::new(dtls12::Records::of(secrets, client)?))))
     }
 
-    /// Takes over the record numbers and nonces of a datagram that dimpl sends.
+    /// Notes the record numbers and nonces in a datagram that dimpl sends, so that our records use different ones.
     pub fn adopt(&mut self, datagram: &[u8], now: Instant) {
         match self {
             Self::V12(records) => records.adopt(datagram),
@@ -96,8 +97,8 @@ impl Records {
         }
     }
 
-    /// Appends an encrypted record with `packet` to `out`. Returns `None` if no more records may be sent, so that the
-    /// connection is useless.
+    /// Appends an encrypted record with `packet` to `out`. Returns `None` if no more records may be sent. The
+    /// connection is useless in that case.
     #[inline]
     pub fn seal(&mut self, packet: &[u8], out: &mut Vec<u8>) -> Option<()> {
         match self {
@@ -171,7 +172,7 @@ impl Records {
         }
     }
 
-    /// Returns whether the keys have to be changed, which a call of [`expire`](Self::expire) starts.
+    /// Returns whether the keys have to be changed. A call of [`expire`](Self::expire) starts the change.
     #[inline]
     pub fn wants_update(&self) -> bool {
         matches!(self, Self::V13(records) if records.wants_update())
@@ -196,7 +197,7 @@ const ILLEGAL_PARAMETER: u8 = 47;
 const USER_CANCELED: u8 = 90;
 const NO_RENEGOTIATION: u8 = 100;
 
-/// RFC 9147 §4.5.3: the number of records failing authentication after which a key must not be used any more.
+/// RFC 9147 §4.5.3: a key must not be used any more after this number of records has failed authentication.
 const MAX_FORGED: u64 = 1 << 36;
 
 /// Iterates over the handshake messages in a record (RFC 9147 §5.2, RFC 6347 §4.2.2). Each item has the type, the

@@ -19,7 +19,7 @@ pub(crate) type Cookie = [u8; 32];
 /// The secrets observed during a handshake.
 #[derive(Default)]
 pub(crate) struct ObservedSecrets {
-    /// The secrets: the label of each in the NSS key log format, and its bytes.
+    /// Each observed secret: its label in the NSS key log format, and its bytes.
     pub secrets: Vec<(&'static str, Vec<u8>)>,
     /// The key block of DTLS 1.2, which contains the keys of both directions (RFC 5246 §6.3).
     pub key_block: Vec<u8>,
@@ -68,9 +68,9 @@ pub(crate) fn watched<T>(work: impl FnOnce() -> T) -> (T, ObservedSecrets) {
 
 /// Records that dimpl creates a key for this cipher.
 pub(crate) fn note_cipher(aead: Aead) {
-    SEEN.with_borrow_mut(|seen| {
-        if let Some(seen) = seen {
-            seen.aead = Some(aead);
+    SEEN.with_borrow_mut(|secrets| {
+        if let Some(secrets) = secrets {
+            secrets.aead = Some(aead);
         }
     });
 }
@@ -100,15 +100,15 @@ impl HmacProvider for Hmac {
             HashAlgorithm::SHA384 => hmac::HMAC_SHA384,
             other => return Err(CryptoError::UnsupportedHmacHash(other)),
         };
-        let made = hmac::sign(&hmac::Key::new(algorithm, key), data);
-        let made = made.as_ref();
-        out[..made.len()].copy_from_slice(made);
-        SEEN.with_borrow_mut(|seen| {
-            if let Some(seen) = seen {
-                note(seen, data, made);
+        let output = hmac::sign(&hmac::Key::new(algorithm, key), data);
+        let output = output.as_ref();
+        out[..output.len()].copy_from_slice(output);
+        SEEN.with_borrow_mut(|secrets| {
+            if let Some(secrets) = secrets {
+                note(secrets, data, output);
             }
         });
-        Ok(made.len())
+        Ok(output.len())
     }
 }
 
@@ -133,32 +133,32 @@ const KEYS: &[u8] = b"key expansion";
 const MAX_KEYS: usize = 2 * (32 + 12);
 
 /// Records the result of an HMAC call, if it is a secret.
-fn note(seen: &mut ObservedSecrets, data: &[u8], made: &[u8]) {
+fn note(secrets: &mut ObservedSecrets, data: &[u8], output: &[u8]) {
     // RFC 8446 §7.1: an HkdfLabel consists of a length, a label with its length, and a context. RFC 9147 §5.9: the
     // prefix of the label is "dtls13". The first block of the expansion (RFC 5869 §2.3) is as long as the secret.
     if let Some(label) = data.get(3..).and_then(|rest| rest.strip_prefix(b"dtls13")) {
         let known = LABELS.iter().find(|(known, _)| label.starts_with(known));
-        seen.secrets.extend(known.map(|(_, name)| (*name, made.to_vec())));
+        secrets.secrets.extend(known.map(|(_, name)| (*name, output.to_vec())));
         return;
     }
     // RFC 5246 §5: the input of each P_hash block consists of A(i), the label, and the seed.
-    let Some(rest) = data.get(made.len()..) else { return };
+    let Some(rest) = data.get(output.len()..) else { return };
     if rest.starts_with(MASTER) {
-        match seen.secrets.last_mut() {
-            Some((label, begun)) if *label == MASTER_LABEL && begun.len() < MASTER_BYTES => {
-                begun.extend_from_slice(made);
+        match secrets.secrets.last_mut() {
+            Some((label, secret)) if *label == MASTER_LABEL && secret.len() < MASTER_BYTES => {
+                secret.extend_from_slice(output);
             }
-            _ => seen.secrets.push((MASTER_LABEL, made.to_vec())),
+            _ => secrets.secrets.push((MASTER_LABEL, output.to_vec())),
         }
-        if let Some((_, begun)) = seen.secrets.last_mut() {
-            begun.truncate(MASTER_BYTES);
+        if let Some((_, secret)) = secrets.secrets.last_mut() {
+            secret.truncate(MASTER_BYTES);
         }
-    } else if rest.starts_with(KEYS) && seen.key_block.len() < MAX_KEYS {
-        seen.key_block.extend_from_slice(made);
+    } else if rest.starts_with(KEYS) && secrets.key_block.len() < MAX_KEYS {
+        secrets.key_block.extend_from_slice(output);
     }
 }
 
-/// A DTLS 1.3 secret from which keys are derived. It has the length of a hash of the cipher suite.
+/// A DTLS 1.3 secret from which keys are derived. It is as long as the output of the cipher suite's hash.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct TrafficSecret {
     bytes: [u8; 48],
@@ -190,11 +190,11 @@ impl TrafficSecret {
         context.update(&[6 + label.len() as u8]);
         context.update(b"dtls13");
         context.update(label);
-        // RFC 5869 §2.3: the context is empty, and one block of output is enough.
+        // RFC 5869 §2.3: the context of the label is empty (0), and the first block of output (1) is long enough.
         context.update(&[0, 1]);
-        let made = context.sign();
+        let output = context.sign();
         let mut out = [0; N];
-        out[..length].copy_from_slice(&made.as_ref()[..length]);
+        out[..length].copy_from_slice(&output.as_ref()[..length]);
         out
     }
 

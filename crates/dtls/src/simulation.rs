@@ -2,9 +2,9 @@
 //! seed.
 //!
 //! Signatures are ECDSA with nonces that are derived from the key and the message (RFC 6979, as dimpl implements it).
-//! The secrets of the key exchange (X25519, RFC 7748) are drawn from the seed. Outside a call within a simulation,
-//! randomness and key exchange fail, so every handshake fails. A real connection therefore cannot use this provider by
-//! mistake.
+//! The secrets of the key exchange (X25519, RFC 7748) are drawn from the seed. Randomness and key exchange fail outside
+//! `Surroundings::within` of a simulation, so every handshake fails there. A real connection therefore cannot use this
+//! provider by mistake.
 
 use crate::provider;
 use anabranch_base::time::Duration;
@@ -32,7 +32,8 @@ pub(crate) fn provider() -> CryptoProvider {
 }
 
 thread_local! {
-    /// Whether the current `configured` call skips dimpl's self-test, because the test has succeeded in this process.
+    /// Whether the current call of `configured` skips dimpl's self-test, because the test has succeeded in this
+    /// process.
     static TRIED: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -51,7 +52,7 @@ pub(crate) fn configured<T, E>(build: impl FnOnce() -> Result<T, E>) -> Result<T
     built
 }
 
-/// The signature verifier of a real network, which accepts all signatures while dimpl repeats its self-test.
+/// Verifies signatures as on a real network. While dimpl repeats its self-test, accepts all signatures instead.
 #[derive(Debug)]
 struct Verifier;
 
@@ -83,17 +84,17 @@ impl KeyProvider for Keys {
     fn load_private_key(&self, key: &[u8]) -> Result<Box<dyn SigningKey>, CryptoError> {
         static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, made)) = known.iter().find(|(written, _)| written == key) {
-            return Ok(Box::new(Key(made.clone())));
+        if let Some((_, loaded)) = known.iter().find(|(written, _)| written == key) {
+            return Ok(Box::new(Key(loaded.clone())));
         }
-        let made = rust_crypto::default_provider().key_provider.load_private_key(key)?;
-        if made.hash_algorithm() != HashAlgorithm::SHA256 {
-            return Ok(made);
+        let loaded = rust_crypto::default_provider().key_provider.load_private_key(key)?;
+        if loaded.hash_algorithm() != HashAlgorithm::SHA256 {
+            return Ok(loaded);
         }
-        let made = Arc::new(Mutex::new(made));
+        let loaded = Arc::new(Mutex::new(loaded));
         known.truncate(MAX_KNOWN - 1);
-        known.insert(0, (key.to_vec(), made.clone()));
-        Ok(Box::new(Key(made)))
+        known.insert(0, (key.to_vec(), loaded.clone()));
+        Ok(Box::new(Key(loaded)))
     }
 }
 
@@ -237,7 +238,7 @@ mod tests {
         let provider = provider();
         assert!(provider.secure_random.fill(&mut [0; 4]).is_err());
         assert!(provider.kx_groups.iter().all(|group| group.start_exchange(Buf::new()).is_err()));
-        // The provider of simulations also fails within a scope of `Surroundings::Real`.
+        // The provider of simulations fails within a scope of `Surroundings::Real`, as outside any scope.
         Surroundings::Real.within(|| assert!(provider.secure_random.fill(&mut [0; 4]).is_err()));
         let simulation = Simulation::new(Rng::new(1), || Instant::ZERO);
         let simulated = Surroundings::Simulated(simulation);

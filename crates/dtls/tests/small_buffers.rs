@@ -24,14 +24,14 @@ struct ToSmallBuffers {
 }
 
 struct Socket {
-    below: Box<dyn DatagramSocket>,
+    inner: Box<dyn DatagramSocket>,
     limit: usize,
     sizes: Rc<RefCell<Vec<usize>>>,
 }
 
 impl Layer for ToSmallBuffers {
-    fn over(&self, below: Box<dyn DatagramSocket>) -> Box<dyn DatagramSocket> {
-        self.layer.over(Box::new(Socket { below, limit: self.limit, sizes: self.sizes.clone() }))
+    fn over(&self, inner: Box<dyn DatagramSocket>) -> Box<dyn DatagramSocket> {
+        self.layer.over(Box::new(Socket { inner, limit: self.limit, sizes: self.sizes.clone() }))
     }
 
     fn loss_reason(&self, peer: SocketAddr) -> Option<CloseReason> {
@@ -46,19 +46,19 @@ impl DatagramSocket for Socket {
             batch.clear();
             return Poll::Ready(Ok(()));
         }
-        self.below.poll_send(cx, batch)
+        self.inner.poll_send(cx, batch)
     }
 
     fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut RecvBatch) -> Poll<io::Result<()>> {
-        self.below.poll_recv(cx, batch)
+        self.inner.poll_recv(cx, batch)
     }
 
     fn local(&self) -> Vec<SocketAddr> {
-        self.below.local()
+        self.inner.local()
     }
 
     fn mtu(&self, source: IpAddr) -> u32 {
-        self.below.mtu(source)
+        self.inner.mtu(source)
     }
 
     fn max_segments(&self) -> usize {
@@ -66,8 +66,8 @@ impl DatagramSocket for Socket {
     }
 }
 
-/// RFC 8261 §4, RFC 8899 §5.2: the first data packets fit into IP packets of 1200 bytes, whatever the interface's MTU,
-/// so no data packet is lost. The search for a larger MTU does not exceed the buffer sizes of known programs.
+/// RFC 8261 §4, RFC 8899 §5.2: the first data packets are IP packets of at most 1,200 bytes, whatever the interface's
+/// MTU, so no data packet is lost. The search for a larger MTU does not exceed the buffer sizes of known programs.
 #[test]
 fn first_packets_fit_small_receive_buffers() {
     for version in [Version::Only12, Version::Only13] {

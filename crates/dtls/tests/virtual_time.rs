@@ -82,14 +82,14 @@ pub async fn talk(
     session.established().await?;
     let established = world.now();
     let mut stream = session.open(0).expect("a stream");
-    let said = SECRET.repeat(times);
-    stream.write_all(&said).await?;
+    let data = SECRET.repeat(times);
+    stream.write_all(&data).await?;
     let (mut back, mut buffer) = (Vec::new(), [0; 4096]);
-    while back.len() < said.len() {
+    while back.len() < data.len() {
         let read = stream.read(&mut buffer).await?;
         back.extend_from_slice(&buffer[..read]);
     }
-    assert_eq!(back, said);
+    assert_eq!(back, data);
     let ended = world.now();
     session.close();
     drop((stream, session));
@@ -109,7 +109,7 @@ pub fn network(seed: u64, link: &str) -> (Network, [NodeId; 2]) {
 pub const LIMIT: Instant = Instant::from_millis(600_000);
 
 /// Runs [`talk`] between a client and a server. Returns its result and the client's capture.
-fn met(
+fn handshake(
     seed: u64,
     link: &str,
     versions: [Version; 2],
@@ -128,8 +128,8 @@ fn met(
         .await;
         talk(&here, &client, times).await
     };
-    let came = network.run(program, LIMIT).done();
-    (came, network.finish_capture(nodes[0]).expect("captured"))
+    let result = network.run(program, LIMIT).done();
+    (result, network.finish_capture(nodes[0]).expect("captured"))
 }
 
 const LINK: &str = "rate=10mbit,rtt=60ms";
@@ -137,20 +137,20 @@ const LINK: &str = "rate=10mbit,rtt=60ms";
 #[test]
 fn a_handshake_costs_its_round_trips_and_the_same_seed_gives_the_same_bytes() {
     for (version, trips) in [(Version::Only13, 4), (Version::Only12, 5)] {
-        let met = |seed| met(seed, LINK, [version; 2], identity().1, 100);
-        let (came, capture) = met(1);
-        let [established, _] = came.expect("in time").expect("met");
+        let run = |seed| handshake(seed, LINK, [version; 2], identity().1, 100);
+        let (result, capture) = run(1);
+        let [established, _] = result.expect("in time").expect("met");
         // DTLS 1.3 needs two round trips, and DTLS 1.2 three, including the cookie. SCTP needs two more. Transmission
         // takes up to 30 ms in all.
         let (least, most) = (60 * trips, 60 * trips + 30);
         assert!((least..most).contains(&(established.as_nanos() / 1_000_000)), "{version:?} {established:?}");
         assert!(!capture.windows(SECRET.len()).any(|window| window == SECRET), "{version:?}");
-        let (again, same) = met(1);
+        let (again, same) = run(1);
         assert_eq!(
             (Some(Ok([established, again.clone().expect("in time").expect("met")[1]])), &same),
             (again, &capture)
         );
-        assert_ne!(met(2).1, capture, "{version:?}");
+        assert_ne!(run(2).1, capture, "{version:?}");
     }
 }
 
@@ -164,8 +164,8 @@ fn nothing_but_records_of_dtls_is_on_the_wire() {
         packet[0] == 0x45 && packet[9] == 17 && ends.iter().any(|ends| packet[12..20] == *ends)
     };
     for version in [Version::Only13, Version::Only12] {
-        let (came, capture) = met(1, LINK, [version; 2], identity().1, 100);
-        came.expect("in time").expect("met");
+        let (result, capture) = handshake(1, LINK, [version; 2], identity().1, 100);
+        result.expect("in time").expect("met");
         let firsts: Vec<u8> =
             capture.windows(29).filter(|packet| header(packet)).map(|packet| packet[28]).collect();
         assert!(firsts.len() > 20, "{version:?}: {} datagrams", firsts.len());
@@ -182,8 +182,8 @@ fn ends_of_both_versions_agree_on_the_newer_one() {
         ([Version::Only12, Version::From12], 5),
         ([Version::Only13, Version::From12], 4),
     ] {
-        let (came, _) = met(1, LINK, versions, identity().1, 1);
-        let [established, _] = came.expect("in time").expect("met");
+        let (result, _) = handshake(1, LINK, versions, identity().1, 1);
+        let [established, _] = result.expect("in time").expect("met");
         let took = established.as_nanos() / 1_000_000;
         assert!((60 * trips..60 * trips + 30).contains(&took), "{versions:?} {took}");
     }
@@ -194,8 +194,9 @@ fn data_survives_packet_loss() {
     for seed in 0..12 {
         for version in [Version::Only12, Version::Only13] {
             let link = "rate=10mbit,rtt=60ms,loss=8%,reorder=5%/20ms,duplicate=3%,corrupt=1%";
-            let (came, _) = met(seed, link, [version; 2], identity().1, 500);
-            came.unwrap_or_else(|| panic!("SEED={seed} {version:?}: not in time"))
+            let (result, _) = handshake(seed, link, [version; 2], identity().1, 500);
+            result
+                .unwrap_or_else(|| panic!("SEED={seed} {version:?}: not in time"))
                 .unwrap_or_else(|why| panic!("SEED={seed} {version:?}: {why}"));
         }
     }
@@ -205,8 +206,8 @@ fn data_survives_packet_loss() {
 fn an_untrusted_server_receives_no_sctp_packet() {
     let fingerprint = anabranch_tls::Fingerprint([7; 32]);
     for version in [Version::Only12, Version::Only13] {
-        let (came, _) = met(1, LINK, [version; 2], Trust::Certificate(fingerprint), 1);
-        match came.expect("in time") {
+        let (result, _) = handshake(1, LINK, [version; 2], Trust::Certificate(fingerprint), 1);
+        match result.expect("in time") {
             Err(CloseReason::Untrusted(why)) => assert!(why.contains("another fingerprint"), "{why}"),
             other => panic!("{other:?}"),
         }

@@ -145,13 +145,13 @@ fn finish_checksum(packet: &mut [u8]) {
     sum.add(&packet[start..end]);
     let checksum = match sum.finish() {
         // RFC 768: a checksum of 0 would mean that the packet has no checksum.
-        0 if seen_is_udp(at) => 0xffff,
+        0 if is_udp_checksum(at) => 0xffff,
         sum => sum,
     };
     packet[start + at..start + at + 2].copy_from_slice(&checksum.to_be_bytes());
 }
 
-const fn seen_is_udp(checksum_at: usize) -> bool {
+const fn is_udp_checksum(checksum_at: usize) -> bool {
     checksum_at == 6
 }
 

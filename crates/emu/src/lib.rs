@@ -1,8 +1,8 @@
 //! Emulated links: the link elements of `anabranch-link`, applied to live packets between network namespaces.
 //!
 //! A command, or a host of a race, runs in a network namespace of its own. Its packets leave through a TUN interface
-//! or, if the host has no TUN, through a pair of Ethernet interfaces. The packets pass through the same chains that the
-//! simulator runs in virtual time. They enter the namespace at the other end at the time that the chain determines.
+//! or, if this machine has no TUN, through a pair of Ethernet interfaces. The packets pass through the same chains that
+//! the simulator runs in virtual time. They enter the namespace at the other end at the time that the chain determines.
 //! This crate works only on Linux.
 //!
 //! - [`netns`]: creates and enters namespaces, as root or without privileges
@@ -24,9 +24,9 @@
 //! needed. `ip` of iproute2 configures the interfaces. Without privileges, the process first becomes root of a user
 //! namespace.
 //!
-//! iptables rules in these namespaces may lose packets instead of the link (module `rules`). Both ends of a link may be
-//! in the same namespace (`Wiring::on_one_host`). In that case, routing rules send packets between that namespace's own
-//! addresses across the link, so that one iptables rule sees both directions.
+//! iptables rules in these namespaces may replace the loss model of the link (module `rules`). Both ends of a link may
+//! be in the same namespace (`Wiring::on_one_host`). In that case, routing rules send packets between that namespace's
+//! own addresses across the link, so that one iptables rule sees both directions.
 
 #![cfg(target_os = "linux")]
 

@@ -47,7 +47,8 @@ impl Namespace {
     pub fn enter(&self, look: bool) -> io::Result<()> {
         setns(&*self.file, CloneFlags::CLONE_NEWNET)?;
         if look {
-            // If this fails, `/sys` continues to show the interfaces of the previous namespace, which rarely matters.
+            // If `own_sys` fails, `/sys` continues to show the interfaces of the previous namespace, which rarely
+            // matters.
             let _ = own_sys();
         }
         Ok(())
@@ -93,7 +94,7 @@ fn own_sys() -> nix::Result<()> {
         let before = format!("/proc/thread-self/fd/{}", groups.as_raw_fd());
         let bind = MsFlags::MS_BIND | MsFlags::MS_REC;
         if mount(Some(before.as_str()), "/sys/fs/cgroup", nothing, bind, nothing).is_err() {
-            // If that directory cannot be kept visible, the old `/sys` is restored.
+            // If `/sys/fs/cgroup` cannot be kept visible, the old `/sys` is restored.
             umount2("/sys", MntFlags::MNT_DETACH)?;
         }
     }

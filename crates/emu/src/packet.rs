@@ -74,7 +74,8 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Creates a packet with the content `bytes`, which enters the link at `entered` from the lane `lane`.
+    /// Creates a packet with the content `bytes`. The packet enters the link at the time `entered`, and belongs to the
+    /// lane `lane`.
     pub fn packet(&mut self, bytes: &[u8], entered: Instant, lane: usize) -> LivePacket {
         // Each buffer has room for a packet of the usual size from the start. Otherwise small buffers would grow one by
         // one when they are reused for larger packets.

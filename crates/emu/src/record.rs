@@ -164,7 +164,7 @@ pub fn nameless() -> io::Result<File> {
 /// # Errors
 /// An error while reading the packets or writing the capture.
 pub fn capture<W: Write>(paths: &[Packets], lane: usize, near: bool, secrets: &str, out: W) -> io::Result<W> {
-    let wanted = |sighting: &CapturedPacket| sighting.near == near && usize::from(sighting.lane) == lane;
+    let wanted = |packet: &CapturedPacket| packet.near == near && usize::from(packet.lane) == lane;
     let mut writer = pcap::Writer::new(out, "anabranch")?;
     if !secrets.is_empty() {
         writer.tls_secrets(secrets)?;
@@ -175,12 +175,12 @@ pub fn capture<W: Write>(paths: &[Packets], lane: usize, near: bool, secrets: &s
     }
     loop {
         let first = readers.iter_mut().filter(|(_, reader)| reader.next.is_some());
-        let first = first.min_by_key(|(_, reader)| reader.next.as_ref().map(|sighting| sighting.at));
+        let first = first.min_by_key(|(_, reader)| reader.next.as_ref().map(|packet| packet.at));
         let Some((interface, reader)) = first else { return writer.finish() };
-        let Some(sighting) = reader.advance()?.filter(wanted) else { continue };
-        let outward = (sighting.direction == Direction::Up) == near;
+        let Some(packet) = reader.advance()?.filter(wanted) else { continue };
+        let outward = (packet.direction == Direction::Up) == near;
         let direction = if outward { pcap::Direction::Outbound } else { pcap::Direction::Inbound };
-        writer.packet(*interface, sighting.at.as_nanos(), &sighting.bytes, Some(direction), None)?;
+        writer.packet(*interface, packet.at.as_nanos(), &packet.bytes, Some(direction), None)?;
     }
 }
 
@@ -200,12 +200,12 @@ mod tests {
         let spool = |times: &[u64]| {
             let mut spool = Spool::new().expect("a file");
             for (n, &ms) in times.iter().enumerate() {
-                let way = if n % 2 == 0 { Direction::Up } else { Direction::Down };
+                let direction = if n % 2 == 0 { Direction::Up } else { Direction::Down };
                 // The first ten bytes of an IPv4 header are enough for this test.
                 let at = Instant::from_millis(ms);
-                spool.add(at, 0, true, way, &[0x45, ms as u8, 0, 10, 0, 0, 0, 0, 64, 17]);
-                spool.add(at, 0, false, way, &[0x45]);
-                spool.add(at, 1, true, way, &[0x45, 99, 0, 10, 0, 0, 0, 0, 64, 17]);
+                spool.add(at, 0, true, direction, &[0x45, ms as u8, 0, 10, 0, 0, 0, 0, 64, 17]);
+                spool.add(at, 0, false, direction, &[0x45]);
+                spool.add(at, 1, true, direction, &[0x45, 99, 0, 10, 0, 0, 0, 0, 64, 17]);
             }
             spool.finish().expect("written")
         };

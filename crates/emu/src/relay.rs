@@ -69,7 +69,7 @@ pub struct Outcome {
 #[derive(Debug)]
 pub struct LaneOutcome {
     /// The counts of the packets of the up direction and of the down direction.
-    pub ways: [LaneCounts; 2],
+    pub directions: [LaneCounts; 2],
     /// The watch for user data in the down direction, if there was one.
     pub watch: Option<Watch>,
 }
@@ -87,7 +87,7 @@ pub struct LaneCounts {
 
 impl Relay {
     /// Starts to run the link `spec`, which all `lanes` share, between the devices of each lane. `seed` and `rng` have
-    /// the same meaning as in [`LinkSpec::build`]. `keep` selects the records that are made in addition to counters.
+    /// the same meaning as in [`LinkSpec::build`]. `level` selects the records that are made in addition to counters.
     /// `watch` detects user data in the down direction of each lane.
     ///
     /// # Errors
@@ -98,7 +98,7 @@ impl Relay {
         seed: u64,
         rng: &Rng,
         clock: Clock,
-        keep: RecordLevel,
+        level: RecordLevel,
         watch: Option<Watch>,
     ) -> Result<Self, EmuError> {
         // The link's settings are checked here, so that an error is reported to the caller and not in the thread.
@@ -111,10 +111,10 @@ impl Relay {
         let drive = move || {
             raise_thread_priority();
             let chains = spec.build(seed, &rng).map_err(|error| error.to_string())?;
-            let spool = (keep == RecordLevel::Packets).then(Spool::new).transpose();
+            let spool = (level == RecordLevel::Packets).then(Spool::new).transpose();
             let spool = spool.map_err(|error| format!("packets cannot be kept: {error}"))?;
             let lanes = lanes.into_iter().map(|pipe| Lane::new(pipe, watch)).collect();
-            let mut driver = Driver::new(lanes, chains, clock, keep, spool);
+            let mut driver = Driver::new(lanes, chains, clock, level, spool);
             driver.run(&until).map_err(|error| format!("a link has ended: {error}"))?;
             driver.outcome().map_err(|error| format!("packets cannot be kept: {error}"))
         };
@@ -167,11 +167,11 @@ pub fn raise_thread_priority() {
 struct Driver {
     lanes: Vec<Lane>,
     /// The two directions: up (from the near to the far end), then down.
-    ways: [DirectionState; 2],
+    directions: [DirectionState; 2],
     clock: Clock,
     pool: Pool,
     scratch: Vec<u8>,
-    keep: RecordLevel,
+    level: RecordLevel,
     spool: Option<Spool>,
 }
 
@@ -184,7 +184,7 @@ struct Lane {
 
 impl Lane {
     fn new(pipe: Pipe, watch: Option<Watch>) -> Self {
-        let outcome = LaneOutcome { ways: Default::default(), watch };
+        let outcome = LaneOutcome { directions: Default::default(), watch };
         Self { devices: [pipe.near, pipe.far], outcome }
     }
 }
@@ -207,16 +207,16 @@ impl Driver {
         lanes: Vec<Lane>,
         (up, down): (Chain<LivePacket>, Chain<LivePacket>),
         clock: Clock,
-        keep: RecordLevel,
+        level: RecordLevel,
         spool: Option<Spool>,
     ) -> Self {
         Self {
             lanes,
-            ways: [DirectionState::new(Direction::Up, up), DirectionState::new(Direction::Down, down)],
+            directions: [DirectionState::new(Direction::Up, up), DirectionState::new(Direction::Down, down)],
             clock,
             pool: Pool::default(),
             scratch: vec![0; LARGEST_FRAME],
-            keep,
+            level,
             spool,
         }
     }
@@ -227,8 +227,8 @@ impl Driver {
         loop {
             let mut more = false;
             for (lane, ready) in ready.iter().enumerate() {
-                for way in (0..2).filter(|way| ready[*way]) {
-                    more |= self.take_in(lane, way)?;
+                for direction in (0..2).filter(|direction| ready[*direction]) {
+                    more |= self.take_in(lane, direction)?;
                 }
             }
             self.let_out();
@@ -253,16 +253,16 @@ impl Driver {
 
     /// Returns the time until the next event of a chain; `None` if there is no event to wait for.
     fn wait(&self) -> Option<Timespec> {
-        let next = self.ways.iter().filter_map(|way| way.chain.next()).min()?;
+        let next = self.directions.iter().filter_map(|state| state.chain.next()).min()?;
         let span = next.since(self.clock.now());
         Some(Timespec { tv_sec: span.as_secs() as i64, tv_nsec: i64::from(span.subsec_nanos()) })
     }
 
     /// Reads packets of one lane in one direction. Returns true if more packets may be ready to be read.
-    fn take_in(&mut self, lane: usize, way: usize) -> io::Result<bool> {
-        let Self { lanes, ways, clock, pool, scratch, keep, spool } = self;
+    fn take_in(&mut self, lane: usize, index: usize) -> io::Result<bool> {
+        let Self { lanes, directions, clock, pool, scratch, level, spool } = self;
         for _ in 0..BATCH {
-            let packet = match lanes[lane].devices[way].read(scratch) {
+            let packet = match lanes[lane].devices[index].read(scratch) {
                 Ok(Some(packet)) if is_for_the_link(packet) => packet,
                 Ok(_) => continue,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
@@ -270,12 +270,12 @@ impl Driver {
                 Err(error) => return Err(error),
             };
             let now = clock.now();
-            let passed = &mut lanes[lane].outcome.ways[way];
+            let passed = &mut lanes[lane].outcome.directions[index];
             passed.entered.add(packet.len());
-            if *keep >= RecordLevel::Bytes {
+            if *level >= RecordLevel::Bytes {
                 Series::add(&mut passed.series.entered, now, packet.len());
             }
-            let DirectionState { direction, chain, report } = &mut ways[way];
+            let DirectionState { direction, chain, report } = &mut directions[index];
             if let Some(spool) = spool {
                 spool.add(now, lane, *direction == Direction::Up, *direction, packet);
             }
@@ -285,40 +285,40 @@ impl Driver {
                 continue;
             }
             chain.push(now, pool.packet(packet, now, lane));
-            count_dropped(chain, way, lanes, pool);
+            count_dropped(chain, index, lanes, pool);
         }
         Ok(true)
     }
 
     /// Writes all due packets, each to the device at which it leaves the link.
     fn let_out(&mut self) {
-        let Self { lanes, ways, clock, pool, keep, spool, .. } = self;
-        for (index, way) in ways.iter_mut().enumerate() {
-            while let Some(due) = way.chain.next().filter(|due| *due <= clock.now()) {
-                let Some(mut packet) = way.chain.pop(clock.now()) else { continue };
+        let Self { lanes, directions, clock, pool, level, spool, .. } = self;
+        for (index, state) in directions.iter_mut().enumerate() {
+            while let Some(due) = state.chain.next().filter(|due| *due <= clock.now()) {
+                let Some(mut packet) = state.chain.pop(clock.now()) else { continue };
                 let Lane { devices, outcome } = &mut lanes[packet.lane];
                 let written = devices[1 - index].write(packet.with_headroom());
                 if let Err(error) = &written {
-                    way.report.refuse(error);
+                    state.report.refuse(error);
                 }
                 let now = clock.now();
-                way.report.delay.add(now.since(packet.entered));
-                way.report.late.add(now.since(due));
-                let passed = &mut outcome.ways[index];
+                state.report.delay.add(now.since(packet.entered));
+                state.report.late.add(now.since(due));
+                let passed = &mut outcome.directions[index];
                 passed.lost += u64::from(written.is_err() || packet.is_corrupted);
-                if *keep >= RecordLevel::Bytes {
+                if *level >= RecordLevel::Bytes {
                     Series::add(&mut passed.series.left, now, packet.bytes().len());
                 }
-                if let Some(watch) = outcome.watch.as_mut().filter(|_| way.direction == Direction::Down) {
-                    watch.look(packet.entered, now, packet.bytes());
+                if let Some(watch) = outcome.watch.as_mut().filter(|_| state.direction == Direction::Down) {
+                    watch.inspect(packet.entered, now, packet.bytes());
                 }
                 if let Some(spool) = spool {
-                    let near = way.direction == Direction::Down;
-                    spool.add(now, packet.lane, near, way.direction, packet.bytes());
+                    let near = state.direction == Direction::Down;
+                    spool.add(now, packet.lane, near, state.direction, packet.bytes());
                 }
                 pool.give(packet);
             }
-            count_dropped(&mut way.chain, index, lanes, pool);
+            count_dropped(&mut state.chain, index, lanes, pool);
         }
     }
 
@@ -327,9 +327,9 @@ impl Driver {
         // `busy` is the processor time that this thread has used.
         let busy = clock_gettime(ClockId::ThreadCPUTime);
         let busy = Duration::new(busy.tv_sec as u64, busy.tv_nsec as u32);
-        let [up, down] = self.ways.map(|way| {
-            let held = way.chain.held() as u64;
-            DirectionReport { meter: way.chain.meter().clone(), held, ..way.report }
+        let [up, down] = self.directions.map(|state| {
+            let held = state.chain.held() as u64;
+            DirectionReport { meter: state.chain.meter().clone(), held, ..state.report }
         });
         Ok(Outcome {
             report: PathReport { span, up, down, busy, unseen: [0, 0] },
@@ -341,16 +341,17 @@ impl Driver {
 
 /// Counts the packets that a chain has lost, by lane. This must be called often, because a chain keeps only a limited
 /// number of lost packets.
-fn count_dropped(chain: &mut Chain<LivePacket>, way: usize, lanes: &mut [Lane], pool: &mut Pool) {
+fn count_dropped(chain: &mut Chain<LivePacket>, direction: usize, lanes: &mut [Lane], pool: &mut Pool) {
     while let Some(dropped) = chain.pop_dropped() {
-        lanes[dropped.packet.lane].outcome.ways[way].lost += 1;
+        lanes[dropped.packet.lane].outcome.directions[direction].lost += 1;
         pool.give(dropped.packet);
     }
 }
 
 /// The number of packets that are read from one device before the next device gets its turn.
 const BATCH: usize = 64;
-/// The maximum number of packets in a chain, which take about 400 MB at the usual size. Further packets are refused.
+/// The maximum number of packets in a chain. That many packets of the usual size take about 400 MB. Further packets are
+/// refused.
 const MAX_HELD: usize = 1 << 18;
 /// The size in bytes of the largest IP packet with an Ethernet header.
 const LARGEST_FRAME: usize = 65_535 + crate::device::HEADROOM;

@@ -22,7 +22,7 @@ pub struct DirectionReport {
     /// The number of packets that the kernel at the other end did not accept.
     pub not_taken: u64,
     /// The error message for the first packet that the kernel did not accept.
-    pub said: String,
+    pub refusal_error: String,
 }
 
 impl DirectionReport {
@@ -30,7 +30,7 @@ impl DirectionReport {
     pub(crate) fn refuse(&mut self, error: &io::Error) {
         self.not_taken += 1;
         if self.not_taken == 1 {
-            self.said = error.to_string();
+            self.refusal_error = error.to_string();
         }
     }
 }
@@ -54,15 +54,16 @@ pub struct PathReport {
 impl fmt::Display for PathReport {
     /// Writes one or two lines for each direction.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (name, way, unseen) in [("up", &self.up, self.unseen[0]), ("down", &self.down, self.unseen[1])] {
-            direction(f, name, way, unseen)?;
+        for (name, report, unseen) in [("up", &self.up, self.unseen[0]), ("down", &self.down, self.unseen[1])]
+        {
+            direction(f, name, report, unseen)?;
         }
         Ok(())
     }
 }
 
-fn direction(f: &mut fmt::Formatter<'_>, name: &str, way: &DirectionReport, unseen: u64) -> fmt::Result {
-    let meter = &way.meter;
+fn direction(f: &mut fmt::Formatter<'_>, name: &str, report: &DirectionReport, unseen: u64) -> fmt::Result {
+    let meter = &report.meter;
     write!(f, "  {name:<5} {} in, {} out", tally(meter.entered), tally(meter.left))?;
     let lost = meter.lost();
     if lost.packets > 0 {
@@ -72,21 +73,21 @@ fn direction(f: &mut fmt::Formatter<'_>, name: &str, way: &DirectionReport, unse
         write!(f, ", lost {} ({share:.2} %): {}", lost.packets, causes.join(", "))?;
     }
     let changed = meter.changed.each().into_iter().map(|(_, what, count)| (count.packets, what));
-    let others = changed.chain([(way.held, "still under way")]);
+    let others = changed.chain([(report.held, "still under way")]);
     for (count, what) in others.filter(|(count, _)| *count > 0) {
         write!(f, ", {count} {what}")?;
     }
     writeln!(f)?;
-    if way.delay.count() > 0 {
+    if report.delay.count() > 0 {
         writeln!(
             f,
             "        delay {} to {}, median {}, p99 {} (late by {}, p99 {}); queue at most {} packets, {}",
-            ms(way.delay.min()),
-            ms(way.delay.max()),
-            ms(way.delay.percentile(0.5)),
-            ms(way.delay.percentile(0.99)),
-            ms(way.late.percentile(0.5)),
-            ms(way.late.percentile(0.99)),
+            ms(report.delay.min()),
+            ms(report.delay.max()),
+            ms(report.delay.percentile(0.5)),
+            ms(report.delay.percentile(0.99)),
+            ms(report.late.percentile(0.5)),
+            ms(report.late.percentile(0.99)),
             meter.queue_peak_packets,
             Bytes(meter.queue_peak_bytes),
         )?;
@@ -94,11 +95,15 @@ fn direction(f: &mut fmt::Formatter<'_>, name: &str, way: &DirectionReport, unse
     if unseen > 0 {
         writeln!(f, "        {unseen} packets never reached the link: this machine was too slow for them")?;
     }
-    if way.refused > 0 {
-        writeln!(f, "        {} packets found no room in the emulator", way.refused)?;
+    if report.refused > 0 {
+        writeln!(f, "        {} packets found no room in the emulator", report.refused)?;
     }
-    if way.not_taken > 0 {
-        writeln!(f, "        {} packets were refused at the other end: {}", way.not_taken, way.said)?;
+    if report.not_taken > 0 {
+        writeln!(
+            f,
+            "        {} packets were refused at the other end: {}",
+            report.not_taken, report.refusal_error
+        )?;
     }
     Ok(())
 }

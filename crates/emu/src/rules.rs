@@ -31,11 +31,11 @@ pub struct RuleCounts {
 #[derive(Debug)]
 pub struct LossRules {
     /// For the up direction and for the down direction: the indices of the links that have rules, in order.
-    ruled: [Vec<usize>; 2],
+    ruled_links: [Vec<usize>; 2],
     links: usize,
     /// Whether the only link has one rule that drops packets of both directions.
     is_shared: bool,
-    at: HookPoint,
+    hook: HookPoint,
 }
 
 /// Where on the path of a packet the rules apply.
@@ -64,16 +64,16 @@ impl HookPoint {
         }
     }
 
-    /// Returns the end of the link at which the rules for the direction `way` apply.
-    const fn end(self, way: Direction) -> LinkEnd {
-        match (self, way) {
+    /// Returns the end of the link at which the rules for the direction `direction` apply.
+    const fn end(self, direction: Direction) -> LinkEnd {
+        match (self, direction) {
             (Self::Arrival, Direction::Up) | (Self::Departure, Direction::Down) => LinkEnd::Far,
             (Self::Arrival, Direction::Down) | (Self::Departure, Direction::Up) => LinkEnd::Near,
         }
     }
 
-    fn namespace(self, wiring: &Wiring, way: Direction) -> &Namespace {
-        match self.end(way) {
+    fn namespace(self, wiring: &Wiring, direction: Direction) -> &Namespace {
+        match self.end(direction) {
             LinkEnd::Near => &wiring.near,
             LinkEnd::Far => &wiring.far,
         }
@@ -82,37 +82,46 @@ impl HookPoint {
 
 impl LossRules {
     /// Installs rules for the loss models of `links`, where packets arrive or where they are sent. The links themselves
-    /// must be lossless (see [`lossless`]). `seed` chooses the first lost packet of `nth`, as in [`LinkSpec::build`].
+    /// must be lossless (see [`lossless`]). `seed` chooses the first packet that the loss model `nth` loses, as in
+    /// [`LinkSpec::build`].
     ///
     /// # Errors
     /// [`EmuError::Impossible`] if iptables is missing, or if iptables or the kernel does not support the match.
-    pub fn install(wiring: &Wiring, links: &[LinkSpec], seed: u64, at: HookPoint) -> Result<Self, EmuError> {
+    pub fn install(
+        wiring: &Wiring,
+        links: &[LinkSpec],
+        seed: u64,
+        hook: HookPoint,
+    ) -> Result<Self, EmuError> {
         let one_host = wiring.is_one_host();
-        let mut this = Self { ruled: [Vec::new(), Vec::new()], links: links.len(), is_shared: false, at };
+        let mut this =
+            Self { ruled_links: [Vec::new(), Vec::new()], links: links.len(), is_shared: false, hook };
         if let [LinkSpec { up: DirectionSpec { loss: loss @ LossSpec::Nth { shared: true, .. }, .. }, .. }] =
             links
             && one_host
         {
             this.is_shared = true;
             let mode = mode(loss, seed, true).map_err(EmuError::Failed)?.unwrap_or_default();
-            install_shared(wiring, mode, at)?;
+            install_shared(wiring, mode, hook)?;
             return Ok(this);
         }
-        for (ruled, way) in this.ruled.iter_mut().zip(WAYS) {
-            let namespace = at.namespace(wiring, way);
+        for (ruled_links, direction) in this.ruled_links.iter_mut().zip(DIRECTIONS) {
+            let namespace = hook.namespace(wiring, direction);
             for (number, link) in links.iter().enumerate() {
-                let Some(mode) = mode(&link.direction(way).loss, seed, one_host).map_err(EmuError::Failed)?
+                let Some(mode) =
+                    mode(&link.direction(direction).loss, seed, one_host).map_err(EmuError::Failed)?
                 else {
                     continue;
                 };
-                let interface = wiring.interface(number, at.end(way));
-                let mut counts = vec!["-A".to_owned(), at.chain().to_owned(), at.by().to_owned(), interface];
+                let interface = wiring.interface(number, hook.end(direction));
+                let mut counts =
+                    vec!["-A".to_owned(), hook.chain().to_owned(), hook.by().to_owned(), interface];
                 iptables(namespace, &counts)?;
                 counts.extend(["-m", "statistic"].map(str::to_owned));
                 counts.extend(mode);
                 counts.extend(["-j", "DROP"].map(str::to_owned));
                 iptables(namespace, &counts)?;
-                ruled.push(number);
+                ruled_links.push(number);
             }
         }
         Ok(this)
@@ -124,32 +133,35 @@ impl LossRules {
     /// The error message of iptables.
     pub fn read(&self, wiring: &Wiring) -> Result<Vec<[RuleCounts; 2]>, EmuError> {
         let mut all = vec![[RuleCounts::default(); 2]; self.links];
-        let list = |way| -> Result<Vec<u64>, EmuError> {
-            let words = ["-nvxL", self.at.chain()].map(str::to_owned);
-            Ok(counted(&iptables(self.at.namespace(wiring, way), &words)?))
+        let list = |direction| -> Result<Vec<u64>, EmuError> {
+            let words = ["-nvxL", self.hook.chain()].map(str::to_owned);
+            Ok(counted(&iptables(self.hook.namespace(wiring, direction), &words)?))
         };
         let wrong = |number: usize| EmuError::Failed(format!("iptables lists {number} rules of ours"));
         if self.is_shared {
             let [up, down, up_left, down_left] = list(Direction::Up)?[..] else { return Err(wrong(0)) };
-            let ruled =
+            let ruled_links =
                 |packets: u64, left: u64| RuleCounts { packets, dropped: packets.saturating_sub(left) };
-            return Ok(vec![[ruled(up, up_left), ruled(down, down_left)]]);
+            return Ok(vec![[ruled_links(up, up_left), ruled_links(down, down_left)]]);
         }
-        for (side, (ruled, way)) in self.ruled.iter().zip(WAYS).enumerate() {
-            if ruled.is_empty() {
+        for (side, (ruled_links, direction)) in self.ruled_links.iter().zip(DIRECTIONS).enumerate() {
+            if ruled_links.is_empty() {
                 continue;
             }
-            let mut counted = list(way)?;
+            let mut counted = list(direction)?;
             if wiring.is_one_host() {
                 // Both directions have their rules in one list. The rules for the up direction come first.
-                let others = counted.len().saturating_sub(2 * ruled.len());
-                counted =
-                    if side == 0 { counted[..2 * ruled.len()].to_vec() } else { counted.split_off(others) };
+                let others = counted.len().saturating_sub(2 * ruled_links.len());
+                counted = if side == 0 {
+                    counted[..2 * ruled_links.len()].to_vec()
+                } else {
+                    counted.split_off(others)
+                };
             }
-            if counted.len() != 2 * ruled.len() {
+            if counted.len() != 2 * ruled_links.len() {
                 return Err(wrong(counted.len()));
             }
-            for (pair, &link) in counted.chunks_exact(2).zip(ruled) {
+            for (pair, &link) in counted.chunks_exact(2).zip(ruled_links) {
                 all[link][side] = RuleCounts { packets: pair[0], dropped: pair[1] };
             }
         }
@@ -159,16 +171,16 @@ impl LossRules {
 
 /// Installs one rule that drops packets of both directions and counts them together. The counting rules before and
 /// after this rule count each direction separately.
-fn install_shared(wiring: &Wiring, mode: Vec<String>, at: HookPoint) -> Result<(), EmuError> {
+fn install_shared(wiring: &Wiring, mode: Vec<String>, hook: HookPoint) -> Result<(), EmuError> {
     let host = &wiring.near;
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     iptables(host, &words(&["-N", BOTH_WAYS]))?;
     let lose = [words(&["-A", BOTH_WAYS, "-m", "statistic"]), mode, words(&["-j", "DROP"])];
     iptables(host, &lose.concat())?;
     for target in [&["-j", BOTH_WAYS][..], &[]] {
-        for way in WAYS {
-            let interface = wiring.interface(0, at.end(way));
-            iptables(host, &[words(&["-A", at.chain(), at.by(), &interface]), words(target)].concat())?;
+        for direction in DIRECTIONS {
+            let interface = wiring.interface(0, hook.end(direction));
+            iptables(host, &[words(&["-A", hook.chain(), hook.by(), &interface]), words(target)].concat())?;
         }
     }
     Ok(())
@@ -256,10 +268,10 @@ fn iptables(namespace: &Namespace, words: &[String]) -> Result<String, EmuError>
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let message = String::from_utf8_lossy(&output.stderr);
+    let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
     Err(EmuError::Impossible(format!(
-        "iptables cannot lose packets with its match `statistic`: it says: {said}"
+        "iptables cannot lose packets with its match `statistic`: it says: {message}"
     )))
 }
 
@@ -272,7 +284,7 @@ fn counted(text: &str) -> Vec<u64> {
 
 /// The name of the iptables chain that packets of both directions pass.
 const BOTH_WAYS: &str = "both-ways";
-const WAYS: [Direction; 2] = [Direction::Up, Direction::Down];
+const DIRECTIONS: [Direction; 2] = [Direction::Up, Direction::Down];
 /// A probability of 1 in the units of a `Ratio`.
 const ONE: u64 = 1_000_000_000_000;
 
@@ -291,7 +303,8 @@ mod tests {
         assert_eq!(words("1%", 1).as_deref(), Ok("--mode random --probability 0.010000000000"));
         assert_eq!(words("100%", 1).as_deref(), Ok("--mode random --probability 1.000000000000"));
         assert_eq!(words("nth:10/first=10", 1).as_deref(), Ok("--mode nth --every 10 --packet 9"));
-        // The seed chooses the same packet as the loss model of a link would: packet 1 + 12 mod 10.
+        // The seed 12 chooses the same packet as the loss model of a link would: the first lost packet is 1 + (12 mod
+        // 10) = 3. iptables counts packets from 0.
         assert_eq!(words("nth:10", 12).as_deref(), Ok("--mode nth --every 10 --packet 2"));
         let shared = "nth:10/first=3/shared".parse().expect("a loss model");
         let words_on_one_host = mode(&shared, 1, true).map(|words| words.unwrap_or_default().join(" "));

@@ -80,27 +80,27 @@ pub fn run(request: &Request, begun: impl FnOnce(&LinkAddresses)) -> Result<Comm
     let far = far.map_err(|error| failed("a namespace", error))?;
     let outer = std::env::var(ENVIRONMENT).ok();
     let mut attempt = 0;
-    let (place, (wiring, pipes), near) = loop {
+    let (addresses, (wiring, pipes), near) = loop {
         // Each attempt uses a new namespace, because the interfaces of a failed attempt are removed only after a while.
         let near = Namespace::create().map_err(|error| failed("a namespace", error))?;
-        let place = far.run(|| AddressRange::within(outer.as_deref().filter(|_| shared), attempt));
-        let place = place.map_err(|error| failed("a namespace", error))??;
-        match Wiring::join(&request.links, (near.clone(), far.clone()), shared, place, request.device) {
-            Ok(joined) => break (place, joined, near),
+        let addresses = far.run(|| AddressRange::within(outer.as_deref().filter(|_| shared), attempt));
+        let addresses = addresses.map_err(|error| failed("a namespace", error))??;
+        match Wiring::join(&request.links, (near.clone(), far.clone()), shared, addresses, request.device) {
+            Ok(joined) => break (addresses, joined, near),
             // Another program may have taken the addresses for its links at the same time, so the next block is tried.
-            Err(_) if shared && attempt < ATTEMPTS => attempt = place.block + 1,
+            Err(_) if shared && attempt < ATTEMPTS => attempt = addresses.block + 1,
             Err(error) => return Err(error),
         }
     };
 
     let count = request.links.len();
     let ends = LinkAddresses {
-        near: place.addresses(count, LinkEnd::Near),
-        far: place.addresses(count, LinkEnd::Far),
+        near: addresses.addresses(count, LinkEnd::Near),
+        far: addresses.addresses(count, LinkEnd::Far),
         shared,
     };
     let environment = [
-        (ENVIRONMENT, place.to_string()),
+        (ENVIRONMENT, addresses.to_string()),
         ("ANABRANCH_NEAR", joined(&ends.near)),
         ("ANABRANCH_FAR", joined(&ends.far)),
     ];
@@ -225,7 +225,7 @@ fn is_alive(group: Pid) -> bool {
     })
 }
 
-/// Returns whether `status`, the content of a process's `/proc/PID/stat`, is that of a running member of this group.
+/// Returns whether `status`, the content of `/proc/PID/stat`, belongs to a running process of this process group.
 fn runs_in(status: &str, group: i32) -> bool {
     // The name of the process, in parentheses, may contain any characters, so parsing starts after it.
     let mut words = status.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();

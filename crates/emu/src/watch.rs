@@ -24,14 +24,15 @@ impl Watch {
         Self { after, first_data_at: None }
     }
 
-    /// Returns the time at which the first user data that counts left the link; `None` if no such data has left yet.
+    /// Returns the time at which user data first left the link; `None` if none has left yet. Data that entered the link
+    /// before the start of the watch does not count.
     #[must_use]
     pub const fn first_data_at(&self) -> Option<Instant> {
         self.first_data_at
     }
 
     /// Examines a packet that entered the link at `entered` and leaves it at `now`.
-    pub(crate) fn look(&mut self, entered: Instant, now: Instant, packet: &[u8]) {
+    pub(crate) fn inspect(&mut self, entered: Instant, now: Instant, packet: &[u8]) {
         if self.first_data_at.is_none() && entered > self.after && has_user_data(packet) {
             self.first_data_at = Some(now);
         }
@@ -134,11 +135,11 @@ mod tests {
         let (data, bare) = (ipv4(protocol::TCP, &tcp(b"x")), ipv4(protocol::TCP, &tcp(b"")));
         let mut watch = Watch::after(Instant::from_millis(10));
         let at = Instant::from_millis;
-        watch.look(at(9), at(12), &data);
-        watch.look(at(11), at(13), &bare);
+        watch.inspect(at(9), at(12), &data);
+        watch.inspect(at(11), at(13), &bare);
         assert_eq!(watch.first_data_at(), None);
-        watch.look(at(11), at(14), &data);
-        watch.look(at(12), at(15), &data);
+        watch.inspect(at(11), at(14), &data);
+        watch.inspect(at(12), at(15), &data);
         assert_eq!(watch.first_data_at(), Some(at(14)));
     }
 }

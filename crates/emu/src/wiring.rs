@@ -74,8 +74,9 @@ impl AddressRange {
         (block < BLOCKS && depth < DEPTHS).then_some(Self { block, depth })
     }
 
-    /// Returns whether no interface in the calling thread's namespace has an address of this block with at least this
-    /// depth. The links in which these links are nested have a lower depth and do not count.
+    /// Returns whether this range is free. It is free if no interface in the calling thread's namespace has an address
+    /// of this block with this or a greater depth. The links in which these links are nested have a lower depth and do
+    /// not count.
     fn is_free(&self) -> bool {
         let Ok(interfaces) = getifaddrs() else { return true };
         let taken = |address: Ipv4Addr| {
@@ -97,9 +98,9 @@ impl AddressRange {
     /// Returns the IPv6 address of one end of a link. Links are counted from 0.
     #[must_use]
     pub fn address_v6(&self, link: usize, end: LinkEnd) -> IpAddr {
-        let place = u16::from(self.block) << 8 | u16::from(self.depth);
+        let subnet = u16::from(self.block) << 8 | u16::from(self.depth);
         let host = 1 + u16::from(end == LinkEnd::Near);
-        Ipv6Addr::new(0xfd61, 0x6e61, place, link as u16, 0, 0, 0, host).into()
+        Ipv6Addr::new(0xfd61, 0x6e61, subnet, link as u16, 0, 0, 0, host).into()
     }
 
     /// Returns the IPv4 addresses of one end, one for each link.
@@ -137,8 +138,8 @@ pub struct Wiring {
     /// The namespace at the far end of the links.
     pub far: Namespace,
     /// The namespace that holds the outer interfaces of Ethernet pairs, if these are used.
-    between: Option<Namespace>,
-    place: AddressRange,
+    outer: Option<Namespace>,
+    addresses: AddressRange,
     links: usize,
     /// Whether other programs also use the far namespace.
     shared: bool,
@@ -147,7 +148,7 @@ pub struct Wiring {
 }
 
 impl Wiring {
-    /// Connects `near`, a namespace that this program has created, and `far` by links. `shared` says that other
+    /// Connects the namespaces `near` and `far` by links. This program has created `near`. `shared` says that other
     /// programs also use `far`. In that case only the links are configured in `far`.
     ///
     /// # Errors
@@ -156,11 +157,11 @@ impl Wiring {
         links: &[LinkSpec],
         (near, far): (Namespace, Namespace),
         shared: bool,
-        place: AddressRange,
+        addresses: AddressRange,
         choice: DeviceKind,
     ) -> Result<(Self, Vec<Pipe>), EmuError> {
         let links_of =
-            Self { near, far, between: None, place, links: links.len(), shared, is_one_host: false };
+            Self { near, far, outer: None, addresses, links: links.len(), shared, is_one_host: false };
         links_of.open(links, choice)
     }
 
@@ -168,21 +169,21 @@ impl Wiring {
     /// end's address to the other end's address nevertheless pass through the link.
     ///
     /// # Errors
-    /// As for [`join`](Self::join), or the host rejects received packets whose source address is its own.
+    /// The errors of [`join`](Self::join), or the host rejects received packets that have its own source address.
     pub fn on_one_host(
         link: &LinkSpec,
         host: Namespace,
-        place: AddressRange,
+        addresses: AddressRange,
         choice: DeviceKind,
     ) -> Result<(Self, Vec<Pipe>), EmuError> {
         let (near, far) = (host.clone(), host);
-        let wiring = Self { near, far, between: None, place, links: 1, shared: false, is_one_host: true };
+        let wiring = Self { near, far, outer: None, addresses, links: 1, shared: false, is_one_host: true };
         let (wiring, pipes) = wiring.open(std::slice::from_ref(link), choice)?;
         let routed = wiring.near.run(|| {
             fs::write("/proc/sys/net/ipv4/conf/all/accept_local", "1").map_err(|error| {
                 EmuError::Impossible(format!("a host does not take packets from its own addresses: {error}"))
             })?;
-            ip(&[], &wiring.through_the_link())
+            ip(&[], &wiring.loopback_commands())
         });
         routed.map_err(|error| EmuError::Failed(format!("a namespace cannot be entered: {error}")))??;
         Ok((wiring, pipes))
@@ -190,12 +191,12 @@ impl Wiring {
 
     /// Returns the routing rules for both ends in one namespace. Packets that come out of the link are delivered to
     /// this host. Packets for the host's own addresses enter the link.
-    fn through_the_link(&self) -> String {
+    fn loopback_commands(&self) -> String {
         let mut text = String::new();
         for (end, other) in [(LinkEnd::Near, LinkEnd::Far), (LinkEnd::Far, LinkEnd::Near)] {
             let (name, source, target) =
-                (self.interface(0, end), self.place.address(0, end), self.place.address(0, other));
-            let table = self.place.table(usize::from(end == LinkEnd::Far));
+                (self.interface(0, end), self.addresses.address(0, end), self.addresses.address(0, other));
+            let table = self.addresses.table(usize::from(end == LinkEnd::Far));
             let _ = writeln!(
                 text,
                 "rule add iif {name} lookup local priority {ARRIVED}\n\
@@ -203,8 +204,8 @@ impl Wiring {
                  rule add to {target} lookup {table} priority {LEAVING}"
             );
         }
-        // The kernel's initial rule would precede all others. Its table is therefore added again with a lower priority,
-        // and the original rule is deleted.
+        // The kernel's initial rule for the table `local` would precede all other rules. A rule with a lower priority
+        // replaces it.
         text + &format!("rule add lookup local priority {LOCAL}\nrule del priority 0\n")
     }
 
@@ -249,7 +250,7 @@ impl Wiring {
     /// Returns the name of the interface at one end of a link. Links are counted from 0.
     #[must_use]
     pub fn interface(&self, link: usize, end: LinkEnd) -> String {
-        self.place.interface(link, end, self.shared || self.is_one_host)
+        self.addresses.interface(link, end, self.shared || self.is_one_host)
     }
 
     fn namespace(&self, end: LinkEnd) -> &Namespace {
@@ -277,11 +278,11 @@ impl Wiring {
     fn ethernets(&mut self) -> Result<Vec<Pipe>, EmuError> {
         let refused =
             |error: io::Error| EmuError::Impossible(format!("no Ethernet interfaces can be made: {error}"));
-        let between = Namespace::create().map_err(refused)?;
-        let pipes = between.run(|| -> Result<Vec<Pipe>, EmuError> {
+        let namespace = Namespace::create().map_err(refused)?;
+        let pipes = namespace.run(|| -> Result<Vec<Pipe>, EmuError> {
             // IPv6 is disabled in the third namespace, because the kernel must send no packets of its own there.
-            quietly("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1");
-            quietly("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
+            write_if_possible("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1");
+            write_if_possible("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
             let mut commands = String::new();
             for link in 0..self.links {
                 for end in [LinkEnd::Near, LinkEnd::Far] {
@@ -306,7 +307,7 @@ impl Wiring {
                 .collect()
         });
         let pipes = pipes.map_err(refused)??;
-        self.between = Some(between);
+        self.outer = Some(namespace);
         Ok(pipes)
     }
 
@@ -316,8 +317,8 @@ impl Wiring {
             0x02,
             0x61,
             0x62,
-            self.place.block,
-            self.place.depth,
+            self.addresses.block,
+            self.addresses.depth,
             (link * 2) as u8 + u8::from(end == LinkEnd::Near),
         ]
     }
@@ -328,7 +329,7 @@ impl Wiring {
         let settled = self.namespace(end).run(|| {
             if ours {
                 for (setting, value) in SETTINGS {
-                    quietly(setting, value);
+                    write_if_possible(setting, value);
                 }
             }
             ip(&[], &self.commands(links, end, ours))?;
@@ -341,21 +342,21 @@ impl Wiring {
 
     fn commands(&self, links: &[LinkSpec], end: LinkEnd, ours: bool) -> String {
         let mut text = if ours { "link set lo up\n".to_owned() } else { String::new() };
-        let ethernet = self.between.is_some();
+        let ethernet = self.outer.is_some();
         for (number, link) in links.iter().enumerate() {
             let name = self.interface(number, end);
             let (address, mtu) = match end {
-                LinkEnd::Near => (self.place.address(number, end), link.up.mtu),
-                LinkEnd::Far => (self.place.address(number, end), link.down.mtu),
+                LinkEnd::Near => (self.addresses.address(number, end), link.up.mtu),
+                LinkEnd::Far => (self.addresses.address(number, end), link.down.mtu),
             };
-            // The kernel is limited to one packet at a time, because neither a link nor an iptables rule can count the
-            // packets in a large segment. Packets should wait in the link's own queue, but the interface needs a long
-            // queue for bursts.
+            // `gso_max_segs 1` makes the kernel pass single packets to the interface. Neither a link nor an iptables
+            // rule can count the packets in a large segment. Packets should wait in the link's own queue, but the
+            // interface needs a long queue for bursts.
             let no_arp = if ethernet { " arp off" } else { "" };
             let _ = writeln!(text, "link set {name}{no_arp} gso_max_segs 1 mtu {mtu} txqueuelen 10000");
             let _ = writeln!(text, "link set {name} up\naddr add {address}/30 dev {name}");
             if self.links > 1 {
-                let table = self.place.table(number);
+                let table = self.addresses.table(number);
                 let _ = writeln!(text, "route add default dev {name} table {table}");
                 let _ = writeln!(text, "rule add from {address} lookup {table} priority {}", self.priority());
             }
@@ -363,13 +364,16 @@ impl Wiring {
         let first = self.interface(0, end);
         match end {
             LinkEnd::Near => {
-                let source = self.place.address(0, end);
+                let source = self.addresses.address(0, end);
                 let _ = writeln!(text, "route add default dev {first} src {source}");
             }
             LinkEnd::Far => {
-                for depth in self.place.depth + 1..DEPTHS {
-                    let _ =
-                        writeln!(text, "route add 100.{}.{depth}.0/24 dev {first}", 64 + self.place.block);
+                for depth in self.addresses.depth + 1..DEPTHS {
+                    let _ = writeln!(
+                        text,
+                        "route add 100.{}.{depth}.0/24 dev {first}",
+                        64 + self.addresses.block
+                    );
                 }
             }
         }
@@ -379,10 +383,10 @@ impl Wiring {
     fn commands_v6(&self, end: LinkEnd) -> String {
         let mut text = String::new();
         for link in 0..self.links {
-            let (name, address) = (self.interface(link, end), self.place.address_v6(link, end));
+            let (name, address) = (self.interface(link, end), self.addresses.address_v6(link, end));
             let _ = writeln!(text, "addr add {address}/64 dev {name} nodad");
             if self.links > 1 {
-                let table = self.place.table(link);
+                let table = self.addresses.table(link);
                 let _ = writeln!(text, "route add default dev {name} table {table}");
                 let _ = writeln!(text, "rule add from {address} lookup {table} priority {}", self.priority());
             }
@@ -393,9 +397,9 @@ impl Wiring {
                 let _ = writeln!(text, "route add default dev {first}");
             }
             LinkEnd::Far => {
-                for depth in self.place.depth + 1..DEPTHS {
-                    let place = AddressRange { depth, ..self.place };
-                    let IpAddr::V6(inner) = place.address_v6(0, LinkEnd::Far) else { continue };
+                for depth in self.addresses.depth + 1..DEPTHS {
+                    let addresses = AddressRange { depth, ..self.addresses };
+                    let IpAddr::V6(inner) = addresses.address_v6(0, LinkEnd::Far) else { continue };
                     let [a, b, c, ..] = inner.segments();
                     let _ = writeln!(text, "route add {a:x}:{b:x}:{c:x}::/48 dev {first}");
                 }
@@ -407,7 +411,7 @@ impl Wiring {
     /// Returns the priority of the rules that choose a route by source address. These rules precede the host's own
     /// rules.
     fn priority(&self) -> u32 {
-        100 + u32::from(self.place.depth)
+        100 + u32::from(self.addresses.depth)
     }
 
     /// Makes Multipath TCP connections use the first `paths` links. The far end announces its addresses
@@ -422,12 +426,12 @@ impl Wiring {
             let mut commands = format!("mptcp limits set subflows {more} add_addr_accepted {more}\n");
             if end == LinkEnd::Far {
                 for link in 1..=more {
-                    let (address, name) = (self.place.address(link, end), self.interface(link, end));
+                    let (address, name) = (self.addresses.address(link, end), self.interface(link, end));
                     let _ = writeln!(commands, "mptcp endpoint add {address} dev {name} signal");
                 }
             }
-            let told = self.namespace(end).run(|| ip(&[], &commands));
-            told.map_err(|error| EmuError::Failed(format!("a namespace cannot be entered: {error}")))??;
+            let result = self.namespace(end).run(|| ip(&[], &commands));
+            result.map_err(|error| EmuError::Failed(format!("a namespace cannot be entered: {error}")))??;
         }
         Ok(())
     }
@@ -441,15 +445,15 @@ impl Wiring {
     pub fn silence_sctp(&self, mark: u32) -> Result<(), EmuError> {
         let rule = format!("rule add iif lo ipproto sctp fwmark 0/{mark:#x} blackhole priority {SILENCE}\n");
         for &end in self.hosts() {
-            let told = self.namespace(end).run(|| {
+            let result = self.namespace(end).run(|| {
                 ip(&[], &rule)?;
                 // The error is ignored, because the host may have no IPv6.
                 let _ = ip(&["-6", "-force"], &rule);
                 Ok::<(), EmuError>(())
             });
-            let told =
-                told.map_err(|error| EmuError::Failed(format!("a namespace cannot be entered: {error}")))?;
-            told.map_err(|error| {
+            let result = result
+                .map_err(|error| EmuError::Failed(format!("a namespace cannot be entered: {error}")))?;
+            result.map_err(|error| {
                 EmuError::Impossible(format!(
                     "this kernel's SCTP cannot be kept from answering for ours ({error}); unload it (rmmod sctp), or \
                      race sctp:encap=udp"
@@ -485,7 +489,8 @@ impl Drop for Wiring {
             (&["-6", "-force"][..], AddressRange::address_v6),
         ] {
             let rule = |link| {
-                let (source, table) = (address(&self.place, link, LinkEnd::Far), self.place.table(link));
+                let (source, table) =
+                    (address(&self.addresses, link, LinkEnd::Far), self.addresses.table(link));
                 format!("rule del from {source} lookup {table}\n")
             };
             let commands: String = (0..self.links).map(rule).collect();
@@ -500,7 +505,7 @@ fn outer(link: usize, end: LinkEnd) -> String {
 }
 
 /// Writes a kernel setting that not every host has or permits. Errors are ignored.
-fn quietly(file: &str, value: &str) {
+fn write_if_possible(file: &str, value: &str) {
     let _ = fs::write(file, value);
 }
 
@@ -524,9 +529,9 @@ fn ip(options: &[&str], commands: &str) -> Result<(), EmuError> {
     if output.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    Err(EmuError::Failed(format!("interfaces cannot be set up: ip says: {said}")))
+    let message = String::from_utf8_lossy(&output.stderr);
+    let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
+    Err(EmuError::Failed(format!("interfaces cannot be set up: ip says: {message}")))
 }
 
 /// Returns the number of outgoing packets that the interface `name` has dropped, from the content `text` of
@@ -577,8 +582,8 @@ mod tests {
 
     #[test]
     fn places_are_read_back_and_lie_apart() {
-        let place = AddressRange { block: 3, depth: 2 };
-        assert_eq!(AddressRange::parse(&place.to_string()), Some(place));
+        let addresses = AddressRange { block: 3, depth: 2 };
+        assert_eq!(AddressRange::parse(&addresses.to_string()), Some(addresses));
         assert_eq!(
             (AddressRange::parse("64:0"), AddressRange::parse("0:16"), AddressRange::parse("x")),
             (None, None, None)
@@ -587,15 +592,16 @@ mod tests {
         for depth in 0..DEPTHS {
             for link in 0..MAX_LINKS {
                 for end in [LinkEnd::Near, LinkEnd::Far] {
-                    let place = AddressRange { block: 63, depth };
+                    let addresses = AddressRange { block: 63, depth };
                     assert!(
-                        seen.insert(place.address(link, end)) && seen.insert(place.address_v6(link, end))
+                        seen.insert(addresses.address(link, end))
+                            && seen.insert(addresses.address_v6(link, end))
                     );
                 }
             }
         }
-        assert_eq!(place.address(1, LinkEnd::Near).to_string(), "100.67.2.6");
-        assert_eq!(place.address_v6(1, LinkEnd::Far).to_string(), "fd61:6e61:302:1::1");
+        assert_eq!(addresses.address(1, LinkEnd::Near).to_string(), "100.67.2.6");
+        assert_eq!(addresses.address_v6(1, LinkEnd::Far).to_string(), "fd61:6e61:302:1::1");
     }
 
     #[test]

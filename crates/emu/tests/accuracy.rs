@@ -1,4 +1,4 @@
-//! Runs the tests of the command `accuracy` of `benches/`, which check its verdicts.
+//! Runs the tests in the source of the command `accuracy` (`benches/`). They check the verdicts of that command.
 #![cfg(target_os = "linux")]
 
 #[path = "../../../benches/src/bin/accuracy.rs"]

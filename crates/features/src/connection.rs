@@ -1,5 +1,5 @@
-//! Decides whether a transport has connections. Two rows ask about connections, and do not apply to a transport without
-//! them.
+//! Decides whether a transport has connections. Two rows of the feature table ask about connections, and do not apply
+//! to a transport without connections.
 
 use super::testbed::Testbed;
 use super::{FeatureCell, FeatureVerdict, TransportKind, hold};

@@ -54,12 +54,12 @@ pub const ROWS: &[Row] = &[
 fn early_data(kind: TransportKind) -> Result<FeatureCell, String> {
     let testbed = Testbed::quiet()?;
     let first = hold(&testbed, &kind.carrier(&[]), async |harness| {
-        let begun = harness.now();
+        let started_at = harness.now();
         harness.open(PORT);
         harness.send(A, &[1; 100], MessageOptions::default());
         harness.until(5_000, |harness| !harness.received[B].is_empty()).await;
-        let set_up = harness.until(5_000, |harness| harness.up[A]).await;
-        (harness.received[B].first().map(|part| part.at - begun), set_up)
+        let set_up = harness.until(5_000, |harness| harness.established[A]).await;
+        (harness.received[B].first().map(|part| part.at - started_at), set_up)
     })?;
     let (Some(first), _) = first else {
         return Ok(FeatureCell::of(false, "the message never arrived".to_owned()));
@@ -76,7 +76,7 @@ fn interleaving(kind: TransportKind) -> Result<FeatureCell, String> {
         let testbed = Testbed::new(&["rate=1mbit,rtt=40ms,queue=100p"])?;
         connected(&testbed, &kind.carrier(changes), async |harness| {
             harness.pass(500).await;
-            let begun = harness.now();
+            let started_at = harness.now();
             harness.say(A, 1, 60_000);
             harness.pass(20).await;
             harness.send(A, &numbered(2, 8), MessageOptions { stream: 1, ..MessageOptions::default() });
@@ -85,7 +85,7 @@ fn interleaving(kind: TransportKind) -> Result<FeatureCell, String> {
             // arrives.
             let (mut seen, mut small, mut large) = (0, None, None);
             for part in &harness.received[B] {
-                let after = (part.at - begun).as_millis() as u64;
+                let after = (part.at - started_at).as_millis() as u64;
                 seen += if part.stream == 0 { part.bytes.len() } else { 0 };
                 if seen >= 60_000 {
                     large = large.or(Some(after));
@@ -121,7 +121,7 @@ fn stream_reset(kind: TransportKind) -> Result<FeatureCell, String> {
             harness.say(A, 2, 50);
             harness.pass(500).await;
             let now = harness.now();
-            let asked = harness
+            let requested = harness
                 .sctp(A, |engine, id| engine.reset_streams(now, id, Direction::Outgoing, &[0]).is_ok())
                 .unwrap_or(false);
             harness.pass(500).await;
@@ -129,7 +129,7 @@ fn stream_reset(kind: TransportKind) -> Result<FeatureCell, String> {
                 harness.events.iter().any(|(side, what)| *side == B && what.contains("StreamsReset"));
             harness.say(A, 3, 50);
             harness.pass(500).await;
-            (asked && notified, harness.numbers(B, 50) == [1, 2, 3])
+            (requested && notified, harness.numbers(B, 50) == [1, 2, 3])
         })
     };
     let plain = with(&[])?;
@@ -141,7 +141,7 @@ fn stream_reset(kind: TransportKind) -> Result<FeatureCell, String> {
         ));
     }
     let on = with(&[("reconfig", "yes")])?;
-    let outcome = |(notified, came): (bool, bool)| match (notified, came) {
+    let outcome = |(notified, arrived): (bool, bool)| match (notified, arrived) {
         (true, true) => "B is notified and the next message arrives",
         (true, false) => "B is notified and the next message does not arrive",
         (false, _) => "B is not notified",
@@ -164,7 +164,7 @@ fn restart(kind: TransportKind) -> Result<FeatureCell, String> {
         harness.restart(A, &carrier).await?;
         let before = harness.events.len();
         harness.open(PORT);
-        harness.until(5_000, |harness| harness.up[A]).await;
+        harness.until(5_000, |harness| harness.established[A]).await;
         harness.say(A, 2, 50);
         harness.pass(2_000).await;
         let events: Vec<String> = harness.events[before..]
@@ -174,15 +174,15 @@ fn restart(kind: TransportKind) -> Result<FeatureCell, String> {
             .collect();
         Ok((events, harness.numbers(B, 50).contains(&2), harness.connection_count(B)))
     })?;
-    let (events, came, held) = found;
+    let (events, arrived, buffered) = found;
     let restarted = events.iter().any(|what| what.contains("Restarted") || what.contains("Closed"));
-    let goes_on = if came { "the next message arrives" } else { "the next message does not arrive" };
-    let word = if restarted {
+    let goes_on = if arrived { "the next message arrives" } else { "the next message does not arrive" };
+    let verdict = if restarted {
         "B is notified that the peer has restarted"
     } else {
         "B is not notified about the old connection"
     };
-    Ok(FeatureCell::of(restarted && came, format!("{word}; {goes_on}; B holds {held} connections")))
+    Ok(FeatureCell::of(restarted && arrived, format!("{verdict}; {goes_on}; B holds {buffered} connections")))
 }
 
 fn black_hole(kind: TransportKind) -> Result<FeatureCell, String> {
@@ -192,25 +192,25 @@ fn black_hole(kind: TransportKind) -> Result<FeatureCell, String> {
             testbed.network.set_sends_icmp(router, false);
         }
         connected(&testbed, &kind.carrier(changes), async |harness| {
-            let begun = harness.now();
+            let started_at = harness.now();
             for number in 0..20 {
                 harness.say(A, number, 1400);
                 harness.pass(20).await;
             }
             harness.until(120_000, |harness| harness.bytes(B) >= 28_000).await;
-            let last = harness.received[B].last().map(|part| (part.at - begun).as_millis() as u64);
+            let last = harness.received[B].last().map(|part| (part.at - started_at).as_millis() as u64);
             (harness.bytes(B), last)
         })
     };
-    let tell = |(came, last): (usize, Option<u64>)| match last {
-        Some(ms) if came == 28_000 => format!("all of 28000 B come within {:.1} s", ms as f64 / 1e3),
-        _ => format!("{came} of 28000 B come within two minutes"),
+    let tell = |(arrived, last): (usize, Option<u64>)| match last {
+        Some(ms) if arrived == 28_000 => format!("all of 28000 B come within {:.1} s", ms as f64 / 1e3),
+        _ => format!("{arrived} of 28000 B come within two minutes"),
     };
     switched(
         kind,
         (&[("pmtud", "plpmtud")], ["with pmtud=plpmtud", "with icmp"]),
         with,
-        |(came, _)| came == 28_000,
+        |(arrived, _)| arrived == 28_000,
         tell,
     )
 }
@@ -233,15 +233,15 @@ fn authentication(kind: TransportKind) -> Result<FeatureCell, String> {
             harness.numbers(B, 50) == [1]
         })
     };
-    let (same, other) = (with([b"one secret", b"one secret"])?, with([b"one secret", b"another"])?);
-    let word = |came| if came { "comes" } else { "does not come" };
+    let (same, different) = (with([b"one secret", b"one secret"])?, with([b"one secret", b"another"])?);
+    let verdict = |arrived| if arrived { "comes" } else { "does not come" };
     Ok(FeatureCell::switched(
         false,
-        same && !other,
+        same && !different,
         format!(
             "with auth=yes a message {} under the same key and {} under another",
-            word(same),
-            word(other)
+            verdict(same),
+            verdict(different)
         ),
     ))
 }
@@ -259,9 +259,9 @@ fn quick_failover(kind: TransportKind) -> Result<FeatureCell, String> {
                 harness.say(A, number, 100);
                 harness.pass(10).await;
             }
-            let begun = harness.now();
+            let started_at = harness.now();
             let all = harness.until(60_000, |harness| harness.bytes(B) >= 40_000).await;
-            all.then(|| (harness.now() - begun).as_millis() as u64)
+            all.then(|| (harness.now() - started_at).as_millis() as u64)
         })
     };
     let tell = |late: Option<u64>| match late {
@@ -303,12 +303,12 @@ fn roaming(kind: TransportKind) -> Result<FeatureCell, String> {
             Ok(harness.bytes(B) / 100)
         })
     };
-    let tell = |came: usize| format!("{came} of 400 messages come within 5 s of the last");
+    let tell = |arrived: usize| format!("{arrived} of 400 messages come within 5 s of the last");
     switched(
         kind,
         (&[("auth", "yes"), ("asconf", "yes")], ["with asconf=yes", "without"]),
         with,
-        |came| came == 400,
+        |arrived| arrived == 400,
         tell,
     )
 }

@@ -50,7 +50,8 @@ pub(super) fn probe(kind: TransportKind) -> Result<FeatureCell, String> {
     Ok(FeatureCell::switched(plain.is_bounded(), on.is_bounded(), observed))
 }
 
-/// Measures a flood. Subtracts from the last state what the honest client alone leaves behind, as measured without a flood.
+/// Measures the listener's state under a flood. A second run without a flood shows the state that the honest client
+/// alone leaves behind. This state is subtracted from the last state of the flood.
 fn flooded(kind: TransportKind, changes: &[(&str, &str)]) -> Result<FloodResult, String> {
     let carrier = kind.carrier(changes);
     let mut seen = flood(kind, &carrier, PACKETS)?;
@@ -64,7 +65,8 @@ fn flooded(kind: TransportKind, changes: &[(&str, &str)]) -> Result<FloodResult,
 }
 
 impl FloodResult {
-    /// Returns whether the listener holds less than 1 MiB of state and connects the honest client in less than a second.
+    /// Returns whether the listener holds less than 1 MiB of state and connects the honest client in less than a
+    /// second.
     fn is_bounded(&self) -> bool {
         self.states[1].bytes < 1 << 20 && self.connected.is_some_and(|ms| ms < 1_000)
     }
@@ -74,12 +76,12 @@ impl FloodResult {
             Some(ms) => format!("an honest client is connected after {ms} ms"),
             None => "no honest client gets through".to_owned(),
         };
-        let held = |ListenerState { connections, bytes }| match connections {
+        let describe = |ListenerState { connections, bytes }| match connections {
             0 => format!("{bytes} B"),
             1 => format!("{bytes} B (1 connection)"),
             n => format!("{bytes} B ({n} half-open connections)"),
         };
-        let [before, most, after] = self.states.map(held);
+        let [before, most, after] = self.states.map(describe);
         format!(
             "the listener holds {before} before {PACKETS} of them, {most} at most during them, {after} two minutes later; \
              {service}"
@@ -97,11 +99,11 @@ fn flood(kind: TransportKind, carrier: &MessageTransport, packets: u32) -> Resul
         let mut harness = Harness::start(&testbed, carrier).await?;
         let protocol = if kind == TransportKind::Tcp { 6 } else { 132 };
         let socket = attacker.bind(Local::Ip { protocol }).await?;
-        let kept = |harness: &Harness| ListenerState {
+        let state = |harness: &Harness| ListenerState {
             connections: harness.connection_count(B),
             bytes: harness.held_bytes(B),
         };
-        let (before, mut sent) = (kept(&harness), 0);
+        let (before, mut sent) = (state(&harness), 0);
         let mut most = before;
         while sent < packets {
             for _ in 0..AT_ONCE {
@@ -109,17 +111,17 @@ fn flood(kind: TransportKind, carrier: &MessageTransport, packets: u32) -> Resul
                 sent += 1;
             }
             harness.pass(1).await;
-            let now = kept(&harness);
+            let now = state(&harness);
             most.connections = most.connections.max(now.connections);
             most.bytes = most.bytes.max(now.bytes);
         }
-        let begun = harness.now();
+        let started_at = harness.now();
         let up = harness.connect().await;
-        let connected = up.then(|| (harness.now() - begun).as_millis() as u64);
+        let connected = up.then(|| (harness.now() - started_at).as_millis() as u64);
         harness.send(A, b"hello", MessageOptions::default());
         harness.pass(10).await;
         harness.sleep(LATER).await;
-        Ok(FloodResult { states: [before, most, kept(&harness)], connected })
+        Ok(FloodResult { states: [before, most, state(&harness)], connected })
     })
 }
 

@@ -1,7 +1,7 @@
 //! Two hosts that exchange messages over one transport, and a record of the messages that each host received.
 //!
-//! The harness drives the engines directly, below the session layer, because the probes ask what a transport itself does
-//! with messages, streams and addresses. UDP has no engine: it uses a UDP socket of the simulation.
+//! The harness drives the engines directly, below the session layer, because the probes ask what a transport itself
+//! does with messages, streams and addresses. UDP has no engine: it uses a UDP socket of the simulation.
 
 use super::testbed::{A, B, PORT, Testbed};
 use anabranch_base::time::{Duration, Instant};
@@ -147,7 +147,7 @@ pub struct Harness {
     /// Whether each side's peer has closed its sending direction.
     pub finished: [bool; 2],
     /// Whether each side's connection is established.
-    pub up: [bool; 2],
+    pub established: [bool; 2],
     /// Whether each side's connection has ended.
     pub closed: [bool; 2],
     /// Every event of the engines, as text, with the side of the engine.
@@ -191,7 +191,7 @@ impl Harness {
             received: Default::default(),
             reads: [true; 2],
             finished: [false; 2],
-            up: [false; 2],
+            established: [false; 2],
             closed: [false; 2],
             events: Vec::new(),
             readable: Default::default(),
@@ -214,13 +214,13 @@ impl Harness {
                 *id = host.with(|engine| engine.connect(now, None, SocketAddr::new(peer[0].ip(), port))).ok();
             }
             TestHost::Sctp { host, id } => {
-                let ask = sctp::Associate {
+                let associate = sctp::Associate {
                     peer,
                     // The port is fixed, because a host must use the same port after a restart as before.
                     local_port: Some(5000),
                     ..sctp::Associate::to(([0, 0, 0, 0], 0).into(), port)
                 };
-                *id = host.with(|engine| engine.associate(now, ask)).ok();
+                *id = host.with(|engine| engine.associate(now, associate)).ok();
             }
         }
     }
@@ -228,23 +228,23 @@ impl Harness {
     /// Opens a connection from A to the listener on B. Waits at most 10 s until both sides have established it.
     pub async fn connect(&mut self) -> bool {
         self.open(PORT);
-        self.until(10_000, |harness| harness.up[A] && harness.up[B]).await
+        self.until(10_000, |harness| harness.established[A] && harness.established[B]).await
     }
 
-    /// Restarts the host of a side, which loses all its memory.
+    /// Restarts the host of a side. The host loses all its memory.
     ///
     /// # Errors
     /// Returns the error of the simulation.
     pub async fn restart(&mut self, side: usize, carrier: &MessageTransport) -> io::Result<()> {
-        // The old engine's socket must be closed before the new engine opens one.
-        let gone = TestHost::Udp {
+        // The old engine's socket must be closed before the new engine opens its socket.
+        let unreachable = TestHost::Udp {
             socket: Box::new(self.worlds[side].bind(Local::Udp { port: 1 }).await?),
             port: 1,
         };
-        drop(std::mem::replace(&mut self.ends[side], gone));
+        drop(std::mem::replace(&mut self.ends[side], unreachable));
         self.waiting[side].clear();
         self.readable[side].clear();
-        (self.up[side], self.closed[side], self.finished[side]) = (false, false, false);
+        (self.established[side], self.closed[side], self.finished[side]) = (false, false, false);
         self.pass(1).await;
         let end = end(&self.worlds[side], side, carrier, usize::MAX, "again").await?;
         self.ends[side] = end;
@@ -256,8 +256,8 @@ impl Harness {
         self.send(side, &numbered(number, size), MessageOptions::default())
     }
 
-    /// Hands a message to a side's transport. The message is queued while the transport's buffer is full. Returns false if
-    /// the transport no longer accepts messages.
+    /// Hands a message to a side's transport. The message is queued while the transport's buffer is full. Returns false
+    /// if the transport no longer accepts messages.
     pub fn send(&mut self, side: usize, message: &[u8], how: MessageOptions) -> bool {
         self.waiting[side].push_back((message.to_vec(), how));
         self.flush(side)
@@ -275,12 +275,12 @@ impl Harness {
                     None
                 }
                 TestHost::Tcp { host, id } => {
-                    let taken = id.map(|id| host.with(|engine| engine.send(now, id, &message)));
-                    let Some(Ok(taken)) = taken else { return false };
-                    (taken < message.len()).then(|| message[taken..].to_vec())
+                    let accepted = id.map(|id| host.with(|engine| engine.send(now, id, &message)));
+                    let Some(Ok(accepted)) = accepted else { return false };
+                    (accepted < message.len()).then(|| message[accepted..].to_vec())
                 }
                 TestHost::Sctp { host, id } => {
-                    let ask = sctp::Message {
+                    let options = sctp::Message {
                         stream: how.stream,
                         unordered: how.unordered,
                         reliability: how
@@ -288,7 +288,7 @@ impl Harness {
                             .map_or(sctp::Reliability::Full, sctp::Reliability::Lifetime),
                         ..sctp::Message::default()
                     };
-                    match id.map(|id| host.with(|engine| engine.send(now, id, ask, &message))) {
+                    match id.map(|id| host.with(|engine| engine.send(now, id, options, &message))) {
                         Some(Ok(())) => None,
                         Some(Err(sctp::SendError::Full)) => Some(message),
                         _ => return false,
@@ -333,7 +333,8 @@ impl Harness {
         self.take();
     }
 
-    /// Lets virtual time pass until `enough` is true, at most `milliseconds`. Reads received data once per millisecond.
+    /// Lets virtual time pass until `enough` returns true, for at most `milliseconds`. Reads received data once per
+    /// millisecond.
     pub async fn until(&mut self, milliseconds: u64, enough: impl Fn(&Self) -> bool) -> bool {
         for _ in 0..milliseconds {
             self.take();
@@ -354,7 +355,7 @@ impl Harness {
             self.flush(side);
             match &mut self.ends[side] {
                 TestHost::Udp { socket, .. } => {
-                    self.up[side] = true;
+                    self.established[side] = true;
                     let mut batch = RecvBatch::new(64);
                     let mut cx = Context::from_waker(Waker::noop());
                     while self.reads[side] {
@@ -375,8 +376,10 @@ impl Harness {
                 TestHost::Tcp { host, id } => {
                     for event in host.events() {
                         match &event {
-                            tcp::Event::Connected { .. } => self.up[side] = true,
-                            tcp::Event::Accepted { id: new, .. } => (*id, self.up[side]) = (Some(*new), true),
+                            tcp::Event::Connected { .. } => self.established[side] = true,
+                            tcp::Event::Accepted { id: new, .. } => {
+                                (*id, self.established[side]) = (Some(*new), true)
+                            }
                             tcp::Event::Finished { .. } => self.finished[side] = true,
                             tcp::Event::Closed { .. } => self.closed[side] = true,
                             _ => {}
@@ -400,9 +403,9 @@ impl Harness {
                 TestHost::Sctp { host, id } => {
                     for event in host.events() {
                         match &event {
-                            sctp::Event::Established { .. } => self.up[side] = true,
+                            sctp::Event::Established { .. } => self.established[side] = true,
                             sctp::Event::Accepted { id: new, .. } => {
-                                (*id, self.up[side]) = (Some(*new), true)
+                                (*id, self.established[side]) = (Some(*new), true)
                             }
                             sctp::Event::PeerShutdown { .. } => self.finished[side] = true,
                             sctp::Event::Closed { .. } => self.closed[side] = true,
@@ -429,26 +432,26 @@ impl Harness {
         }
     }
 
-    /// Calls `look` with a side's SCTP engine and association. Returns `None` if the side has no association.
+    /// Calls `read` with a side's SCTP engine and association. Returns `None` if the side has no association.
     pub fn sctp<R>(
         &mut self,
         side: usize,
-        look: impl FnOnce(&mut sctp::Endpoint, sctp::AssociationId) -> R,
+        read: impl FnOnce(&mut sctp::Endpoint, sctp::AssociationId) -> R,
     ) -> Option<R> {
         match &mut self.ends[side] {
-            TestHost::Sctp { host, id } => id.map(|id| host.with(|engine| look(engine, id))),
+            TestHost::Sctp { host, id } => id.map(|id| host.with(|engine| read(engine, id))),
             _ => None,
         }
     }
 
-    /// Calls `look` with a side's TCP engine and connection. Returns `None` if the side has no connection.
+    /// Calls `read` with a side's TCP engine and connection. Returns `None` if the side has no connection.
     pub fn tcp<R>(
         &mut self,
         side: usize,
-        look: impl FnOnce(&mut tcp::Endpoint, tcp::ConnectionId) -> R,
+        read: impl FnOnce(&mut tcp::Endpoint, tcp::ConnectionId) -> R,
     ) -> Option<R> {
         match &mut self.ends[side] {
-            TestHost::Tcp { host, id } => id.map(|id| host.with(|engine| look(engine, id))),
+            TestHost::Tcp { host, id } => id.map(|id| host.with(|engine| read(engine, id))),
             _ => None,
         }
     }
@@ -458,7 +461,7 @@ impl Harness {
         self.received[side].iter().map(|part| part.bytes.len()).sum()
     }
 
-    /// Returns the numbers of the messages that a side has received, which have `size` bytes each.
+    /// Returns the numbers of the messages that a side has received. Each message has `size` bytes.
     pub fn numbers(&self, side: usize, size: usize) -> Vec<u32> {
         let all: Vec<u8> = self.received[side].iter().flat_map(|part| part.bytes.iter().copied()).collect();
         all.chunks_exact(size).filter_map(|m| m.first_chunk().map(|head| u32::from_be_bytes(*head))).collect()
@@ -523,7 +526,7 @@ pub fn numbered(number: u32, size: usize) -> Vec<u8> {
     message
 }
 
-/// Sends a packet without waiting for room.
+/// Sends `bytes` as one packet from `source` to `target`. If the socket has no room at present, the packet is lost.
 pub fn disable_nagle(
     socket: &<SimWorld as World>::Socket,
     source: SocketAddr,

@@ -63,20 +63,20 @@ pub(super) fn side_by_side(titles: &[(&str, &str)], drawings: &[Drawing]) -> Str
 
 /// Shortens a line of a ladder to the time, the direction, and the names of the chunks or flags in the packet.
 fn leg(line: &str) -> String {
-    let Some((arrow, (ends, what))) = ["──►", "◄──"].iter().find_map(|a| Some((a, line.split_once(a)?)))
+    let Some((arrow, (ends, content))) = ["──►", "◄──"].iter().find_map(|a| Some((a, line.split_once(a)?)))
     else {
         return String::new();
     };
     let time = ends.split_whitespace().next().unwrap_or("");
-    // After the arrow come the name of the other end and the names in the packet. Words with an equals sign, and words
-    // after a name, are values.
-    let what = what.trim_start().split_once(' ').map_or("", |(_, rest)| rest);
+    // `content` begins with the name of the other host. The names of chunks or flags follow, each with its values.
+    // Words with an equals sign, and words after a name, are values.
+    let content = content.trim_start().split_once(' ').map_or("", |(_, rest)| rest);
     let name = |part: &str| {
         let words = part.split_whitespace();
         let upper = |word: &&str| word.len() > 1 && word.chars().all(|c| c.is_ascii_uppercase() || c == '-');
         words.take_while(upper).collect::<Vec<_>>().join(" ")
     };
-    let names: Vec<String> = what.split("; ").map(name).collect();
+    let names: Vec<String> = content.split("; ").map(name).collect();
     format!("{time} {arrow} {}", names.join("; "))
 }
 
@@ -99,16 +99,16 @@ fn setup(
 ) -> Result<Drawing, String> {
     let testbed = Testbed::quiet()?;
     let first = hold(&testbed, &kind.carrier(changes), async |harness| {
-        let begun = harness.now();
+        let started_at = harness.now();
         harness.open(PORT);
         if kind == TransportKind::Tcp {
-            harness.until(1_000, |harness| harness.up[A]).await;
+            harness.until(1_000, |harness| harness.established[A]).await;
         }
         harness.send(A, b"first bytes of data", MessageOptions::default());
         harness.until(1_000, |harness| !harness.received[B].is_empty()).await;
         // Waits for packets that are still on the way back to A, so that the ladder includes them.
         harness.pass(30).await;
-        harness.received[B].first().map(|part| (part.at - begun).as_millis())
+        harness.received[B].first().map(|part| (part.at - started_at).as_millis())
     })?;
     let first = first.map_or("never".to_owned(), |ms| format!("after {ms} ms (the round trip is 40 ms)"));
     let note = format!("{note} First byte of data at B: {first}.");
@@ -117,19 +117,19 @@ fn setup(
 
 fn ending(title: &str, note: &str, kind: TransportKind) -> Result<Drawing, String> {
     let testbed = Testbed::quiet()?;
-    let begun = connected(&testbed, &kind.carrier(&[]), async |harness| {
+    let started_at = connected(&testbed, &kind.carrier(&[]), async |harness| {
         harness.pass(1_000).await;
-        let begun = harness.now();
+        let started_at = harness.now();
         harness.finish(A);
         harness.until(1_000, |harness| harness.finished[B]).await;
         if kind == TransportKind::Tcp {
             harness.finish(B);
         }
         harness.pass(1_000).await;
-        begun
+        started_at
     })?;
     // The packets of the set-up are left out, because other drawings show them.
-    let from = begun.as_nanos() / 1_000_000;
+    let from = started_at.as_nanos() / 1_000_000;
     let ladder = testbed.ladder(kind.ladder())?;
     let late = |line: &&str| {
         let clock = line.split_whitespace().next().and_then(|clock| clock.parse::<f64>().ok());

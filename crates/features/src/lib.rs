@@ -1,8 +1,8 @@
 //! The feature table: which features each transport has, found by experiment.
 //!
 //! For every row and transport, a probe in the simulation records what it observed. The published table is shown for
-//! comparison. Further rows show features that the published table lacks, and packet ladders explain some rows. No cell is a
-//! constant: if a mechanism breaks, its row changes.
+//! comparison. Further rows show features that the published table lacks, and packet ladders explain some rows. No cell
+//! is a constant: if a mechanism breaks, its row changes.
 
 mod connection;
 mod extra_rows;
@@ -220,8 +220,8 @@ impl Row {
                 (self.probe)(kind).map_err(|error| format!("{}, {}: {error}", self.name, kind.name()))?;
             let published = published(self.name, kind);
             let differs = published.as_ref().is_some_and(|text| text != cell.verdict.name());
-            let why = differs.then(|| reasons::of(self.name, kind, cell.verdict).to_owned());
-            Ok(Column { transport: kind.name().to_owned(), cell, published, why })
+            let reason = differs.then(|| reasons::of(self.name, kind, cell.verdict).to_owned());
+            Ok(Column { transport: kind.name().to_owned(), cell, published, why: reason })
         };
         Ok(Line {
             feature: self.name.to_owned(),
@@ -325,8 +325,8 @@ impl Features {
                     column.cell.verdict.name(),
                     column.cell.observed
                 );
-                if let (Some(published), Some(why)) = (&column.published, &column.why) {
-                    let _ = writeln!(out, "        published: {published}. {why}");
+                if let (Some(published), Some(reason)) = (&column.published, &column.why) {
+                    let _ = writeln!(out, "        published: {published}. {reason}");
                 }
             }
         }
@@ -352,10 +352,10 @@ fn table(title: &str, lines: &[Line]) -> String {
     for line in lines {
         let mut row = format!("{:<width$}", line.feature);
         for column in &line.cells {
-            let ours = column.cell.verdict.name();
+            let own_verdict = column.cell.verdict.name();
             let text = match &column.published {
-                Some(published) if published != ours => format!("{ours} (was {published})"),
-                _ => ours.to_owned(),
+                Some(published) if published != own_verdict => format!("{own_verdict} (was {published})"),
+                _ => own_verdict.to_owned(),
             };
             let _ = write!(row, "  {text:<20}");
         }

@@ -1,7 +1,8 @@
 //! The sixteen rows of the published table. The result of a run decides each cell.
 //!
-//! Each row describes an experiment. A probe carries the experiment out over one transport and reports what it observed. The
-//! verdict `optional` needs two runs of a probe: it succeeds with a mechanism switched on and fails without it.
+//! Each row describes an experiment. A probe carries the experiment out over one transport and reports what it
+//! observed. The verdict `optional` needs two runs of a probe. The probe succeeds with a mechanism switched on, and
+//! fails with the mechanism switched off.
 
 use super::harness::{Delivery, Harness, MessageOptions, numbered};
 use super::testbed::{A, B, QUIET, Testbed};
@@ -141,13 +142,13 @@ fn partial(kind: TransportKind) -> Result<FeatureCell, String> {
             harness.pass(5).await;
             harness.say(A, 2, 100);
             harness.pass(30_000).await;
-            let came = harness.numbers(B, 100);
-            (came.contains(&1), came.contains(&2))
+            let arrived = harness.numbers(B, 100);
+            (arrived.contains(&1), arrived.contains(&2))
         })
     };
     let tell = |(first, second): (bool, bool)| {
-        let word = |came| if came { "arrived" } else { "did not" };
-        format!("the one that may be given up {}, the other {}", word(first), word(second))
+        let outcome = |arrived| if arrived { "arrived" } else { "did not" };
+        format!("the one that may be given up {}, the other {}", outcome(first), outcome(second))
     };
     switched(
         kind,
@@ -173,7 +174,7 @@ fn ordered(kind: TransportKind) -> Result<FeatureCell, String> {
     Ok(FeatureCell::of(yes, format!("{} of 200 came, {early} after one with a higher number", got.len())))
 }
 
-/// Makes the path lose every packet that is sent in this millisecond and the next three.
+/// Makes the path lose every packet that is sent in this millisecond and in the next three milliseconds.
 async fn lose_next(harness: &mut Harness, testbed: &Testbed) {
     testbed.network.outage(testbed.links[0], harness.now(), Some(Duration::from_millis(4)));
     harness.pass(1).await;
@@ -231,8 +232,8 @@ fn flow_and_congestion(kind: TransportKind) -> Result<FeatureCell, String> {
     ))
 }
 
-/// Offers messages of 1000 B for this many milliseconds, one per millisecond. Offers a message again if the transport does
-/// not accept it.
+/// Offers messages of 1000 B for this many milliseconds, one per millisecond. Offers a message again if the transport
+/// does not accept it.
 async fn offer(harness: &mut Harness, messages: u32, milliseconds: u64) {
     let mut next = 0;
     for _ in 0..milliseconds {
@@ -263,8 +264,9 @@ fn ecn(kind: TransportKind) -> Result<FeatureCell, String> {
         return Ok(FeatureCell::of(plain.0 > 0, "the sender learns nothing about the queue".to_owned()));
     }
     let on = with(&[("ecn", "yes")])?;
-    let word = |(reductions, lost): (u64, usize)| format!("{reductions} reductions and {lost} packets lost");
-    let observed = format!("with ecn=yes {}; by default {}", word(on), word(plain));
+    let outcome =
+        |(reductions, lost): (u64, usize)| format!("{reductions} reductions and {lost} packets lost");
+    let observed = format!("with ecn=yes {}; by default {}", outcome(on), outcome(plain));
     Ok(FeatureCell::switched(plain.0 > 0, on.0 > 0, observed))
 }
 
@@ -406,19 +408,20 @@ fn multihoming(kind: TransportKind) -> Result<FeatureCell, String> {
         for number in 0..20 {
             harness.say(A, number, 500);
         }
-        let begun = harness.now();
+        let started_at = harness.now();
         harness.until(120_000, |harness| harness.bytes(B) >= 10_000).await;
-        let after = |part: Option<&Delivery>| part.map(|part| (part.at - begun).as_millis() as f64 / 1e3);
+        let after =
+            |part: Option<&Delivery>| part.map(|part| (part.at - started_at).as_millis() as f64 / 1e3);
         (harness.numbers(B, 500).len(), after(harness.received[B].first()), after(harness.received[B].last()))
     })?;
-    let (came, first, last) = got;
+    let (arrived, first, last) = got;
     let when = match (first, last) {
         (Some(first), Some(last)) => {
             format!(", the first {first:.1} s and the last {last:.1} s after the failure")
         }
         _ => String::new(),
     };
-    Ok(FeatureCell::of(came == 20, format!("{came} of 20 messages came within two minutes{when}")))
+    Ok(FeatureCell::of(arrived == 20, format!("{arrived} of 20 messages came within two minutes{when}")))
 }
 
 fn half_closed(kind: TransportKind) -> Result<FeatureCell, String> {
@@ -426,21 +429,21 @@ fn half_closed(kind: TransportKind) -> Result<FeatureCell, String> {
         return Ok(cell);
     }
     let testbed = Testbed::quiet()?;
-    let (notified, taken, got) = connected(&testbed, &kind.carrier(&[]), async |harness| {
+    let (notified, accepted, got) = connected(&testbed, &kind.carrier(&[]), async |harness| {
         harness.pass(500).await;
         harness.finish(A);
         harness.until(1_000, |harness| harness.finished[B] || harness.closed[B]).await;
         let notified = harness.finished[B];
-        let mut taken = 0;
+        let mut accepted = 0;
         for number in 0..50 {
-            taken += usize::from(harness.say(B, number, 1000));
+            accepted += usize::from(harness.say(B, number, 1000));
         }
         harness.pass(5_000).await;
-        (notified, taken, harness.bytes(A))
+        (notified, accepted, harness.bytes(A))
     })?;
-    let word = if notified { "B is notified" } else { "B is not notified" };
+    let outcome = if notified { "B is notified" } else { "B is not notified" };
     Ok(FeatureCell::of(
         notified && got == 50_000,
-        format!("{word}; its transport takes {taken} of 50 messages; {got} B come to A"),
+        format!("{outcome}; its transport takes {accepted} of 50 messages; {got} B come to A"),
     ))
 }

@@ -1,5 +1,5 @@
 //! A probe with a forger: a third host that sends a packet with A's address as the source. The hosts share no key, so B
-//! can only compare addresses and numbers.
+//! can only check the addresses and numbers in the packet's headers.
 
 use super::harness::{Harness, disable_nagle, numbered};
 use super::testbed::{A, B, PORT, Testbed, v4};
@@ -12,14 +12,14 @@ use anabranch_world::{Local, World};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// The number of bytes per message, and the number of the forged message.
+/// The size of each message in bytes, and the number that the forged message carries.
 const SIZE: usize = 50;
 const FORGED: u32 = 666;
 
 /// Probes whether B accepts a forged packet as if A had sent it.
 pub(super) fn probe(kind: TransportKind) -> Result<FeatureCell, String> {
     let (testbed, forger) = testbed()?;
-    let came = testbed.run(async {
+    let received = testbed.run(async {
         let mut harness = Harness::start(&testbed, &kind.carrier(&[])).await?;
         harness.connect().await;
         harness.say(A, 1, SIZE);
@@ -28,13 +28,13 @@ pub(super) fn probe(kind: TransportKind) -> Result<FeatureCell, String> {
         harness.pass(500).await;
         Ok(harness.numbers(B, SIZE))
     })?;
-    let what = match kind {
+    let packet = match kind {
         TransportKind::Udp => "a datagram that a third host sends with A's address and port",
         _ => "a segment that a third host sends with A's address, ports and next sequence number",
     };
-    let taken = came.contains(&FORGED);
-    let word = if taken { "comes to B as A's" } else { "does not come to B" };
-    Ok(FeatureCell::of(came.contains(&1) && !taken, format!("it takes no key; {what} {word}")))
+    let is_accepted = received.contains(&FORGED);
+    let outcome = if is_accepted { "comes to B as A's" } else { "does not come to B" };
+    Ok(FeatureCell::of(received.contains(&1) && !is_accepted, format!("it takes no key; {packet} {outcome}")))
 }
 
 /// Builds a network of A and B with a router between them, and a third host that also has A's address.
@@ -57,7 +57,7 @@ fn testbed() -> Result<(Testbed, NodeId), String> {
     Ok((Testbed { network, nodes, addresses, links, router: Some(router) }, forger))
 }
 
-/// Sends from the forger the packet that A would send next.
+/// Lets the forger send the packet that A would send next.
 async fn inject(testbed: &Testbed, forger: NodeId, kind: TransportKind) -> io::Result<()> {
     let [source, target] = [testbed.addresses[A][0], testbed.addresses[B][0]];
     let message = numbered(FORGED, SIZE);

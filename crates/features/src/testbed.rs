@@ -60,7 +60,8 @@ impl Testbed {
         Ok(Self { network, nodes, addresses, links: built, router: None })
     }
 
-    /// Builds two hosts with a router between them. A third host C on the same router has `third` addresses, at least one.
+    /// Builds two hosts with a router between them. A third host C on the same router has `third` addresses, at least
+    /// one.
     ///
     /// # Errors
     /// Returns the same errors as [`Testbed::new`].
@@ -70,18 +71,19 @@ impl Testbed {
             [vec![Ipv4Addr::new(10, 0, 1, 1).into()], vec![Ipv4Addr::new(10, 0, 2, 1).into()]];
         let nodes = [network.host("A", &addresses[A]), network.host("B", &addresses[B])];
         let router = network.router("router");
-        let beside: Vec<IpAddr> = (0..third.max(1)).map(|n| Ipv4Addr::new(10, 0, 3, n + 1).into()).collect();
+        let third_addresses: Vec<IpAddr> =
+            (0..third.max(1)).map(|n| Ipv4Addr::new(10, 0, 3, n + 1).into()).collect();
         let c = network.host("C", &[]);
-        let beside = network.interface(c, &beside);
+        let third_interface = network.interface(c, &third_addresses);
         let mut links = Vec::new();
         let wrong = |error: anabranch_link::SpecError| error.to_string();
         let spec = LinkSpec::parse(near).map_err(wrong)?;
-        let aside = network.link(beside, router, &spec).map_err(wrong)?;
+        let third_link = network.link(third_interface, router, &spec).map_err(wrong)?;
         for (from, to, text) in [(nodes[A], router, near), (router, nodes[B], far)] {
             let spec = LinkSpec::parse(text).map_err(wrong)?;
             links.push(network.link(from, to, &spec).map_err(wrong)?);
         }
-        links.push(aside);
+        links.push(third_link);
         network.record_link_events();
         network.capture(nodes[A]);
         Ok((Self { network, nodes, addresses, links, router: Some(router) }, c))

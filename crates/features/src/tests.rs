@@ -1,4 +1,5 @@
-//! Compares the tables with their expected text, and checks that every difference from the published table has a reason.
+//! Compares the tables with their expected text, and checks that every difference from the published table has a
+//! reason.
 
 use super::*;
 
@@ -60,7 +61,7 @@ fn ladders_show_what_their_titles_say() {
     for title in ["data in the third", "data after it"] {
         assert!(of(title).ladder.contains("COOKIE ACK"), "the fourth leg is drawn");
     }
-    let beside =
+    let published =
         [&ladders::SETUPS[..], &ladders::ENDINGS].map(|columns| ladders::side_by_side(columns, &drawings));
     expect_test::expect![[r#"
         begun and ended
@@ -78,7 +79,7 @@ fn ladders_show_what_their_titles_say() {
            1.121 ──► SHUTDOWN COMPLETE   1.102 ◄── FIN ACK
                                          1.102 ──► ACK
     "#]]
-    .assert_eq(&format!("begun and ended\n{}", beside.join("\n")));
+    .assert_eq(&format!("begun and ended\n{}", published.join("\n")));
     assert_eq!(of("3-way termination").ladder.lines().count(), 3);
     assert_eq!(of("4-way termination").ladder.lines().count(), 4);
     assert!(of("three streams").ladder.contains("sid=2 ssn=1"));

@@ -24,10 +24,11 @@ use std::str::FromStr;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Rules(Vec<Rule>);
 
-/// A rule: `HOST[:PORT]`, `*.DOMAIN[:PORT]`, `ADDRESS[/BITS][:PORT]` or `*[:PORT]`. PORT may be `*`, which means every port.
+/// A rule: `HOST[:PORT]`, `*.DOMAIN[:PORT]`, `ADDRESS[/BITS][:PORT]` or `*[:PORT]`. PORT may be `*`, which means every
+/// port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rule {
-    what: HostPattern,
+    pattern: HostPattern,
     ports: Ports,
 }
 
@@ -40,7 +41,7 @@ enum Ports {
 }
 
 impl Ports {
-    fn contain(self, port: u16) -> bool {
+    fn contains(self, port: u16) -> bool {
         match self {
             Self::Every => true,
             Self::Web => WEB.contains(&port),
@@ -60,7 +61,7 @@ enum HostPattern {
 }
 
 impl Rules {
-    /// Creates rules that allow every target that at least one of `rules` allows.
+    /// Creates the rules of a gateway. A target is allowed if at least one of `rules` allows it.
     #[must_use]
     pub fn new(rules: Vec<Rule>) -> Self {
         Self(rules)
@@ -72,16 +73,16 @@ impl Rules {
         self.0.is_empty()
     }
 
-    /// Returns whether `host` should be resolved, because some rule may allow one of its addresses. `host` is in lower case
-    /// and without brackets.
+    /// Returns whether `host` should be resolved, because some rule may allow one of its addresses. `host` is in lower
+    /// case and without brackets.
     #[must_use]
     pub fn may_allow(&self, host: &str, port: u16) -> bool {
         if let Ok(ip) = host.parse() {
             return self.allow(host, SocketAddr::new(ip, port), &[]);
         }
         self.0.iter().any(|rule| {
-            rule.ports.contain(port)
-                && (matches!(rule.what, HostPattern::Network(..)) || rule.names(host).is_some())
+            rule.ports.contains(port)
+                && (matches!(rule.pattern, HostPattern::Network(..)) || rule.names(host).is_some())
         })
     }
 
@@ -90,7 +91,7 @@ impl Rules {
     pub fn allow(&self, host: &str, address: SocketAddr, own: &[IpAddr]) -> bool {
         let ip = plain(address.ip());
         self.0.iter().any(|rule| {
-            let there = match &rule.what {
+            let host_matches = match &rule.pattern {
                 // The network of a NAT64 translator (RFC 6052) matches only addresses in that network. It does not
                 // match the embedded IPv4 addresses if they are reached without the translator.
                 HostPattern::Network(network) => {
@@ -102,7 +103,7 @@ impl Rules {
                     false => is_public(ip) && !own.contains(&ip),
                 }),
             };
-            there && rule.ports.contain(address.port())
+            host_matches && rule.ports.contains(address.port())
         })
     }
 }
@@ -111,7 +112,7 @@ impl Rule {
     /// Returns whether the rule matches `host` by its name. `Some(true)` means that the rule names exactly this host,
     /// `Some(false)` that it has a wildcard.
     fn names(&self, host: &str) -> Option<bool> {
-        match &self.what {
+        match &self.pattern {
             HostPattern::Any => Some(false),
             HostPattern::Host(name) if name == host => Some(true),
             HostPattern::Below(domain) if host.len() > domain.len() && host.ends_with(domain.as_str()) => {
@@ -126,9 +127,9 @@ impl FromStr for Rule {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = |why: &str| {
+        let wrong = |reason: &str| {
             format!(
-                "{why}; write HOST[:PORT], *.DOMAIN[:PORT], ADDRESS[/BITS][:PORT] or *[:PORT], IPv6 in brackets, PORT a number or *"
+                "{reason}; write HOST[:PORT], *.DOMAIN[:PORT], ADDRESS[/BITS][:PORT] or *[:PORT], IPv6 in brackets, PORT a number or *"
             )
         };
         // The last colon of an IPv6 address without brackets does not begin a port.
@@ -145,20 +146,22 @@ impl FromStr for Rule {
             }
         };
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-        let (place, bits) = match host.split_once('/') {
+        let (address_text, bits) = match host.split_once('/') {
             None => (host, None),
-            Some((place, bits)) => (place, Some(bits.parse::<u8>().map_err(|_| wrong("BITS is no number"))?)),
+            Some((address_text, bits)) => {
+                (address_text, Some(bits.parse::<u8>().map_err(|_| wrong("BITS is no number"))?))
+            }
         };
-        let what = match (place.parse::<IpAddr>(), bits) {
-            (Ok(ip), bits) => HostPattern::Network(Network::new(ip, bits).map_err(|why| wrong(&why))?),
-            (Err(_), Some(_)) => return Err(wrong(&format!("'{place}' is not an address"))),
-            (Err(_), None) if place == "*" => HostPattern::Any,
+        let pattern = match (address_text.parse::<IpAddr>(), bits) {
+            (Ok(ip), bits) => HostPattern::Network(Network::new(ip, bits).map_err(|reason| wrong(&reason))?),
+            (Err(_), Some(_)) => return Err(wrong(&format!("'{address_text}' is not an address"))),
+            (Err(_), None) if address_text == "*" => HostPattern::Any,
             (Err(_), None) => {
-                let name = place.to_ascii_lowercase();
+                let name = address_text.to_ascii_lowercase();
                 let domain = name.strip_prefix('*');
                 let rest = domain.map_or(name.as_str(), |domain| domain.strip_prefix('.').unwrap_or(""));
                 if rest.is_empty() || !rest.bytes().all(is_name_byte) {
-                    return Err(wrong(&format!("'{place}' is not a host name")));
+                    return Err(wrong(&format!("'{address_text}' is not a host name")));
                 }
                 match domain {
                     Some(domain) => HostPattern::Below(domain.to_owned()),
@@ -166,9 +169,9 @@ impl FromStr for Rule {
                 }
             }
         };
-        let wild = matches!(what, HostPattern::Any | HostPattern::Below(_));
+        let wild = matches!(pattern, HostPattern::Any | HostPattern::Below(_));
         let ports = port.unwrap_or(if wild { Ports::Web } else { Ports::Every });
-        Ok(Self { what, ports })
+        Ok(Self { pattern, ports })
     }
 }
 
@@ -180,16 +183,16 @@ pub struct Network {
 }
 
 impl Network {
-    /// Returns the network of all addresses whose first `bits` bits equal those of `ip`. Without `bits`, the network has
-    /// only the address `ip`.
+    /// Returns the network of all addresses whose first `bits` bits equal those of `ip`. Without `bits`, the network
+    /// has only the address `ip`.
     fn new(ip: IpAddr, bits: Option<u8>) -> Result<Self, String> {
         let most = if ip.is_ipv4() { 32 } else { 128 };
         let bits = bits.unwrap_or(most);
         if bits > most {
             return Err(format!("an address of that kind has {most} bits"));
         }
-        // Refuse a prefix that ends before the embedded IPv4 address begins. Such a prefix would cover other IPv6
-        // addresses, too, but an address that embeds IPv4 is compared as IPv4.
+        // Refuse a prefix that ends before the embedded IPv4 address begins. It would also cover other IPv6 addresses,
+        // but the network of an embedded IPv4 address is stored as an IPv4 network.
         if ip.is_ipv6() && plain(ip).is_ipv4() && bits < MAPPED_BITS {
             return Err(format!("IPv4 within IPv6 begins after {MAPPED_BITS} bits"));
         }
@@ -219,13 +222,15 @@ impl FromStr for Network {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = |why: &str| format!("{why}; write ADDRESS[/BITS]");
-        let (place, bits) = match text.split_once('/') {
+        let wrong = |reason: &str| format!("{reason}; write ADDRESS[/BITS]");
+        let (address_text, bits) = match text.split_once('/') {
             None => (text, None),
-            Some((place, bits)) => (place, Some(bits.parse().map_err(|_| wrong("BITS is no number"))?)),
+            Some((address_text, bits)) => {
+                (address_text, Some(bits.parse().map_err(|_| wrong("BITS is no number"))?))
+            }
         };
-        let ip = place.parse().map_err(|_| wrong(&format!("'{place}' is not an address")))?;
-        Self::new(ip, bits).map_err(|why| wrong(&why))
+        let ip = address_text.parse().map_err(|_| wrong(&format!("'{address_text}' is not an address")))?;
+        Self::new(ip, bits).map_err(|reason| wrong(&reason))
     }
 }
 
@@ -234,8 +239,8 @@ fn unclosed(host: &str) -> bool {
     host.starts_with('[') && !host.contains(']')
 }
 
-/// Returns the IPv4 address that is embedded in an IPv6 address (RFC 4291 §2.5.5.2, RFC 6052 §2.1). Any other address is
-/// returned unchanged.
+/// Returns the IPv4 address that is embedded in an IPv6 address (RFC 4291 §2.5.5.2, RFC 6052 §2.1). Any other address
+/// is returned unchanged.
 fn plain(ip: IpAddr) -> IpAddr {
     let IpAddr::V6(v6) = ip else { return ip };
     match v6.segments() {
@@ -250,8 +255,8 @@ fn plain(ip: IpAddr) -> IpAddr {
 /// The number of bits in front of an embedded IPv4 address.
 const MAPPED_BITS: u8 = 96;
 
-/// Returns whether an address counts as near: it is on the own host or link of the gateway, is not a unicast address, or
-/// belongs to a metadata service of a cloud.
+/// Returns whether an address counts as near: it is on the own host or link of the gateway, is not a unicast address,
+/// or belongs to a metadata service of a cloud.
 fn is_near(ip: IpAddr) -> bool {
     if SECRETS.iter().any(|secret| secret.contains(ip)) {
         return true;
@@ -275,7 +280,8 @@ fn is_near(ip: IpAddr) -> bool {
     }
 }
 
-/// Returns whether a relay would forward packets for this address to an address embedded in it, which may be any address.
+/// Returns whether a relay would forward packets for this address to an embedded address. An embedded address may be
+/// any address.
 fn relayed(v6: Ipv6Addr) -> bool {
     match v6.segments() {
         // Addresses of 6to4 (RFC 3056), Teredo (RFC 4380), ISATAP (RFC 5214 §6.1) and local translators (RFC 8215), and
@@ -324,7 +330,7 @@ const NOT_PUBLIC_V4: [Network; 12] = [
 const NOT_PUBLIC_V6: [Network; 3] =
     [v6([0x2001, 0, 0], 0, 23), v6([0x2001, 0xdb8, 0], 0, 32), v6([0x3fff, 0, 0], 0, 20)];
 
-/// The addresses of metadata services of clouds outside 169.254.0.0/16: those of Azure, Alibaba, Oracle, Amazon and Google.
+/// The addresses of the metadata services of Azure, Alibaba, Oracle, Amazon and Google that are not in 169.254.0.0/16.
 const SECRETS: [Network; 5] = [
     v4([168, 63, 129, 16], 32),
     v4([100, 100, 100, 200], 32),
@@ -480,8 +486,8 @@ mod tests {
             ];
             for form in forms {
                 for rule in ["*", "*:*", "*:80", "*.example"] {
-                    let there = format!("{form}:80");
-                    assert!(!allows(&[rule], "a.example", &there), "{rule} {there}");
+                    let target = format!("{form}:80");
+                    assert!(!allows(&[rule], "a.example", &target), "{rule} {target}");
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! A pool of associations with one peer. Each exchange uses a stream of its own, which is the lowest free one.
+//! A pool of associations with one peer. Each exchange uses a stream of its own: the lowest stream that is free.
 //!
 //! The streams of an association share its receive window, so a stream that is not read blocks the other streams (see
 //! `watch`). An association with such a stream gets no new exchanges as long as another association can be used or set
@@ -59,7 +59,7 @@ struct Association<S> {
     /// The streams that have been used and are free again.
     free: RefCell<BTreeSet<u64>>,
     /// The lowest stream number that has never been used.
-    unused: Cell<u64>,
+    next_unused: Cell<u64>,
     window: Rc<SharedWindow>,
     /// Whether the association gets no new exchanges.
     retired: Cell<bool>,
@@ -67,7 +67,8 @@ struct Association<S> {
 
 impl<S: Session> Association<S> {
     fn has_room(&self) -> bool {
-        !self.retired.get() && (!self.free.borrow().is_empty() || self.unused.get() < self.session.streams())
+        !self.retired.get()
+            && (!self.free.borrow().is_empty() || self.next_unused.get() < self.session.streams())
     }
 
     /// Opens the lowest free stream. Returns `None` if there is no free stream.
@@ -77,7 +78,7 @@ impl<S: Session> Association<S> {
                 .free
                 .borrow_mut()
                 .pop_first()
-                .unwrap_or_else(|| self.unused.replace(self.unused.get() + 1));
+                .unwrap_or_else(|| self.next_unused.replace(self.next_unused.get() + 1));
             if let Ok(mut stream) = self.session.open(number) {
                 // A free stream must have no data. An association with data on a free stream gets no new exchanges.
                 if is_idle(&mut stream) {
@@ -94,7 +95,7 @@ impl<S: Session> Association<S> {
         if self.session.poll_closed(&mut cx).is_ready() {
             return true;
         }
-        let unused = self.retired.get() && self.window.lent.get() == 0;
+        let unused = self.retired.get() && self.window.leased.get() == 0;
         if unused {
             self.session.abort();
         }
@@ -103,8 +104,8 @@ impl<S: Session> Association<S> {
 }
 
 impl<W: World, C: Connector> Associations<W, C> {
-    /// Creates a pool of associations with `peer`. All `servers` servers of `connector` are addresses of the peer. A request
-    /// waits at most `timeout` for a stream.
+    /// Creates a pool of associations with `peer`. All `servers` servers of `connector` are addresses of the peer. A
+    /// request waits at most `timeout` for a stream.
     #[must_use]
     pub fn new(world: &W, connector: C, servers: usize, peer: Peer, timeout: Duration) -> Self {
         let pool = Pool {
@@ -121,12 +122,12 @@ impl<W: World, C: Connector> Associations<W, C> {
         Self { pool: Rc::new(pool) }
     }
 
-    /// Refuses all requests if one of the addresses `peer` is among the addresses at which this gateway itself listens. A
-    /// request that reached the gateway again would be refused by its `Via` field, but only after it has used an association
-    /// of both sides.
+    /// Refuses all requests if this gateway itself listens on one of the addresses `peer`. Otherwise each request would
+    /// return to this gateway. The `Via` field would reveal the loop only after the request has used an association.
     pub fn never_reach(&self, peer: &[SocketAddr], listening: &[SocketAddr]) {
         let own = self.pool.world.addresses();
-        let is_ours = |&to: &SocketAddr| listening.iter().any(|&ours| leads_to(to, ours, &own));
+        let is_ours =
+            |&to: &SocketAddr| listening.iter().any(|&listen_address| leads_to(to, listen_address, &own));
         self.pool.is_loop.set(peer.iter().any(is_ours));
     }
 
@@ -151,7 +152,7 @@ impl<W: World, C: Connector> Pool<W, C> {
         }
     }
 
-    /// Takes a free stream, if possible one of an association that is not blocked. Also returns whether the association has
+    /// Takes a free stream, preferably of an association that is not blocked. Also returns whether the association has
     /// been used before.
     fn take(&self) -> Option<PooledStream<C::Session>> {
         let mut list = self.list.borrow_mut();
@@ -162,7 +163,7 @@ impl<W: World, C: Connector> Pool<W, C> {
         // If all associations are blocked and no further association may be set up, uses a blocked association.
         let rest = list.iter().filter(|association| full && is_blocked(association));
         good.chain(rest).find_map(|association| {
-            let used = association.unused.get() > 0;
+            let used = association.next_unused.get() > 0;
             association.take().map(|stream| (association.clone(), stream, used))
         })
     }
@@ -170,11 +171,11 @@ impl<W: World, C: Connector> Pool<W, C> {
     async fn connect(&self) -> Result<(), ReachError> {
         let guard = Connecting::begin(self);
         let session = connect_in_turn(&self.world, &self.connector, self.servers, self.timeout).await;
-        let session = session.map_err(|mut whys| whys.pop().unwrap_or(ReachError::Timeout))?;
+        let session = session.map_err(|mut errors| errors.pop().unwrap_or(ReachError::Timeout))?;
         let association = Association {
             session,
             free: RefCell::default(),
-            unused: Cell::new(0),
+            next_unused: Cell::new(0),
             window: Rc::default(),
             retired: Cell::new(false),
         };
@@ -190,53 +191,54 @@ impl<W: World, C: Connector> Pool<W, C> {
         reused: bool,
     ) -> Lease<<C::Session as Session>::Stream> {
         let (window, connection) = (association.window.clone(), association.session.id());
-        window.lent.set(window.lent.get() + 1);
+        window.leased.set(window.leased.get() + 1);
         let pool = self.clone();
-        let back = move |mut stream: <C::Session as Session>::Stream, how: StreamOutcome, waits: bool| {
-            let number = stream.number();
-            if how == StreamOutcome::Reusable {
-                drop(stream);
-                return pool.given_back(&association, Some(number));
-            }
-            if !waits {
-                association.retired.set(true);
-                drop(stream);
-                return pool.given_back(&association, None);
-            }
-            if how != StreamOutcome::Cancelled && !stream.reset() {
-                association.retired.set(true);
-                pool.given_back(&association, None);
-                // Discards further data on the stream, because unread data would fill the receive window that all
-                // streams share.
-                let discard = async move {
-                    let mut buffer = vec![0; 4096];
-                    while let Ok(1..) = stream.read(&mut buffer).await {}
+        let give_back =
+            move |mut stream: <C::Session as Session>::Stream, how: StreamOutcome, waits: bool| {
+                let number = stream.number();
+                if how == StreamOutcome::Reusable {
+                    drop(stream);
+                    return pool.release(&association, Some(number));
+                }
+                if !waits {
+                    association.retired.set(true);
+                    drop(stream);
+                    return pool.release(&association, None);
+                }
+                if how != StreamOutcome::Cancelled && !stream.reset() {
+                    association.retired.set(true);
+                    pool.release(&association, None);
+                    // Discards further data on the stream, because unread data would fill the receive window that all
+                    // streams share.
+                    let discard = async move {
+                        let mut buffer = vec![0; 4096];
+                        while let Ok(1..) = stream.read(&mut buffer).await {}
+                    };
+                    return pool.world.spawn("gateway stream that nobody reads", discard).detach();
+                }
+                let world = pool.world.clone();
+                let reset = async move {
+                    let done = if how == StreamOutcome::Cancelled {
+                        // The peer has cancelled the exchange, and its reset of the stream is about to arrive. Wait for
+                        // the reset before the stream is used again.
+                        pool.world.sleep_until(pool.world.now() + SETTLING).await;
+                        true
+                    } else {
+                        reset_done(&pool.world, &mut stream, RESETTING).await
+                    };
+                    association.retired.set(association.retired.get() || !done);
+                    drop(stream);
+                    pool.release(&association, Some(number));
                 };
-                return pool.world.spawn("gateway stream that nobody reads", discard).detach();
-            }
-            let world = pool.world.clone();
-            let reset = async move {
-                let done = if how == StreamOutcome::Cancelled {
-                    // The peer has cancelled the exchange, and its reset of the stream is about to arrive. Wait for the
-                    // reset before the stream is used again.
-                    pool.world.sleep_until(pool.world.now() + SETTLING).await;
-                    true
-                } else {
-                    reset_done(&pool.world, &mut stream, RESETTING).await
-                };
-                association.retired.set(association.retired.get() || !done);
-                drop(stream);
-                pool.given_back(&association, Some(number));
+                world.spawn("gateway stream reset", reset).detach();
             };
-            world.spawn("gateway stream reset", reset).detach();
-        };
-        Lease::new(stream, connection, reused, Some(window), Box::new(back))
+        Lease::new(stream, connection, reused, Some(window), Box::new(give_back))
     }
 
-    fn given_back(&self, association: &Association<C::Session>, number: Option<u64>) {
+    fn release(&self, association: &Association<C::Session>, number: Option<u64>) {
         association.free.borrow_mut().extend(number);
-        association.window.lent.set(association.window.lent.get() - 1);
-        if association.retired.get() && association.window.lent.get() == 0 {
+        association.window.leased.set(association.window.leased.get() - 1);
+        if association.retired.get() && association.window.leased.get() == 0 {
             association.session.abort();
         }
         self.changed();
@@ -292,7 +294,7 @@ impl<W: World, C: Connector> Upstream for Associations<W, C> {
             return Err(ReachError::Loop);
         }
         if fresh {
-            // The associations in use have failed or may have failed, so remove those that have ended.
+            // Some associations may have failed meanwhile, so remove those that have ended.
             pool.list.borrow_mut().retain(|association| !association.is_over());
         }
         let mut timer = pool.world.timer();

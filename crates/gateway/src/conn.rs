@@ -4,7 +4,7 @@
 //! A pump reads only after it has written all that it has read. If the receiver of a body is slow, the pump buffers the
 //! bytes of one read, and the sender has to wait.
 
-use super::head::{Refusal, begins_answer, end_of_head, too_large, write_trailers};
+use super::head::{Refusal, check_response_prefix, end_of_head, too_large, write_trailers};
 use anabranch_base::time::{Duration, Instant};
 use anabranch_http::framing::{Broken, Decoder, Framing, LAST_CHUNK, write_chunk};
 use anabranch_http::limits::{HeldBytes, SessionMemory, SlotHandle};
@@ -111,10 +111,11 @@ pub(super) enum HeadError {
 }
 
 impl<T: Stream> Conn<T> {
-    /// Wraps a stream to the peer. Bytes read ahead on it count in the memory of the client's session.
+    /// Wraps a stream to the peer. Bytes that are read ahead on this stream count in the memory of the client's
+    /// session.
     pub(super) fn new(stream: T, memory: Rc<SessionMemory>) -> Self {
-        let held = ReadAhead { bytes: Vec::new(), at: 0, hold: memory.holding() };
-        Self { stream: RefCell::new(stream), read_ahead: RefCell::new(held), meter: None, memory }
+        let read_ahead = ReadAhead { bytes: Vec::new(), at: 0, hold: memory.holding() };
+        Self { stream: RefCell::new(stream), read_ahead: RefCell::new(read_ahead), meter: None, memory }
     }
 
     /// Wraps a client's stream. Its bytes are also counted in the slot of the client's session.
@@ -175,12 +176,12 @@ impl<T: Stream> Conn<T> {
     pub(super) fn poll_fill(&self, cx: &mut Context<'_>) -> Poll<Result<usize, CloseReason>> {
         let mut piece = [0; HEAD_BYTES];
         let read = ready!(self.poll_read(cx, &mut piece))?;
-        let mut held = self.read_ahead.borrow_mut();
-        if held.at > 0 {
-            let at = std::mem::take(&mut held.at);
-            held.bytes.drain(..at);
+        let mut read_ahead = self.read_ahead.borrow_mut();
+        if read_ahead.at > 0 {
+            let at = std::mem::take(&mut read_ahead.at);
+            read_ahead.bytes.drain(..at);
         }
-        held.bytes.extend_from_slice(&piece[..read]);
+        read_ahead.bytes.extend_from_slice(&piece[..read]);
         Poll::Ready(Ok(read))
     }
 
@@ -195,41 +196,41 @@ impl<T: Stream> Conn<T> {
     /// Reads the head of the next request, including the empty line at its end. A head of more than `limit` bytes is
     /// refused.
     pub(super) async fn head(&self, limit: usize) -> Result<Vec<u8>, HeadError> {
-        self.head_that(limit, |_| Ok(())).await
+        self.read_head(limit, |_| Ok(())).await
     }
 
-    /// Reads the head of the next response. Fails as soon as the bytes cannot be the beginning of a response, because a peer
-    /// that speaks another protocol may be waiting for data from us.
-    pub(super) async fn answer_head(&self, limit: usize) -> Result<Vec<u8>, HeadError> {
-        self.head_that(limit, begins_answer).await
+    /// Reads the head of the next response. Fails as soon as the bytes cannot be the beginning of a response, because a
+    /// peer that speaks another protocol may be waiting for data from us.
+    pub(super) async fn response_head(&self, limit: usize) -> Result<Vec<u8>, HeadError> {
+        self.read_head(limit, check_response_prefix).await
     }
 
-    async fn head_that(
+    async fn read_head(
         &self,
         limit: usize,
-        begins: impl Fn(&[u8]) -> Result<(), Refusal>,
+        check_prefix: impl Fn(&[u8]) -> Result<(), Refusal>,
     ) -> Result<Vec<u8>, HeadError> {
         let mut at = 0;
         loop {
             {
-                let mut held = self.read_ahead.borrow_mut();
+                let mut read_ahead = self.read_ahead.borrow_mut();
                 // RFC 9112 §2.2: skip empty lines before a request.
-                while at == 0 && held.rest().starts_with(b"\r\n") {
-                    held.consume(2);
+                while at == 0 && read_ahead.rest().starts_with(b"\r\n") {
+                    read_ahead.consume(2);
                 }
-                begins(held.rest()).map_err(HeadError::Refused)?;
-                if let Some(end) = end_of_head(held.rest(), &mut at).map_err(HeadError::Refused)? {
+                check_prefix(read_ahead.rest()).map_err(HeadError::Refused)?;
+                if let Some(end) = end_of_head(read_ahead.rest(), &mut at).map_err(HeadError::Refused)? {
                     if end > limit {
-                        return Err(HeadError::Refused(too_large(&held.rest()[..end], limit)));
+                        return Err(HeadError::Refused(too_large(&read_ahead.rest()[..end], limit)));
                     }
-                    let head = held.rest()[..end].to_vec();
-                    held.consume(end);
+                    let head = read_ahead.rest()[..end].to_vec();
+                    read_ahead.consume(end);
                     return Ok(head);
                 }
-                if held.rest().len() > limit {
-                    return Err(HeadError::Refused(too_large(held.rest(), limit)));
+                if read_ahead.rest().len() > limit {
+                    return Err(HeadError::Refused(too_large(read_ahead.rest(), limit)));
                 }
-                if !held.admits_more() {
+                if !read_ahead.admits_more() {
                     return Err(HeadError::Refused(Refusal::new(503, NO_MEMORY)));
                 }
             }
@@ -245,15 +246,15 @@ impl<T: Stream> Conn<T> {
     }
 
     pub(super) fn poll_write(&self, cx: &mut Context<'_>, from: &[u8]) -> Poll<Result<usize, CloseReason>> {
-        let taken = ready!(self.stream.borrow_mut().poll_write(cx, from))?;
-        self.count(taken);
-        Poll::Ready(Ok(taken))
+        let written = ready!(self.stream.borrow_mut().poll_write(cx, from))?;
+        self.count(written);
+        Poll::Ready(Ok(written))
     }
 
     pub(super) async fn write_all(&self, mut from: &[u8]) -> Result<(), CloseReason> {
         while !from.is_empty() {
-            let taken = poll_fn(|cx| self.poll_write(cx, from)).await?;
-            from = &from[taken..];
+            let written = poll_fn(|cx| self.poll_write(cx, from)).await?;
+            from = &from[written..];
         }
         Ok(())
     }
@@ -322,7 +323,7 @@ pub(super) struct PumpProgress {
     /// Whether the sink accepts no data at the moment.
     pub(super) blocked: Cell<bool>,
     /// The number of bytes of the body that have been read.
-    pub(super) carried: Cell<u64>,
+    pub(super) transferred: Cell<u64>,
     /// Whether the whole body has been written.
     pub(super) done: Cell<bool>,
 }
@@ -345,8 +346,8 @@ impl<W, S, D> Pump<'_, W, S, D> {
 }
 
 impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
-    /// Creates a pump that writes `head` first, and then a body. The body is read in the given framing. It is written in
-    /// chunks if `chunked` is true.
+    /// Creates a pump that writes `head` first, and then a body. The body is read in the given framing. It is written
+    /// in chunks if `chunked` is true.
     pub(super) fn new(
         (source, sink): (&'a Conn<S>, &'a Conn<D>),
         (moved, scratch, progress): (&'a ProgressClock<W>, &Scratch, &'a PumpProgress),
@@ -372,9 +373,9 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
     }
 
     /// Sets whether trailers are forwarded. Trailers require chunks on both sides.
-    pub(super) fn with_trailers(mut self, carried: bool) -> Self {
-        self.trailers = carried;
-        if carried {
+    pub(super) fn with_trailers(mut self, forward_trailers: bool) -> Self {
+        self.trailers = forward_trailers;
+        if forward_trailers {
             self.decoder.keep_trailers();
         }
         self
@@ -433,29 +434,29 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
     }
 
     /// Keeps bytes of the body that have to be written before the next read.
-    fn put(&mut self, bytes: &[u8]) {
+    fn queue_bytes(&mut self, bytes: &[u8]) {
         if self.chunked { write_chunk(&mut self.out, bytes) } else { self.out.extend_from_slice(bytes) }
     }
 
-    fn carry(&self, bytes: usize) {
-        self.progress.carried.set(self.progress.carried.get() + bytes as u64);
+    fn count_body_bytes(&self, bytes: usize) {
+        self.progress.transferred.set(self.progress.transferred.get() + bytes as u64);
     }
 
     /// Reads once, and writes as much of the data as the sink accepts.
     fn read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), PumpError>> {
         let source = self.source;
-        let mut held = source.read_ahead.borrow_mut();
-        let mut input = held.rest();
+        let mut read_ahead = source.read_ahead.borrow_mut();
+        let mut input = read_ahead.rest();
         if !input.is_empty() {
             let before = input.len();
-            let mut carried = 0;
+            let mut transferred = 0;
             while let Some(bytes) = self.step(&mut input)? {
-                carried += bytes.len();
-                self.put(bytes);
+                transferred += bytes.len();
+                self.queue_bytes(bytes);
             }
             let used = before - input.len();
-            held.consume(used);
-            self.carry(carried);
+            read_ahead.consume(used);
+            self.count_body_bytes(transferred);
             return Poll::Ready(Ok(()));
         }
         let most = self.sink.memory.piece(READ_BYTES);
@@ -468,7 +469,7 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
         }
         let mut input = &scratch[..read];
         while let Some(mut rest) = self.step(&mut input)? {
-            self.carry(rest.len());
+            self.count_body_bytes(rest.len());
             // The usual case: the sink accepts the data at once, and no copy is made.
             while !self.chunked && self.out.is_empty() && !rest.is_empty() {
                 match self.sink.poll_write(cx, rest) {
@@ -477,12 +478,12 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
                     Poll::Pending => break,
                 }
             }
-            self.put(rest);
+            self.queue_bytes(rest);
         }
         // Keep the bytes after the body, because they belong to the next head.
         if !input.is_empty() {
-            held.bytes.extend_from_slice(input);
-            held.count();
+            read_ahead.bytes.extend_from_slice(input);
+            read_ahead.count();
         }
         Poll::Ready(Ok(()))
     }
@@ -495,7 +496,7 @@ pub(super) const NO_MEMORY: &str = "there is no memory for so large a head";
 /// The maximum number of bytes of a head that one call reads. The memory budget charges this number of bytes for each
 /// exchange in advance, so only further bytes of a head are counted.
 pub(super) const HEAD_BYTES: usize = 4096;
-/// The maximum number of bytes of its output buffer that a pump keeps while it waits for data.
+/// The maximum size in bytes of the output buffer that a pump keeps while it waits for data.
 const MAX_KEPT: usize = 4096;
 /// The number of reads of a pump after which other tasks get their turn.
 const TURNS: usize = 16;

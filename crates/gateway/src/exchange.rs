@@ -47,7 +47,7 @@ enum ReceivedResponse {
     Tunnel(u16, Vec<u8>),
 }
 
-/// The origin to which a request is forwarded, with the Host field and the target for it.
+/// The origin to which a request is forwarded, and the Host field and request target that are sent to it.
 pub(super) struct ForwardTarget<'a> {
     pub(super) to: Origin,
     host: String,
@@ -56,47 +56,49 @@ pub(super) struct ForwardTarget<'a> {
     forwarded: Option<Forwarded>,
 }
 
-/// Performs one exchange with the client on the stream `down`. `others` is the activity of the client's session.
+/// Performs one exchange with the client on the stream `down`. `activity` is the activity of the client's session.
 pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
     service: &Service<W, U>,
     down: &Conn<D>,
     request: &Request,
-    others: &Activity,
+    activity: &Activity,
     access: &mut Access,
 ) -> ClientStreamEnd {
     let refuse = async |refusal: Refusal, access: &mut Access| {
         answer(service, down, request, &refusal, request.framing == Framing::Empty, access).await
     };
-    let onward = match forward_target(service, request, others) {
-        Ok(onward) => onward,
+    let destination = match forward_target(service, request, activity) {
+        Ok(destination) => destination,
         Err(refusal) => return refuse(refusal, access).await,
     };
-    let Some(_place) = others.share.try_acquire() else {
+    let Some(_permit) = activity.share.try_acquire() else {
         return refuse(Refusal::new(503, "the gateway is at its limit of exchanges"), access).await;
     };
-    let (mut fresh, mut moved_on) = (false, false);
-    let client = others.peer.map(|peer| peer.ip());
+    let (mut fresh, mut was_restarted) = (false, false);
+    let client = activity.peer.map(|peer| peer.ip());
     loop {
-        let lease = match service.upstream.reach(&onward.to, fresh, client).await {
+        let lease = match service.upstream.reach(&destination.to, fresh, client).await {
             Ok(lease) => lease,
             Err(why) => {
-                let refusal = unreached(&why);
+                let refusal = refusal_of(&why);
                 // Report the fault to the operator, because the client cannot repair it.
-                if let (Some(faults), Some(line)) = (&service.options.faults, distrust(&why)) {
-                    faults.tell(&format!("{}: {line}", onward.to));
+                if let (Some(faults), Some(line)) = (&service.options.faults, authentication_failure(&why)) {
+                    faults.tell(&format!("{}: {line}", destination.to));
                 }
                 return refuse(refusal, access).await;
             }
         };
         let tunnel_here = request.is_tunnel() && !service.upstream.is_gateway();
         if tunnel_here {
-            let up = Conn::new(lease, others.memory.clone());
-            return tunnel::relay(service, down, up, (200, opened(service)), others, access).await;
+            let up = Conn::new(lease, activity.memory.clone());
+            return tunnel::relay(service, down, up, (200, opened(service)), activity, access).await;
         }
         let reused = lease.reused;
-        let progress = Progress { movable: request.is_retryable() && !moved_on, ..Progress::default() };
-        let (result, up) = forward(service, down, request, &onward, lease, others, &progress, access).await;
-        access.bytes = progress.down.carried.get();
+        let progress =
+            Progress { is_restartable: request.is_retryable() && !was_restarted, ..Progress::default() };
+        let (result, up) =
+            forward(service, down, request, &destination, lease, activity, &progress, access).await;
+        access.bytes = progress.down.transferred.get();
         let failed = match result {
             Ok(ReceivedResponse::All { reusable, after }) => {
                 up.into_stream().end(if reusable { StreamOutcome::Reusable } else { StreamOutcome::Torn });
@@ -104,7 +106,7 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
             }
             // Bytes that follow the head belong to the tunnel.
             Ok(ReceivedResponse::Tunnel(status, head)) => {
-                return tunnel::relay(service, down, up, (status, head), others, access).await;
+                return tunnel::relay(service, down, up, (status, head), activity, access).await;
             }
             Err(failed) => failed,
         };
@@ -114,7 +116,7 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
         });
         let stale = matches!(failed, ExchangeError::Peer(_)) && reused && !progress.answered.get();
         if failed == ExchangeError::Trapped {
-            moved_on = true;
+            was_restarted = true;
             continue;
         }
         if stale && !fresh && request.is_retryable() {
@@ -126,7 +128,7 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
         if let ExchangeError::Client(reason) = &failed {
             return ClientStreamEnd::Tear(*reason == CloseReason::Cancelled);
         }
-        if progress.begun.get() {
+        if progress.final_response_started.get() {
             return match failed {
                 ExchangeError::Peer(_) | ExchangeError::Answer(_) => ClientStreamEnd::Cut,
                 _ => ClientStreamEnd::Tear(false),
@@ -188,7 +190,7 @@ fn forward_target<'a, W, U: Upstream>(
         }
         (Route::Origin(origin), Target::Server) => Ok(onward(origin, origin.host(), "*".into())),
         (Route::Any, Target::Tunnel(to)) => {
-            // The bytes inside the tunnel are not the gateway's concern, so the origin counts as one without TLS.
+            // The bytes inside the tunnel are not the gateway's concern, so the origin counts as an origin without TLS.
             Ok(onward(&Origin::new(to.clone(), false), to.to_string(), to.to_string().into()))
         }
         (Route::Any, Target::Absolute(to, path)) => {
@@ -206,7 +208,7 @@ fn forward_target<'a, W, U: Upstream>(
 }
 
 /// Returns a line for the operator if the target could not be authenticated.
-fn distrust(why: &ReachError) -> Option<String> {
+fn authentication_failure(why: &ReachError) -> Option<String> {
     match why {
         ReachError::NoTrust(why) => Some(why.clone()),
         ReachError::Closed(reason @ (CloseReason::Untrusted(_) | CloseReason::Protocol(_))) => {
@@ -216,7 +218,7 @@ fn distrust(why: &ReachError) -> Option<String> {
     }
 }
 
-fn unreached(why: &ReachError) -> Refusal {
+fn refusal_of(why: &ReachError) -> Refusal {
     match why {
         ReachError::Forbidden => Refusal::new(403, "the target is not allowed"),
         ReachError::Loop => Refusal::new(508, "the target is this gateway"),
@@ -245,18 +247,22 @@ async fn forward<W: World, U: Upstream, D: Stream>(
     service: &Service<W, U>,
     down: &Conn<D>,
     request: &Request,
-    onward: &ForwardTarget<'_>,
+    destination: &ForwardTarget<'_>,
     lease: Lease<U::Stream>,
-    others: &Activity,
+    activity: &Activity,
     progress: &Progress,
     access: &mut Access,
 ) -> (Result<ReceivedResponse, ExchangeError>, Conn<Lease<U::Stream>>) {
-    let up = Conn::new(lease, others.memory.clone());
+    let up = Conn::new(lease, activity.memory.clone());
     let window = up.shared_window();
-    let moved = ProgressClock::new(&service.world);
+    let progress_clock = ProgressClock::new(&service.world);
     let name = &service.options.name;
-    let mut head =
-        request.write_forwarded_head(&onward.host, &onward.target, name, onward.forwarded.as_ref());
+    let mut head = request.write_forwarded_head(
+        &destination.host,
+        &destination.target,
+        name,
+        destination.forwarded.as_ref(),
+    );
     let upgrade = upgrades(service, request);
     if upgrade {
         write_upgrade(&mut head);
@@ -267,23 +273,25 @@ async fn forward<W: World, U: Upstream, D: Stream>(
     head.extend_from_slice(b"\r\n");
     let sending = async {
         let chunked = request.framing == Framing::Chunked;
-        let state = (&moved, &service.scratch, &progress.up);
+        let state = (&progress_clock, &service.scratch, &progress.up);
         match Pump::new((down, &up), state, head, request.framing, chunked).run().await {
             Ok(()) => Err(wait_for_disconnect(down).await),
             Err(PumpError::Source(reason)) => Err(ExchangeError::Client(reason)),
             Err(PumpError::Framing) => Err(ExchangeError::Body),
-            // Waits for the response, because the peer may have sent it before it stopped reading.
+            // If the peer has stopped reading, waits for its response. The peer may have sent the response before it
+            // stopped.
             Err(PumpError::Sink(_)) => pending().await,
         }
     };
-    let receiving = receive(service, down, &up, request, progress, &moved, access);
+    let receiving = receive(service, down, &up, request, progress, &progress_clock, access);
     let shared = SharedSessions {
         upstream: window.as_deref(),
-        client: others,
+        client: activity,
         half_close: service.options.half_close,
     };
     let left = || (up.unacknowledged(), down.unacknowledged());
-    let whole = watched(service, &moved, progress, shared, left, both(sending, receiving, false)).await;
+    let whole =
+        watched(service, &progress_clock, progress, shared, left, both(sending, receiving, false)).await;
     let reusable = matches!(whole, Ok(Ok(_))) && progress.up.done.get() && up.is_clean();
     let result = match whole {
         Err(WatchEnd::Stalled) => Err(ExchangeError::Timeout),
@@ -303,8 +311,8 @@ async fn wait_for_disconnect<D: Stream>(down: &Conn<D>) -> ExchangeError {
             return pending().await;
         }
         match poll_fn(|cx| down.poll_fill(cx)).await {
-            // RFC 9112 §9.6: a client that has closed its sending side may still want the response. A client that does not
-            // want it resets the connection when the response arrives.
+            // RFC 9112 §9.6: a client that has closed its sending side may still want the response. A client that does
+            // not want it resets the connection when the response arrives.
             Ok(0) => return pending().await,
             Ok(_) => {}
             Err(reason) => return ExchangeError::Client(reason),
@@ -319,21 +327,22 @@ async fn receive<W: World, U: Upstream, D: Stream>(
     up: &Conn<Lease<U::Stream>>,
     request: &Request,
     progress: &Progress,
-    moved: &ProgressClock<W>,
+    progress_clock: &ProgressClock<W>,
     access: &mut Access,
 ) -> Result<ReceivedResponse, ExchangeError> {
     let (mut interim, mut interim_bytes) = (0, 0);
     loop {
-        let head = up.answer_head(service.options.max_head.max(MIN_HEAD)).await.map_err(|why| match why {
-            HeadError::Ended => ExchangeError::Peer(CloseReason::Finished),
-            HeadError::Lost(reason) => ExchangeError::Peer(reason),
-            HeadError::Refused(refusal) if refusal.status == 503 => ExchangeError::Memory,
-            HeadError::Refused(_) => {
-                ExchangeError::Answer("the head of the answer is malformed or too large")
-            }
-        })?;
+        let head =
+            up.response_head(service.options.max_head.max(MIN_HEAD)).await.map_err(|why| match why {
+                HeadError::Ended => ExchangeError::Peer(CloseReason::Finished),
+                HeadError::Lost(reason) => ExchangeError::Peer(reason),
+                HeadError::Refused(refusal) if refusal.status == 503 => ExchangeError::Memory,
+                HeadError::Refused(_) => {
+                    ExchangeError::Answer("the head of the answer is malformed or too large")
+                }
+            })?;
         progress.answered.set(true);
-        moved.now();
+        progress_clock.now();
         let response = Response::parse(&head, &request.method, service.upstream.half_close());
         let head_bytes = head.len();
         // Drop the head now. Otherwise the head would stay in memory until the whole body has been forwarded.
@@ -343,7 +352,7 @@ async fn receive<W: World, U: Upstream, D: Stream>(
             return Ok(tunnel);
         }
         if !response.is_interim() {
-            return deliver(service, (down, up), request, response, progress, moved, access).await;
+            return deliver(service, (down, up), request, response, progress, progress_clock, access).await;
         }
         interim += 1;
         interim_bytes += head_bytes;
@@ -362,7 +371,8 @@ async fn receive<W: World, U: Upstream, D: Stream>(
     }
 }
 
-/// Returns the head that opens a tunnel at the client, if `response` opens one: by status 101, or in response to CONNECT.
+/// Returns the head that opens a tunnel at the client, if `response` opens one: by status 101, or in response to
+/// CONNECT.
 fn tunnel_head<W, U: Upstream>(
     service: &Service<W, U>,
     request: &Request,
@@ -394,7 +404,7 @@ async fn deliver<W: World, U: Upstream, D: Stream>(
     request: &Request,
     response: Response,
     progress: &Progress,
-    moved: &ProgressClock<W>,
+    progress_clock: &ProgressClock<W>,
     access: &mut Access,
 ) -> Result<ReceivedResponse, ExchangeError> {
     // HTTP/1.0 has no chunks, so a body of unknown length ends with the connection.
@@ -408,7 +418,8 @@ async fn deliver<W: World, U: Upstream, D: Stream>(
             "an HTTP/1.0 client on a stream cannot see the end of this answer",
         ));
     }
-    // RFC 9931: bytes that the client sent ahead for a tunnel are not a request if the response opens no tunnel.
+    // RFC 9931: a client may send bytes for a tunnel before the tunnel is open. If the response opens no tunnel, these
+    // bytes must not be read as a request.
     let ahead = upgrades(service, request) && !down.is_clean();
     let parts = request.is_tunnel() || ahead || !progress.up.done.get();
     let close = request.close || framing == Framing::Close || parts;
@@ -431,8 +442,8 @@ async fn deliver<W: World, U: Upstream, D: Stream>(
     }
     head.extend_from_slice(b"\r\n");
     access.status = response.status;
-    progress.begun.set(true);
-    let state = (moved, &service.scratch, &progress.down);
+    progress.final_response_started.set(true);
+    let state = (progress_clock, &service.scratch, &progress.down);
     let (framing, reusable) = (response.framing, !response.close);
     drop(response);
     let pump = Pump::new((up, down), state, head, framing, chunked);
@@ -457,8 +468,8 @@ fn write_upgrade(head: &mut Vec<u8>) {
     write_field(head, "Connection", b"Upgrade");
 }
 
-/// Returns whether the request asks for a WebSocket (RFC 6455 §4.1) that can be forwarded. Upgrades to other protocols are
-/// not forwarded. With h2c, for example, intermediaries would not see the requests inside.
+/// Returns whether the request asks for a WebSocket (RFC 6455 §4.1) that can be forwarded. Upgrades to other protocols
+/// are not forwarded. With h2c, for example, intermediaries would not see the requests inside.
 fn upgrades<W, U>(service: &Service<W, U>, request: &Request) -> bool {
     request.upgrades_to(WEBSOCKET)
         && (service.options.half_close || request.has_field_value(TUNNEL_FRAMING, "chunked"))

@@ -6,8 +6,8 @@
 //!
 //! The gateway limits the number of new connections to an origin to the usual size of a server's queue. A client may
 //! have at most as many new connections as are still available (the dynamic threshold of Choudhury and Hahne, 1998).
-//! The client with the fewest new connections is served next. A connection counts as new until the origin has sent data
-//! on it, or has had time to accept it.
+//! The client with the fewest new connections gets the next *turn*, which is the permission to begin one connection. A
+//! connection counts as new until the origin has sent data on it, or has had time to accept it.
 
 use anabranch_http::authority::Authority;
 use anabranch_http::limits::Client;
@@ -29,7 +29,7 @@ pub(super) struct ConnectionQueue {
 struct OriginQueue {
     new: usize,
     clients: BTreeMap<Client, ClientQueue>,
-    /// The number of turns that have been granted so far.
+    /// The number of turns (permissions to begin a connection) that have been granted so far.
     granted: u64,
 }
 
@@ -53,16 +53,16 @@ struct QueueEntry {
 /// The turn of a new connection, or its position in the queue. Dropping it lets the next connection begin.
 #[derive(Debug)]
 pub(super) struct Turn {
-    turns: Rc<ConnectionQueue>,
-    to: Authority,
+    queue: Rc<ConnectionQueue>,
+    origin: Authority,
     client: Client,
     entry: Rc<QueueEntry>,
 }
 
 impl ConnectionQueue {
-    /// Waits until `client` may begin a connection to the origin `to`.
-    pub(super) async fn next(self: &Rc<Self>, to: &Authority, client: Option<IpAddr>) -> Turn {
-        let turn = self.enter(to, Client::at(client));
+    /// Waits until `client` may begin a connection to the origin `authority`.
+    pub(super) async fn next(self: &Rc<Self>, authority: &Authority, client: Option<IpAddr>) -> Turn {
+        let turn = self.enter(authority, Client::at(client));
         poll_fn(|cx| {
             if turn.entry.granted.get() {
                 return Poll::Ready(());
@@ -74,15 +74,15 @@ impl ConnectionQueue {
         turn
     }
 
-    fn enter(self: &Rc<Self>, to: &Authority, client: Client) -> Turn {
-        let place = Rc::<QueueEntry>::default();
+    fn enter(self: &Rc<Self>, authority: &Authority, client: Client) -> Turn {
+        let entry = Rc::<QueueEntry>::default();
         let mut origins = self.origins.borrow_mut();
-        let origin = origins.entry(to.clone()).or_default();
-        let line = ClientQueue { last: origin.granted, ..ClientQueue::default() };
-        origin.clients.entry(client).or_insert(line).waiting.push_back(place.clone());
+        let origin = origins.entry(authority.clone()).or_default();
+        let client_queue = ClientQueue { last: origin.granted, ..ClientQueue::default() };
+        origin.clients.entry(client).or_insert(client_queue).waiting.push_back(entry.clone());
         origin.grant();
         drop(origins);
-        Turn { turns: self.clone(), to: to.clone(), client, entry: place }
+        Turn { queue: self.clone(), origin: authority.clone(), client, entry }
     }
 }
 
@@ -91,13 +91,19 @@ impl OriginQueue {
     fn grant(&mut self) {
         while self.new < MAX_NEW {
             let left = MAX_NEW - self.new;
-            let may = self.clients.values_mut().filter(|line| !line.waiting.is_empty() && line.new < left);
-            let Some(line) = may.min_by_key(|line| (line.new, line.last)) else { return };
-            let Some(place) = line.waiting.pop_front() else { return };
+            let may = self
+                .clients
+                .values_mut()
+                .filter(|client_queue| !client_queue.waiting.is_empty() && client_queue.new < left);
+            let Some(client_queue) = may.min_by_key(|client_queue| (client_queue.new, client_queue.last))
+            else {
+                return;
+            };
+            let Some(entry) = client_queue.waiting.pop_front() else { return };
             (self.new, self.granted) = (self.new + 1, self.granted + 1);
-            (line.new, line.last) = (line.new + 1, self.granted);
-            place.granted.set(true);
-            if let Some(waker) = place.waker.take() {
+            (client_queue.new, client_queue.last) = (client_queue.new + 1, self.granted);
+            entry.granted.set(true);
+            if let Some(waker) = entry.waker.take() {
                 waker.wake();
             }
         }
@@ -106,21 +112,21 @@ impl OriginQueue {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let mut origins = self.turns.origins.borrow_mut();
-        let Some(origin) = origins.get_mut(&self.to) else { return };
-        let Some(line) = origin.clients.get_mut(&self.client) else { return };
+        let mut origins = self.queue.origins.borrow_mut();
+        let Some(origin) = origins.get_mut(&self.origin) else { return };
+        let Some(client_queue) = origin.clients.get_mut(&self.client) else { return };
         if self.entry.granted.get() {
-            line.new -= 1;
+            client_queue.new -= 1;
             origin.new -= 1;
         } else {
-            line.waiting.retain(|place| !Rc::ptr_eq(place, &self.entry));
+            client_queue.waiting.retain(|entry| !Rc::ptr_eq(entry, &self.entry));
         }
-        if line.new == 0 && line.waiting.is_empty() {
+        if client_queue.new == 0 && client_queue.waiting.is_empty() {
             origin.clients.remove(&self.client);
         }
         origin.grant();
         if origin.clients.is_empty() {
-            origins.remove(&self.to);
+            origins.remove(&self.origin);
         }
     }
 }
@@ -175,39 +181,40 @@ mod tests {
     fn the_client_with_the_fewest_connections_is_next() {
         let (turns, to) = (Rc::<ConnectionQueue>::default(), origin(80));
         let all = (0..20).flat_map(|last| (0..300).map(move |_| last));
-        let mut held: Vec<Turn> = all.map(|last| turns.enter(&to, client(last))).collect();
-        assert_eq!(granted(&held), MAX_NEW);
+        let mut turns_held: Vec<Turn> = all.map(|last| turns.enter(&to, client(last))).collect();
+        assert_eq!(granted(&turns_held), MAX_NEW);
         let late = turns.enter(&to, client(250));
         // Ten clients that have had no turn yet are ahead of the late client. The late client therefore waits for the
         // end of at most eleven turns.
         let mut over = 0;
         while !late.entry.granted.get() {
-            assert!(held[0].entry.granted.get() && held[0].client == client(0), "{over}");
-            held.remove(0);
+            assert!(turns_held[0].entry.granted.get() && turns_held[0].client == client(0), "{over}");
+            turns_held.remove(0);
             over += 1;
         }
         assert!((1..=11).contains(&over), "{over}");
     }
 
-    /// The counters of new connections are updated with each turn. Checks them against a count of all existing turns.
+    /// In a million random steps, connections enter the queue and leave it. At regular intervals, the counters of the
+    /// queue must equal a count of all turns.
     #[test]
     fn a_million_random_turns_are_counted_as_a_naive_model_counts_them() {
         let (turns, mut rng) = (Rc::<ConnectionQueue>::default(), Rng::new(39));
-        let mut held: Vec<Turn> = Vec::new();
+        let mut turns_held: Vec<Turn> = Vec::new();
         for step in 0..1_000_000_u64 {
             // The number of turns grows to thousands, and shrinks again.
             let comes = if step / 10_000 % 2 == 0 { 6 } else { 4 };
-            if held.is_empty() || rng.below(10) < comes {
-                held.push(turns.enter(&origin(80 + rng.below(2) as u16), client(rng.below(6) as u8)));
+            if turns_held.is_empty() || rng.below(10) < comes {
+                turns_held.push(turns.enter(&origin(80 + rng.below(2) as u16), client(rng.below(6) as u8)));
             } else {
-                let ends = rng.below(held.len() as u64) as usize;
-                drop(held.swap_remove(ends));
+                let ends = rng.below(turns_held.len() as u64) as usize;
+                drop(turns_held.swap_remove(ends));
             }
             if step % 5_000 > 1 {
                 continue;
             }
             for port in [80, 81] {
-                let of_origin = || held.iter().filter(|turn| turn.to == origin(port));
+                let of_origin = || turns_held.iter().filter(|turn| turn.origin == origin(port));
                 let is_granted = |turn: &&Turn| turn.entry.granted.get();
                 let origins = turns.origins.borrow();
                 let Some(counted) = origins.get(&origin(port)) else {
@@ -234,7 +241,7 @@ mod tests {
                 }
             }
         }
-        drop(held);
+        drop(turns_held);
         assert!(turns.origins.borrow().is_empty());
     }
 }

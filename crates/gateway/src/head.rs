@@ -4,7 +4,7 @@
 //! name of another client (request smuggling). The gateway therefore forwards only heads that it understands
 //! completely, and writes each head anew. `anabranch_http::head` parses the heads of requests.
 //!
-//! Home of RFC 9112 §2.2, §3, §5, §6.1–6.3, §11.2 and RFC 9110 §7.6 (Connection, Max-Forwards, Via) as far as they
+//! Implements RFC 9112 §2.2, §3, §5, §6.1–6.3, §11.2 and RFC 9110 §7.6 (Connection, Max-Forwards, Via) as far as they
 //! concern a gateway.
 
 mod fields;
@@ -16,7 +16,7 @@ pub(super) use anabranch_http::head::{Refusal, end_of_head, too_large};
 pub(super) use fields::{TUNNEL_FRAMING, write_field, write_trailers, write_tunnel_framing};
 pub(super) use forwarded::Forwarded;
 pub(super) use request::Request;
-pub(super) use response::{Response, begins_answer};
+pub(super) use response::{Response, check_response_prefix};
 
 fn bad(why: &'static str) -> Refusal {
     Refusal::bad(why)

@@ -112,21 +112,21 @@ pub struct Options {
     pub head_timeout: Duration,
     /// The maximum size of a request head in bytes. A larger head is refused with status 431.
     pub max_head: usize,
-    /// The limit on sessions, which all servers with a clone of it share. When all slots are taken, a new session replaces
-    /// the session that has waited longest for a request or for the rest of a head. If all sessions have requests in
-    /// progress, it replaces the session whose client has stalled longest, if that is at least 5 s. If no session may be
-    /// replaced, the new session is refused.
+    /// The limit on sessions. All servers with a clone of this value share the limit. When all slots are taken, a new
+    /// session replaces the session that has waited longest for a request or for the rest of a head. If all sessions
+    /// have requests in progress, the new session replaces the longest-stalled session, provided that its client has
+    /// stalled it for at least 5 s. If no session may be replaced, the new session is refused.
     pub sessions: ConcurrencyLimit,
-    /// The limit on exchanges and tunnels, which all listeners with a clone of it share. Further requests are refused
-    /// with status 503. A session may hold at most 8 times as many exchanges as are still available. A client (an IPv4
-    /// address, or an IPv6 /64) may hold at most 31 times as many as are available. When almost none are available,
-    /// each refused exchange ends one exchange whose client has stalled for 5 s.
+    /// The limit on exchanges and tunnels. All listeners with a clone of this value share the limit. Further requests
+    /// are refused with status 503. A session may hold at most 8 times as many exchanges as are still available. A
+    /// client (an IPv4 address, or an IPv6 /64) may hold at most 31 times as many exchanges as are available. When
+    /// almost no exchanges are available, each refused exchange ends one exchange whose client has stalled for 5 s.
     pub exchanges: ConcurrencyLimit,
     /// The wall clock, as Unix time in seconds. The gateway uses the clock for the Date of its own responses, and of
     /// forwarded responses without Date. With `None`, these responses have no Date.
     pub wall_clock: Option<fn() -> u64>,
-    /// The memory budget of all sessions for heads and bodies, which the transport may share. While no memory is available,
-    /// requests wait in the transport.
+    /// The memory budget for the heads and bodies of all sessions. The transport may use the same budget. While no
+    /// memory is available, requests wait in the transport.
     pub memory: Option<Budget>,
     /// Receives a record of each exchange after its end.
     pub log: Option<Log>,
@@ -149,7 +149,7 @@ struct Service<W, U> {
 }
 
 impl<W, U> Service<W, U> {
-    /// Returns the share of a new session in [`Options::exchanges`], which is within the share of its client.
+    /// Returns a new session's share in [`Options::exchanges`]. It lies within the share of the session's client.
     fn share(&self, peer: Option<SocketAddr>) -> Rc<Share> {
         let limit = &self.options.exchanges;
         let mut clients = self.clients.borrow_mut();
@@ -178,8 +178,8 @@ struct Activity {
     peer: Option<SocketAddr>,
 }
 
-/// Accepts sessions from `listener` and forwards their requests through `upstream`. Runs until the listener fails, or until
-/// [`Options::stop`] is triggered. Dropping the future drops all sessions.
+/// Accepts sessions from `listener` and forwards their requests through `upstream`. Runs until the listener fails, or
+/// until [`Options::stop`] is triggered. Dropping the future drops all sessions.
 ///
 /// # Errors
 /// The reason why the listener failed.
@@ -285,8 +285,8 @@ impl<W: World> Drop for Active<W> {
     }
 }
 
-/// Counts a request as in progress until this value is dropped. The slot also learns that the gateway, not the client, has
-/// to act next.
+/// Counts a request as in progress until this value is dropped. The slot also learns that the gateway, not the client,
+/// has to act next.
 struct InProgressGuard(Rc<Activity>);
 
 impl InProgressGuard {
@@ -368,8 +368,8 @@ async fn serve_stream<W: World, U: Upstream, N: Session>(
                 if let Some(log) = &service.options.log {
                     log.write(&access);
                 }
-                let told = own_answer(&refusal, true, false, &service.date);
-                let sent = service.world.timeout(CLOSING, conn.write_all(&told)).await;
+                let response = own_answer(&refusal, true, false, &service.date);
+                let sent = service.world.timeout(CLOSING, conn.write_all(&response)).await;
                 break if sent.is_some_and(|sent| sent.is_ok()) {
                     ClientStreamEnd::Part
                 } else {
@@ -418,8 +418,8 @@ async fn end<W: World, U, N: Session>(
         ClientStreamEnd::Reuse | ClientStreamEnd::Tear(true) => {}
         ClientStreamEnd::Close | ClientStreamEnd::Part if connection => {
             conn.finish();
-            // Read the data that the client has sent meanwhile. Closing with unread data would send a reset, which could
-            // destroy the response.
+            // Read the data that the client has sent meanwhile. Closing with unread data would send a reset, which
+            // could destroy the response.
             service.world.timeout(LINGER, conn.discard(MAX_DISCARDED)).await;
             session.close();
         }
@@ -427,8 +427,8 @@ async fn end<W: World, U, N: Session>(
         // No unread data is left, so the next data on the stream is a new request.
         ClientStreamEnd::Close if conn.is_clean() => {}
         ClientStreamEnd::Close | ClientStreamEnd::Part | ClientStreamEnd::Tear(_) | ClientStreamEnd::Cut => {
-            // On a stream of an association, only a reset separates old data from new data. Unless the exchange was torn,
-            // let the client finish first, so that the response can arrive before the reset.
+            // On a stream of an association, only a reset separates old data from new data. Unless the exchange was
+            // torn, let the client finish first, so that the response can arrive before the reset.
             if after != ClientStreamEnd::Tear(false) {
                 service.world.timeout(LINGER, conn.discard(MAX_DISCARDED)).await;
             }
@@ -481,8 +481,9 @@ async fn next_request<W: World, U, T: Stream>(
 
 /// The maximum number of exchanges of a session, as a multiple of the number of exchanges that are still available.
 const TIMES_LEFT: usize = 8;
-/// The maximum number of exchanges of all sessions of a client together, as a multiple of the number of exchanges that are
-/// still available. It is greater than [`TIMES_LEFT`], so that clients behind one address do not lock each other out.
+/// The maximum number of exchanges of all sessions of a client together, as a multiple of the number of exchanges that
+/// are still available. It is greater than [`TIMES_LEFT`], so that clients behind one address do not lock each other
+/// out.
 const TIMES_LEFT_OF_ALL: usize = 31;
 /// The interval between two checks whether the client has acknowledged the written data.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);

@@ -45,8 +45,8 @@ impl<W: NameResolver> Lookups<W> {
         })
     }
 
-    /// Resolves `name` for `client`. Returns an empty list if the name does not exist. The caller has to limit the waiting
-    /// time.
+    /// Resolves `name` for `client`. Returns an empty list if the name does not exist. The caller has to limit the
+    /// waiting time.
     pub(super) async fn look_up(
         self: &Rc<Self>,
         name: &Authority,
@@ -55,7 +55,7 @@ impl<W: NameResolver> Lookups<W> {
         if let Ok(ip) = name.host.parse() {
             return vec![SocketAddr::new(ip, name.port)];
         }
-        let lookup = match self.begun(name) {
+        let lookup = match self.pending(name) {
             Some(lookup) => lookup,
             None => match self.begin(name, client).await {
                 Ok(lookup) => lookup,
@@ -72,27 +72,27 @@ impl<W: NameResolver> Lookups<W> {
         .await
     }
 
-    fn begun(&self, name: &Authority) -> Option<Rc<Lookup>> {
+    fn pending(&self, name: &Authority) -> Option<Rc<Lookup>> {
         self.lookups.borrow().get(name).cloned()
     }
 
-    /// Starts a lookup as soon as the client may have one. Returns the addresses as an error value if the host knows them
-    /// without a lookup.
+    /// Starts a lookup as soon as the client may have one. Returns the addresses as an error value if the host knows
+    /// them without a lookup.
     async fn begin(
         self: &Rc<Self>,
         name: &Authority,
         client: Option<IpAddr>,
     ) -> Result<Rc<Lookup>, Vec<SocketAddr>> {
         let share = self.share(client);
-        let mut looked = false;
+        let mut checked_local = false;
         poll_fn(|cx| {
-            if let Some(lookup) = self.begun(name) {
+            if let Some(lookup) = self.pending(name) {
                 return Poll::Ready(Ok(lookup));
             }
-            if let Some(place) = share.try_acquire() {
-                return Poll::Ready(Ok(self.start(name, place)));
+            if let Some(permit) = share.try_acquire() {
+                return Poll::Ready(Ok(self.start(name, permit)));
             }
-            if !std::mem::replace(&mut looked, true) {
+            if !std::mem::replace(&mut checked_local, true) {
                 let known = self.world.lookup_local(&name.host, name.port);
                 if !known.is_empty() {
                     return Poll::Ready(Err(known));
@@ -111,21 +111,21 @@ impl<W: NameResolver> Lookups<W> {
 
     /// Starts a lookup. The resolver continues even if no client waits for the result any more. The lookup therefore
     /// stays occupied until the resolver answers.
-    fn start(self: &Rc<Self>, name: &Authority, place: SharePermit) -> Rc<Lookup> {
+    fn start(self: &Rc<Self>, name: &Authority, permit: SharePermit) -> Rc<Lookup> {
         let lookup = Rc::<Lookup>::default();
         self.lookups.borrow_mut().insert(name.clone(), lookup.clone());
-        let (all, name, told) = (self.clone(), name.clone(), lookup.clone());
-        let asking = async move {
-            let found = all.world.resolve(&name.host, name.port).await.unwrap_or_default();
-            *told.addresses.borrow_mut() = Some(found);
-            all.lookups.borrow_mut().remove(&name);
-            drop(place);
-            all.clients.borrow_mut().retain(|_, share| !share.is_idle() || Rc::strong_count(share) > 1);
+        let (lookups, name, result) = (self.clone(), name.clone(), lookup.clone());
+        let resolve = async move {
+            let found = lookups.world.resolve(&name.host, name.port).await.unwrap_or_default();
+            *result.addresses.borrow_mut() = Some(found);
+            lookups.lookups.borrow_mut().remove(&name);
+            drop(permit);
+            lookups.clients.borrow_mut().retain(|_, share| !share.is_idle() || Rc::strong_count(share) > 1);
             let wakers =
-                [&all.waiting, &told.waiting].map(|waiting| std::mem::take(&mut *waiting.borrow_mut()));
+                [&lookups.waiting, &result.waiting].map(|waiting| std::mem::take(&mut *waiting.borrow_mut()));
             wakers.into_iter().flatten().for_each(Waker::wake);
         };
-        self.world.spawn("gateway lookup", asking).detach();
+        self.world.spawn("gateway lookup", resolve).detach();
         lookup
     }
 }
@@ -143,7 +143,7 @@ mod tests {
     #[derive(Clone)]
     struct Named {
         world: SimWorld,
-        asked: Rc<Cell<usize>>,
+        queries: Rc<Cell<usize>>,
     }
 
     anabranch_sim::world_of_field!(Named);
@@ -160,7 +160,7 @@ mod tests {
         }
 
         async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-            self.asked.set(self.asked.get() + 1);
+            self.queries.set(self.queries.get() + 1);
             if host.starts_with("slow") {
                 self.sleep_until(self.now() + Duration::from_secs(60)).await;
                 return Err(io::ErrorKind::TimedOut.into());
@@ -173,7 +173,7 @@ mod tests {
     fn slow_lookups_delay_only_their_own_client() {
         let network = Network::new(1);
         let node = network.host("gateway", &[]);
-        let world = Named { world: network.world(node), asked: Rc::default() };
+        let world = Named { world: network.world(node), queries: Rc::default() };
         let lookups = Lookups::new(&world);
         let run = async {
             let client = |last: u8| Some(IpAddr::from([10, 0, 0, last]));
@@ -192,7 +192,7 @@ mod tests {
             };
             for second in [1, 30] {
                 world.sleep_until(Instant::ZERO + Duration::from_secs(second)).await;
-                assert_eq!(world.asked.get(), if second == 1 { 2 } else { 3 }, "half of four are its own");
+                assert_eq!(world.queries.get(), if second == 1 { 2 } else { 3 }, "half of four are its own");
                 assert_eq!(soon("quick", 2).await, Some(at(80)), "{second}");
                 assert_eq!(soon("quick", 1).await, None, "{second}");
                 assert_eq!(soon("near", 1).await, Some(at(80)), "{second}");
@@ -200,7 +200,7 @@ mod tests {
             }
             // The name is resolved once, although two clients ask for it.
             assert_eq!(soon("slow0", 2).await, None);
-            assert_eq!(world.asked.get(), 4);
+            assert_eq!(world.queries.get(), 4);
             world.sleep_until(Instant::ZERO + Duration::from_secs(61)).await;
             assert_eq!(soon("quick", 1).await, Some(at(80)));
             assert_eq!(soon("slow0", 1).await, None);

@@ -29,13 +29,13 @@ pub trait Dial: 'static {
     /// The type of the connectors.
     type Connector: Connector;
 
-    /// Checks that origins like `to` can be authenticated, before their names are looked up.
+    /// Checks whether an origin such as `to` can be authenticated. Called before the origin's name is looked up.
     ///
     /// # Errors
     /// [`ReachError::NoTrust`] if such origins cannot be authenticated.
     fn check(&self, to: &Origin) -> Result<(), ReachError>;
 
-    /// Returns a connector to the addresses of `to`. To the connector, each address is a server.
+    /// Returns a connector to the addresses of the origin `to`. The connector treats each address as a server.
     ///
     /// # Errors
     /// [`ReachError`] if the origin cannot be authenticated.
@@ -48,13 +48,13 @@ type Connection<D> = <<D as Dial>::Connector as Connector>::Session;
 /// The type of the streams of the connections.
 type ConnectionStream<D> = <Connection<D> as Session>::Stream;
 
-/// An idle connection, and the time since when it has been idle.
+/// An idle connection, and the time at which it became idle.
 type IdleConnection<D> = (Connection<D>, Instant);
 
 struct Pool<W: World + NameResolver, D: Dial> {
     world: W,
     dial: D,
-    /// The origin behind a reverse gateway, which is always allowed. All other targets are subject to `rules`.
+    /// The origin behind a reverse gateway. It is always allowed. All other targets are subject to `rules`.
     configured: Option<Origin>,
     rules: Rules,
     /// The addresses at which this gateway accepts TCP connections.
@@ -62,16 +62,16 @@ struct Pool<W: World + NameResolver, D: Dial> {
     lookups: Rc<Lookups<W>>,
     fair_queue: Rc<ConnectionQueue>,
     timeout: Duration,
-    /// The idle connections of each origin, the longest idle first.
+    /// The idle connections of each origin. The connection that has been idle longest is first.
     idle: RefCell<BTreeMap<Origin, Vec<IdleConnection<D>>>>,
 }
 
 impl<W: World + NameResolver, D: Dial> Origins<W, D> {
-    /// Creates a pool of connections to `configured`, and to the targets that `rules` allow. A target that does not answer
-    /// within `timeout` is given up. `dial` opens the connections.
+    /// Creates a pool of connections to `configured`, and to the targets that `rules` allow. A target that does not
+    /// answer within `timeout` is given up. `dial` opens the connections.
     #[must_use]
     pub fn new(world: &W, configured: Option<Origin>, rules: Rules, timeout: Duration, dial: D) -> Self {
-        let (lookups, turns, kept) = (Lookups::new(world), Rc::default(), RefCell::default());
+        let (lookups, fair_queue, idle) = (Lookups::new(world), Rc::default(), RefCell::default());
         let world = world.clone();
         let pool = Pool {
             world: world.clone(),
@@ -80,9 +80,9 @@ impl<W: World + NameResolver, D: Dial> Origins<W, D> {
             rules,
             listening: RefCell::default(),
             lookups,
-            fair_queue: turns,
+            fair_queue,
             timeout,
-            idle: kept,
+            idle,
         };
         let pool = Rc::new(pool);
         let swept = Rc::downgrade(&pool);
@@ -118,10 +118,10 @@ async fn sweep<W: World + NameResolver, D: Dial>(world: W, pool: Weak<Pool<W, D>
 }
 
 impl<W: World + NameResolver, D: Dial> Pool<W, D> {
-    /// Returns an idle connection to `to` that is still open, and on which no data has arrived.
-    fn take(&self, to: &Origin) -> Option<(Connection<D>, ConnectionStream<D>)> {
-        let mut kept = self.idle.borrow_mut();
-        let sessions = kept.get_mut(to)?;
+    /// Returns an idle connection to the origin `to` that is still open, and on which no data has arrived.
+    fn take(&self, origin: &Origin) -> Option<(Connection<D>, ConnectionStream<D>)> {
+        let mut idle = self.idle.borrow_mut();
+        let sessions = idle.get_mut(origin)?;
         let mut found = None;
         while let Some((session, _)) = sessions.pop() {
             let Ok(mut stream) = session.open(0) else { continue };
@@ -131,7 +131,7 @@ impl<W: World + NameResolver, D: Dial> Pool<W, D> {
             }
         }
         if sessions.is_empty() {
-            kept.remove(to);
+            idle.remove(origin);
         }
         found
     }
@@ -139,38 +139,40 @@ impl<W: World + NameResolver, D: Dial> Pool<W, D> {
     /// Removes the addresses at which this gateway itself listens. `own` are the addresses of its host.
     fn remove_own_addresses(&self, addresses: &mut Vec<SocketAddr>, own: &[IpAddr]) {
         let listening = self.listening.borrow();
-        addresses.retain(|&address| !listening.iter().any(|&ours| leads_to(address, ours, own)));
+        addresses.retain(|&address| {
+            !listening.iter().any(|&listen_address| leads_to(address, listen_address, own))
+        });
     }
 
-    fn keep(&self, to: Origin, session: Connection<D>) {
-        let mut kept = self.idle.borrow_mut();
-        if kept.values().map(Vec::len).sum::<usize>() < MAX_KEPT {
-            kept.entry(to).or_default().push((session, self.world.now()));
+    fn keep(&self, origin: Origin, session: Connection<D>) {
+        let mut idle = self.idle.borrow_mut();
+        if idle.values().map(Vec::len).sum::<usize>() < MAX_KEPT {
+            idle.entry(origin).or_default().push((session, self.world.now()));
         }
     }
 }
 
 fn lend<W: World + NameResolver, D: Dial>(
     pool: &Rc<Pool<W, D>>,
-    to: &Origin,
+    origin: &Origin,
     session: Connection<D>,
     stream: ConnectionStream<D>,
     reused: bool,
 ) -> Lease<ConnectionStream<D>> {
-    let (pool, to, connection) = (pool.clone(), to.clone(), session.id());
-    let back = move |stream: ConnectionStream<D>, how: StreamOutcome, _| {
+    let (pool, origin, connection) = (pool.clone(), origin.clone(), session.id());
+    let give_back = move |stream: ConnectionStream<D>, how: StreamOutcome, _| {
         drop(stream);
         match how {
-            StreamOutcome::Reusable => pool.keep(to, session),
+            StreamOutcome::Reusable => pool.keep(origin, session),
             StreamOutcome::Over => session.close(),
             StreamOutcome::Torn | StreamOutcome::Cancelled => session.abort(),
         }
     };
-    Lease::new(stream, connection, reused, None, Box::new(back))
+    Lease::new(stream, connection, reused, None, Box::new(give_back))
 }
 
-/// Ends the turn of a new connection when the origin first sends data, or after [`NEW_FOR`]. After that time the origin has
-/// accepted the connection or will never accept it.
+/// Ends the turn of a new connection when the origin first sends data, or after [`NEW_FOR`]. After that time the origin
+/// has accepted the connection or will never accept it.
 fn end_turn_on_first_data<W: World>(world: &W, turn: Turn) -> FirstReadCallback {
     let turn = Rc::new(Cell::new(Some(turn)));
     let (late, clock) = (Rc::downgrade(&turn), world.clone());
@@ -235,13 +237,14 @@ impl<W: World + NameResolver, D: Dial> Upstream for Origins<W, D> {
     }
 }
 
-/// Returns whether a connection to `address` would reach a listener at `ours`. `own` are the addresses of the host.
-pub(super) fn leads_to(address: SocketAddr, ours: SocketAddr, own: &[IpAddr]) -> bool {
-    let (to, at) = (address.ip().to_canonical(), ours.ip().to_canonical());
+/// Returns whether a connection to `address` would reach a listener at `listen_address`. `own` are the addresses of the
+/// host.
+pub(super) fn leads_to(address: SocketAddr, listen_address: SocketAddr, own: &[IpAddr]) -> bool {
+    let (to, at) = (address.ip().to_canonical(), listen_address.ip().to_canonical());
     // A connection to the unspecified address reaches this host.
-    let here = to.is_unspecified() || to.is_loopback() || own.contains(&to);
-    let same = to == at || (to.is_unspecified() && at.is_loopback()) || (at.is_unspecified() && here);
-    address.port() == ours.port() && same
+    let is_local = to.is_unspecified() || to.is_loopback() || own.contains(&to);
+    let same = to == at || (to.is_unspecified() && at.is_loopback()) || (at.is_unspecified() && is_local);
+    address.port() == listen_address.port() && same
 }
 
 /// The time for which an idle connection is kept.

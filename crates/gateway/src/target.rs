@@ -1,6 +1,6 @@
 //! The target of a request, and the host that it names.
 //!
-//! Home of RFC 9112 §3.2 (request target) as far as a gateway distinguishes hosts.
+//! Implements RFC 9112 §3.2 (request target) as far as a gateway distinguishes hosts.
 
 use anabranch_http::authority::{Authority, Origin, default_port};
 use anabranch_http::head::Form;

@@ -1,12 +1,12 @@
 //! Forwards the bytes of a tunnel in both directions until both sides have closed their direction.
 //!
 //! On TCP each direction ends with a FIN. A stream of an association cannot be half-closed, so it carries the bytes of
-//! a tunnel in chunks (RFC 9112 §7.1), of which the last is empty. Two gateways agree on chunks with a field in CONNECT
-//! and in its response. After the tunnel the stream can carry another request.
+//! a tunnel in chunks (RFC 9112 §7.1). An empty chunk ends a direction. Two gateways agree on chunks with a field in
+//! CONNECT and in its response. After the tunnel the stream can carry another request.
 //!
 //! The bytes of a WebSocket are forwarded in the same way (RFC 6455 §4).
 //!
-//! Home of RFC 9110 §9.3.6 and §7.8.
+//! Implements RFC 9110 §9.3.6 and §7.8.
 
 use super::conn::{Conn, ProgressClock, Pump, PumpError};
 use super::head::write_tunnel_framing;
@@ -24,12 +24,12 @@ pub(super) async fn relay<W: World, U: Upstream, D: Stream>(
     down: &Conn<D>,
     up: Conn<Lease<U::Stream>>,
     (status, mut head): (u16, Vec<u8>),
-    others: &Activity,
+    activity: &Activity,
     access: &mut Access,
 ) -> ClientStreamEnd {
     let (near, far) = (service.options.half_close, service.upstream.half_close());
     let window = up.shared_window();
-    let moved = ProgressClock::new(&service.world);
+    let progress_clock = ProgressClock::new(&service.world);
     let progress = Progress::default();
     if !near {
         write_tunnel_framing(&mut head);
@@ -38,7 +38,7 @@ pub(super) async fn relay<W: World, U: Upstream, D: Stream>(
     access.status = status;
     let framing = |half_close| if half_close { Framing::Close } else { Framing::Chunked };
     let upward = async {
-        let state = (&moved, &service.scratch, &progress.up);
+        let state = (&progress_clock, &service.scratch, &progress.up);
         let pump = Pump::new((down, &up), state, Vec::new(), framing(near), !far);
         let pumped = pump.run().await.map_err(|stopped| (true, stopped));
         if far && pumped.is_ok() {
@@ -47,7 +47,7 @@ pub(super) async fn relay<W: World, U: Upstream, D: Stream>(
         pumped
     };
     let downward = async {
-        let state = (&moved, &service.scratch, &progress.down);
+        let state = (&progress_clock, &service.scratch, &progress.down);
         let pump = Pump::new((&up, down), state, head, framing(far), !near);
         let pumped = pump.run().await.map_err(|stopped| (false, stopped));
         if near && pumped.is_ok() {
@@ -55,10 +55,11 @@ pub(super) async fn relay<W: World, U: Upstream, D: Stream>(
         }
         pumped
     };
-    let shared = SharedSessions { upstream: window.as_deref(), client: others, half_close: near };
+    let shared = SharedSessions { upstream: window.as_deref(), client: activity, half_close: near };
     let left = || (up.unacknowledged(), down.unacknowledged());
-    let whole = watched(service, &moved, &progress, shared, left, both(upward, downward, true)).await;
-    access.bytes = progress.down.carried.get();
+    let whole =
+        watched(service, &progress_clock, &progress, shared, left, both(upward, downward, true)).await;
+    access.bytes = progress.down.transferred.get();
     let clean = up.is_clean();
     let lease = up.into_stream();
     match whole {

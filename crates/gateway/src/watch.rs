@@ -26,9 +26,9 @@ pub(super) struct Progress {
     /// Whether a head of the response has arrived from the peer.
     pub(super) answered: Cell<bool>,
     /// Whether the gateway has begun to send the final response to the client.
-    pub(super) begun: Cell<bool>,
+    pub(super) final_response_started: Cell<bool>,
     /// Whether the exchange may be restarted on another association before a response arrives.
-    pub(super) movable: bool,
+    pub(super) is_restartable: bool,
 }
 
 /// The reason why a watched future was ended early.
@@ -52,14 +52,14 @@ pub(super) struct SharedSessions<'a> {
 }
 
 /// Polls `wait` until it is done, and ends it early if the exchange stalls. Acknowledgements of written bytes count as
-/// progress. `left` returns the numbers of unacknowledged bytes on the whole session to the peer, and on the whole
-/// session of the client.
+/// progress. `unacknowledged` returns the numbers of unacknowledged bytes on the whole session to the peer, and on the
+/// whole session of the client.
 pub(super) async fn watched<W: World, U, T>(
     service: &Service<W, U>,
-    moved: &ProgressClock<W>,
+    progress_clock: &ProgressClock<W>,
     progress: &Progress,
     shared: SharedSessions<'_>,
-    left: impl Fn() -> (u64, u64),
+    unacknowledged: impl Fn() -> (u64, u64),
     wait: impl Future<Output = T>,
 ) -> Result<T, WatchEnd> {
     let idle = service.options.idle;
@@ -71,9 +71,9 @@ pub(super) async fn watched<W: World, U, T>(
     timer.set(Some(service.world.now() + tick));
     let mut blocking = Mark { count: shared.upstream.map(|window| &window.blocking), marked: false };
     let mut starved = Mark { count: shared.upstream.map(|window| &window.starved), marked: false };
-    let (mut looked, mut untaken) = (service.world.now(), 0);
+    let (mut last_check, mut unacknowledged_by_client) = (service.world.now(), 0);
     let mut client_turn = ClientTurn { activity: shared.client, reported: false };
-    let (mut under_way, mut pace) = (UnacknowledgedBytes::default(), ProgressMonitor::default());
+    let (mut unacknowledged_bytes, mut pace) = (UnacknowledgedBytes::default(), ProgressMonitor::default());
     poll_fn(|cx| {
         if let Poll::Ready(result) = wait.as_mut().poll(cx) {
             return Poll::Ready(Ok(result));
@@ -81,15 +81,15 @@ pub(super) async fn watched<W: World, U, T>(
         while timer.poll(cx).is_ready() {
             let (now, up, down) = (service.world.now(), &progress.up, &progress.down);
             let is_client_turn = down.blocked.get() || !up.done.get() && !up.blocked.get();
-            if looked + TICK.min(idle) <= now {
-                looked = now;
-                if under_way.has_progressed(moved.last_progress(), left().0) {
-                    moved.now();
-                    under_way.seen = Some(moved.last_progress());
+            if last_check + TICK.min(idle) <= now {
+                last_check = now;
+                if unacknowledged_bytes.has_progressed(progress_clock.last_progress(), unacknowledged().0) {
+                    progress_clock.now();
+                    unacknowledged_bytes.last_progress = Some(progress_clock.last_progress());
                 }
-                let (own, client) = (up.carried.get() + down.carried.get(), shared.client);
+                let (own, client) = (up.transferred.get() + down.transferred.get(), shared.client);
                 let (whole, exchanges) =
-                    (client.slot_handle.progress(left().1), client.requests_in_progress.get());
+                    (client.slot_handle.progress(unacknowledged().1), client.requests_in_progress.get());
                 if pace.is_stalled(own, whole, exchanges, !is_client_turn, now) && client.share.preempt() {
                     return Poll::Ready(Err(WatchEnd::Stalled));
                 }
@@ -97,30 +97,31 @@ pub(super) async fn watched<W: World, U, T>(
             if down.blocked.get() {
                 // A falling number of unacknowledged bytes counts as progress. A slow client may still be
                 // reading, although there is only rarely room for another write.
-                let left = left().1;
-                if left < std::mem::replace(&mut untaken, left) {
-                    moved.now();
+                let unacknowledged = unacknowledged().1;
+                if unacknowledged < std::mem::replace(&mut unacknowledged_by_client, unacknowledged) {
+                    progress_clock.now();
                 }
             }
             client_turn.set(is_client_turn);
-            let still = moved.idle_time();
+            let idle_time = progress_clock.idle_time();
             // The exchange blocks the peer's window, because the client does not read the data that fills it.
-            let is_blocking = down.blocked.get() && still >= tick;
+            let is_blocking = down.blocked.get() && idle_time >= tick;
             blocking.set(is_blocking);
-            let window = shared.upstream.filter(|window| window.lent.get() > 1);
-            let behind = window.is_some_and(|window| window.blocking.get() > 0);
-            let trapped = behind && up.done.get() && !down.blocked.get() && still >= TRAPPED_AFTER;
-            let begun = progress.answered.get();
-            if trapped && progress.movable && !begun {
+            let window = shared.upstream.filter(|window| window.leased.get() > 1);
+            let is_window_blocked = window.is_some_and(|window| window.blocking.get() > 0);
+            let trapped =
+                is_window_blocked && up.done.get() && !down.blocked.get() && idle_time >= TRAPPED_AFTER;
+            let answered = progress.answered.get();
+            if trapped && progress.is_restartable && !answered {
                 return Poll::Ready(Err(WatchEnd::Trapped));
             }
-            starved.set(trapped && (begun || !progress.movable));
+            starved.set(trapped && (answered || !progress.is_restartable));
             let blocks_peer = is_blocking && window.is_some();
             // The exchange blocks the client's window, because the peer does not read the data that fills it.
             let blocks_client = up.blocked.get() && !shared.half_close && shared.client.active.get() > 1;
             let starves = blocks_peer && window.is_some_and(|window| window.starved.get() > 0);
-            let blocks_too_long = (blocks_peer || blocks_client) && still >= MAX_BLOCKING;
-            if still >= idle || blocks_too_long || starves && still >= MAX_STARVING {
+            let blocks_too_long = (blocks_peer || blocks_client) && idle_time >= MAX_BLOCKING;
+            if idle_time >= idle || blocks_too_long || starves && idle_time >= MAX_STARVING {
                 return Poll::Ready(Err(WatchEnd::Stalled));
             }
             timer.set(Some(service.world.now() + tick));
@@ -160,33 +161,35 @@ pub(super) async fn both<T, E>(
 /// The bytes that an exchange has written and that its peer has not acknowledged.
 #[derive(Default)]
 struct UnacknowledgedBytes {
-    /// The time at which the exchange had last made progress, as of the last check.
-    seen: Option<Instant>,
+    /// The time of the exchange's last progress, as known at the last check.
+    last_progress: Option<Instant>,
     /// The number of unacknowledged bytes on the whole session at the last check.
-    left: u64,
+    unacknowledged: u64,
     /// The maximum number of bytes that the peer can still acknowledge before it has acknowledged all bytes of this
     /// exchange.
     max_unacknowledged: u64,
 }
 
 impl UnacknowledgedBytes {
-    /// Returns whether the peer may have acknowledged bytes of this exchange since the last check. `moved` is the time
-    /// of the last write, and `left` the number of unacknowledged bytes on the session. Other exchanges share the
-    /// session, and acknowledged bytes beyond `max_unacknowledged` are bytes of theirs. Their progress does not keep a stalled
+    /// Returns whether the peer may have acknowledged bytes of this exchange since the last check. `last_write` is the
+    /// time of the last write, and `unacknowledged` the number of unacknowledged bytes on the session. Other exchanges
+    /// share the session. Acknowledged bytes beyond `max_unacknowledged` belong to them, and do not keep a stalled
     /// exchange alive.
-    fn has_progressed(&mut self, moved: Instant, left: u64) -> bool {
-        let fewer = std::mem::replace(&mut self.left, left).saturating_sub(left);
-        if self.seen.replace(moved) != Some(moved) {
-            self.max_unacknowledged = left;
-            return left > 0;
+    fn has_progressed(&mut self, last_write: Instant, unacknowledged: u64) -> bool {
+        let acknowledged =
+            std::mem::replace(&mut self.unacknowledged, unacknowledged).saturating_sub(unacknowledged);
+        if self.last_progress.replace(last_write) != Some(last_write) {
+            self.max_unacknowledged = unacknowledged;
+            return unacknowledged > 0;
         }
-        let ours = fewer.min(self.max_unacknowledged);
-        self.max_unacknowledged -= ours;
-        ours > 0
+        let own_acknowledged = acknowledged.min(self.max_unacknowledged);
+        self.max_unacknowledged -= own_acknowledged;
+        own_acknowledged > 0
     }
 }
 
-/// Counts an exchange in [`SharedWindow::blocking`] or [`SharedWindow::starved`] while it is marked.
+/// A mark that can be set for an exchange. While it is set, [`SharedWindow::blocking`] or [`SharedWindow::starved`]
+/// counts the exchange.
 struct Mark<'a> {
     count: Option<&'a Cell<u32>>,
     marked: bool,
@@ -228,8 +231,8 @@ impl Drop for ClientTurn<'_> {
     }
 }
 
-/// The interval between two checks if the exchange shares a window. A client that reads nothing for this time blocks the
-/// window.
+/// The interval between two checks if the exchange shares a window. A client that reads nothing for this time blocks
+/// the window.
 const SHARED_TICK: Duration = Duration::from_millis(100);
 /// The interval between two checks of an exchange without a shared window, and between two checks for acknowledged
 /// bytes.
@@ -252,7 +255,7 @@ mod tests {
         assert!(under_way.has_progressed(written, 3000), "it has only just been written");
         assert!(under_way.has_progressed(written, 2000));
         assert!(!under_way.has_progressed(written, 2000), "nothing was");
-        // Other exchanges write 7000 bytes to the session, which are acknowledged, too.
+        // Other exchanges write 7000 bytes to the session, and the peer acknowledges these bytes as well.
         assert!(!under_way.has_progressed(written, 9000));
         assert!(under_way.has_progressed(written, 6000));
         assert!(!under_way.has_progressed(written, 1000), "ours has gone");

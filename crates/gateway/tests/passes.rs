@@ -1,5 +1,5 @@
-//! Tests that WebSockets, responses to clients that half-close, trailers and truncated responses pass through one
-//! gateway and through two.
+//! Tests that WebSockets, trailers, truncated responses, and responses to clients that half-close pass through one
+//! gateway and through two gateways.
 //!
 //! Everything runs on streams in memory and in virtual time. Clients and origins use sessions with one stream that
 //! supports half-close, like TCP. Two gateways are connected by sessions with many streams, like SCTP.
@@ -68,7 +68,7 @@ async fn rest(stream: &mut PipeStream) -> (String, bool) {
 }
 
 /// Runs `client` behind this number of gateways, and returns its result. The origin runs `act` on its only stream.
-fn behind<T>(
+fn behind_gateways<T>(
     gateways: usize,
     act: impl AsyncFn(&SimWorld, &mut PipeStream) + 'static,
     client: impl AsyncFnOnce(&SimWorld, PipeStream) -> T,
@@ -101,52 +101,53 @@ fn behind<T>(
             vec![world.spawn("gateway", first), run(&between, false, "far")]
         }
     };
-    let asked = async {
+    let request = async {
         let session = near.connect(0).expect("a session");
         client(&world, session.open(0).expect("a stream")).await
     };
-    network.run(asked, Instant::MAX).expect_done()
+    network.run(request, Instant::MAX).expect_done()
 }
 
 #[test]
 fn a_websocket_is_carried_both_ways_to_both_ends() {
     for gateways in [1, 2] {
-        let told = behind(
+        let result = behind_gateways(
             gateways,
             async |_, stream| {
-                let asked = head(stream).await;
+                let request = head(stream).await;
                 assert!(
-                    asked.contains("Upgrade: websocket\r\n") && asked.contains("Sec-WebSocket-Key: x\r\n")
+                    request.contains("Upgrade: websocket\r\n")
+                        && request.contains("Sec-WebSocket-Key: x\r\n")
                 );
-                assert!(!asked.to_lowercase().contains("tunnel-framing"), "{asked}");
+                assert!(!request.to_lowercase().contains("tunnel-framing"), "{request}");
                 let answer = "HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: WebSocket\r\n\
                               Sec-WebSocket-Accept: y\r\n\r\nearly";
                 stream.write_all(answer.as_bytes()).await.expect("answered");
-                let (heard, ended) = rest(stream).await;
-                stream.write_all(format!("{heard} {ended}").as_bytes()).await.expect("said");
+                let (received, ended) = rest(stream).await;
+                stream.write_all(format!("{received} {ended}").as_bytes()).await.expect("said");
             },
             async |_, mut stream| {
-                let asked = "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                let request = "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
                              Sec-WebSocket-Key: x\r\n\r\n";
-                stream.write_all(asked.as_bytes()).await.expect("asked");
+                stream.write_all(request.as_bytes()).await.expect("asked");
                 let answer = head(&mut stream).await;
                 stream.write_all(b"hello").await.expect("said");
                 stream.finish();
                 (answer, rest(&mut stream).await)
             },
         );
-        let (answer, said) = told;
+        let (answer, reply) = result;
         assert!(answer.starts_with("HTTP/1.1 101 ") && answer.contains("Upgrade: websocket\r\n"), "{answer}");
         assert!(answer.contains("Connection: Upgrade\r\n") && answer.contains("Sec-WebSocket-Accept: y\r\n"));
         assert!(!answer.to_lowercase().contains("tunnel-framing"), "{answer}");
-        assert_eq!(said, ("earlyhello true".to_owned(), true), "{gateways}");
+        assert_eq!(reply, ("earlyhello true".to_owned(), true), "{gateways}");
     }
 }
 
 #[test]
 fn a_client_that_half_closes_has_its_response() {
     for gateways in [1, 2] {
-        let (answer, ended) = behind(
+        let (answer, ended) = behind_gateways(
             gateways,
             async |world, stream| {
                 head(stream).await;
@@ -178,7 +179,7 @@ fn trailers_are_forwarded_to_clients_that_accept_them() {
             ("TE: trailers\r\nConnection: TE\r\n", "3\r\nabc\r\n0\r\nDigest: x\r\n\r\n"),
             ("", "3\r\nabc\r\n0\r\n\r\n"),
         ] {
-            let (answer, _) = behind(
+            let (answer, _) = behind_gateways(
                 gateways,
                 async |_, stream| {
                     head(stream).await;
@@ -187,8 +188,8 @@ fn trailers_are_forwarded_to_clients_that_accept_them() {
                     stream.write_all(answer.as_bytes()).await.expect("answered");
                 },
                 async |_, mut stream| {
-                    let asked = format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}Connection: close\r\n\r\n");
-                    stream.write_all(asked.as_bytes()).await.expect("asked");
+                    let request = format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}Connection: close\r\n\r\n");
+                    stream.write_all(request.as_bytes()).await.expect("asked");
                     rest(&mut stream).await
                 },
             );
@@ -210,7 +211,7 @@ fn a_response_that_was_cut_does_not_end() {
             ("Transfer-Encoding: chunked", "6\r\nbegins\r\n0\r\n"),
         ] {
             for version in ["1.1", "1.0"] {
-                let (answer, ended) = behind(
+                let (answer, ended) = behind_gateways(
                     gateways,
                     async move |_, stream| {
                         head(stream).await;
@@ -218,8 +219,8 @@ fn a_response_that_was_cut_does_not_end() {
                         stream.write_all(answer.as_bytes()).await.expect("answered");
                     },
                     async |_, mut stream| {
-                        let asked = format!("GET / HTTP/{version}\r\nHost: a\r\n\r\n");
-                        stream.write_all(asked.as_bytes()).await.expect("asked");
+                        let request = format!("GET / HTTP/{version}\r\nHost: a\r\n\r\n");
+                        stream.write_all(request.as_bytes()).await.expect("asked");
                         rest(&mut stream).await
                     },
                 );

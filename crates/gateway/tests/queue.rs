@@ -1,7 +1,7 @@
 //! Tests the limit on new connections to an origin. Their number never exceeds the origin's accept queue, and the
 //! client with the fewest new connections is next.
 //!
-//! Clients, network and gateway run in virtual time. The origin is a queue of connections, from which it accepts one
+//! Clients, network and gateway run in virtual time. The origin has a queue of connections, and accepts one of them
 //! every three milliseconds. The test counts connections, so the load of the machine does not matter.
 
 use anabranch_base::time::{Duration, Instant};
@@ -30,10 +30,10 @@ use std::task::{Context, Poll, Waker};
 struct Origin {
     /// Connections that the origin has not accepted yet.
     queue: RefCell<VecDeque<Rc<Pipe>>>,
-    /// The maximum length of the queue.
+    /// The greatest length of the queue so far.
     longest: Cell<usize>,
     /// The request target on each accepted connection, which identifies the client.
-    taken: RefCell<Vec<String>>,
+    accepted: RefCell<Vec<String>>,
 }
 
 /// A connection to the origin.
@@ -52,7 +52,7 @@ impl Origin {
             if let Some(pipe) = first {
                 let request = String::from_utf8(pipe.request.take()).expect("text");
                 let target = request.split(' ').nth(1).expect("it came with the connection").to_owned();
-                self.taken.borrow_mut().push(target);
+                self.accepted.borrow_mut().push(target);
                 let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\nbegins";
                 pipe.answer.borrow_mut().extend(answer);
                 pipe.reader.take().iter().for_each(Waker::wake_by_ref);
@@ -241,8 +241,8 @@ async fn sctp(world: &SimWorld) -> SctpHost<SimWorld> {
 }
 
 /// One client requests 4,000 connections at once. Another client requests a single connection from time to time. Only
-/// the connections in the queue of the origin may precede it, and the first client must have at most half of that
-/// queue.
+/// the connections in the origin's queue may precede the single connection. The first client must have at most half of
+/// that queue.
 #[test]
 fn one_client_does_not_fill_the_queue_of_an_origin() {
     let TestNetwork { network, gateway, clients: [greedy, honest] } = TestNetwork::new();
@@ -275,23 +275,23 @@ fn one_client_does_not_fill_the_queue_of_an_origin() {
         let running = anabranch_gateway::run(world.clone(), listener, Rc::new(upstream), options);
         let _gateway = world.spawn("gateway", running);
         let flood = async move {
-            let mut held = Vec::new();
+            let mut streams = Vec::new();
             let sessions = associations(&greedy, 40).await;
             for number in 0..100 {
                 for session in &sessions {
                     let mut stream = session.open(number).expect("a stream");
                     stream.write_all(b"GET /greedy HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("sent");
-                    held.push(stream);
+                    streams.push(stream);
                 }
             }
             std::future::pending::<()>().await;
         };
         let _flood = world.spawn("greedy", flood);
         let session = associations(&honest, 1).await.remove(0);
-        let mut behind = Vec::new();
+        let mut positions = Vec::new();
         for number in 0..20 {
             world.sleep_until(world.now() + Duration::from_millis(200)).await;
-            let before = origin.taken.borrow().len();
+            let before = origin.accepted.borrow().len();
             let mut stream = session.open(number).expect("a stream");
             stream.write_all(b"GET /honest HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("sent");
             let (mut answer, mut piece) = (Vec::new(), [0; 4096]);
@@ -299,16 +299,17 @@ fn one_client_does_not_fill_the_queue_of_an_origin() {
                 let read = stream.read(&mut piece).await.expect("an answer");
                 answer.extend_from_slice(&piece[..read]);
             }
-            let since = origin.taken.borrow()[before..].iter().position(|target| target == "/honest");
-            behind.push(since.expect("taken"));
+            let since = origin.accepted.borrow()[before..].iter().position(|target| target == "/honest");
+            positions.push(since.expect("taken"));
         }
-        behind
+        positions
     };
-    let behind = network.run(run, Instant::from_millis(3_600_000)).expect_done();
-    let (longest, asked) = (origin.longest.get(), origin.taken.borrow().len() + origin.queue.borrow().len());
-    assert!(asked > 3_000, "{asked}: nobody was greedy");
+    let positions = network.run(run, Instant::from_millis(3_600_000)).expect_done();
+    let (longest, requests) =
+        (origin.longest.get(), origin.accepted.borrow().len() + origin.queue.borrow().len());
+    assert!(requests > 3_000, "{requests}: nobody was greedy");
     assert!(longest <= 512, "{longest} new connections at a time are more than an origin's queue takes");
     // The greedy client has at most half of the queue, and the other client is next. Only the connections in the queue
-    // precede it.
-    assert!(behind.iter().all(|count| *count <= 260), "{behind:?}");
+    // precede its connection.
+    assert!(positions.iter().all(|count| *count <= 260), "{positions:?}");
 }

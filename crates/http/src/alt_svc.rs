@@ -49,7 +49,7 @@ fn one(text: &str) -> Option<(Option<Alternative>, Option<&str>)> {
             Some(',') => break Some(&rest[1..]),
             Some(';') => {
                 let (parameter, value) = rest[1..].split_once('=')?;
-                let (value, behind) = if value.starts_with('"') {
+                let (value, parameters) = if value.starts_with('"') {
                     quoted(value)?
                 } else {
                     value.split_at(value.find([',', ';', ' ', '\t']).unwrap_or(value.len()))
@@ -57,7 +57,7 @@ fn one(text: &str) -> Option<(Option<Alternative>, Option<&str>)> {
                 if parameter.trim() == "ma" {
                     fresh = Duration::from_secs(value.parse().ok()?);
                 }
-                rest = behind;
+                rest = parameters;
             }
             Some(_) => return None,
         }
@@ -87,14 +87,14 @@ mod tests {
 
     #[test]
     fn alt_svc_round_trips_and_skips_other_protocols() {
-        let here = |port, secs| Alternative { host: None, port, fresh: Duration::from_secs(secs) };
-        assert_eq!(Alternative::read(&Alternative::written(443)), Some(here(443, 86_400)));
+        let same_host = |port, secs| Alternative { host: None, port, fresh: Duration::from_secs(secs) };
+        assert_eq!(Alternative::read(&Alternative::written(443)), Some(same_host(443, 86_400)));
         assert_eq!(
             Alternative::read("h2=\"a:1\", h3-29=\":2\"; ma=9, h3=\":3\";ma=7;persist=1"),
-            Some(here(3, 7))
+            Some(same_host(3, 7))
         );
-        let there = Alternative { host: Some("::1".to_owned()), ..here(4, 86_400) };
-        assert_eq!(Alternative::read("h3=\"[::1]:4\""), Some(there));
+        let other_host = Alternative { host: Some("::1".to_owned()), ..same_host(4, 86_400) };
+        assert_eq!(Alternative::read("h3=\"[::1]:4\""), Some(other_host));
         for none in [
             "",
             "clear",

@@ -1,7 +1,7 @@
-//! Defines the authority, which is a host with its port as in URLs and in the Host field, and the origin, which adds
-//! the scheme.
+//! Defines [`Authority`], a host with its port as in URLs and in the Host field. Defines [`Origin`], which is an
+//! authority with a scheme.
 //!
-//! Home of RFC 3986 §3.2 as far as HTTP needs it (no userinfo, no percent-encoding), and of RFC 9110 §4.3.1.
+//! Implements RFC 3986 §3.2 as far as HTTP needs it (no userinfo, no percent-encoding), and RFC 9110 §4.3.1.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -118,9 +118,9 @@ impl FromStr for Authority {
     }
 }
 
-/// Returns whether `text` is a host with an optional port and no userinfo (RFC 3986 §3.2, RFC 9110 §7.2). The RFC allows a
-/// comma in a host name. Here a comma is refused, because it may separate two field values that an intermediary has
-/// joined.
+/// Returns whether `text` is a host with an optional port and no userinfo (RFC 3986 §3.2, RFC 9110 §7.2). The RFC
+/// allows a comma in a host name. Here a comma is refused, because it may separate two field values that an
+/// intermediary has joined.
 #[must_use]
 pub fn is_authority(text: &str) -> bool {
     let (host, port) = if let Some(literal) = text.strip_prefix('[') {

@@ -1,9 +1,10 @@
 //! Generates the content of objects.
 //!
-//! The body of an object is a section of a fixed table of pseudo-random bytes that repeats endlessly. The object's name
-//! determines where the section begins. Therefore a body of any length costs no memory and is written without a copy. A
-//! receiver checks each byte: lost, duplicated, changed or misplaced bytes and bytes of another object do not match.
-//! The period of the table is a prime number, so it is not a multiple of any packet or message size.
+//! The body of an object is a section of an endless sequence, which repeats a fixed table of pseudo-random bytes. The
+//! object's name determines where the section begins. Therefore a body of any length costs no memory and is written
+//! without a copy. A receiver checks each byte: lost, duplicated, changed or misplaced bytes and bytes of another
+//! object do not match. The period of the table is a prime number, so it is not a multiple of any packet or message
+//! size.
 
 use anabranch_base::Rng;
 use bytes::Bytes;
@@ -79,16 +80,16 @@ mod tests {
 
     #[test]
     fn check_accepts_exactly_the_generated_bytes() {
-        let (one, other) = (Pattern::of("/a"), Pattern::of("/b"));
+        let (first, second) = (Pattern::of("/a"), Pattern::of("/b"));
         let mut body = Vec::new();
         while body.len() < 200_000 {
-            body.extend_from_slice(&one.bytes(body.len() as u64, (200_000 - body.len()) as u64));
+            body.extend_from_slice(&first.bytes(body.len() as u64, (200_000 - body.len()) as u64));
         }
-        assert_eq!(one.check(0, &body), Ok(()));
-        assert_eq!(one.check(70_000, &body[70_000..]), Ok(()));
-        assert!(other.check(0, &body).is_err());
-        assert!(one.check(1_448, &body[..1_448]).is_err(), "out of place");
+        assert_eq!(first.check(0, &body), Ok(()));
+        assert_eq!(first.check(70_000, &body[70_000..]), Ok(()));
+        assert!(second.check(0, &body).is_err());
+        assert!(first.check(1_448, &body[..1_448]).is_err(), "out of place");
         body[123_456] ^= 1;
-        assert_eq!(one.check(0, &body), Err(123_456));
+        assert_eq!(first.check(0, &body), Err(123_456));
     }
 }

@@ -49,8 +49,8 @@ pub async fn close<W: World, N: Session>(world: &W, session: &N) {
     .await;
 }
 
-/// Returns whether a reset of the stream (RFC 6525) completes within `span`. Reads and discards unread data, which would
-/// otherwise keep the peer from completing the reset.
+/// Returns whether a reset of the stream (RFC 6525) completes within `span`. Reads and discards unread data, which
+/// would otherwise keep the peer from completing the reset.
 pub async fn reset_done<W: World, T: Stream>(world: &W, stream: &mut T, span: Duration) -> bool {
     let done = poll_fn(|cx| {
         let mut buffer = [0; 4096];

@@ -1,8 +1,8 @@
 //! Finds the end of a body: decodes the framing of a received body and writes the framing of a forwarded one.
 //!
-//! Home of RFC 9112 §6 and §7.1 as far as a gateway forwards bodies and a server looks for the next head (hyper and
-//! [`crate::fetch`] read bodies themselves). Chunks are decoded and encoded again without their extensions, so a malformed
-//! or unusual chunk is never forwarded. Trailers are dropped unless the caller asks for them.
+//! Implements RFC 9112 §6 and §7.1 as far as a gateway forwards bodies and a server looks for the next head (hyper and
+//! [`crate::fetch`] read bodies themselves). Chunks are decoded and encoded again without their extensions, so a
+//! malformed or unusual chunk is never forwarded. Trailers are dropped unless the caller asks for them.
 
 /// How a body ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,12 +25,12 @@ pub struct Broken;
 #[derive(Debug)]
 pub struct Decoder {
     state: DecoderState,
-    /// The bytes received so far of a chunk-size line or of a trailer line.
+    /// The part of a chunk-size line or a trailer line that has been received.
     line: Vec<u8>,
     /// The number of bytes of trailers received so far.
-    trailers: usize,
+    trailer_bytes: usize,
     /// The trailer lines; `None` unless the caller asked for them.
-    kept: Option<Vec<u8>>,
+    trailers: Option<Vec<u8>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,19 +56,19 @@ impl Decoder {
             Framing::Chunked => DecoderState::Size,
             Framing::Close => DecoderState::ToTheEnd,
         };
-        Self { state, line: Vec::new(), trailers: 0, kept: None }
+        Self { state, line: Vec::new(), trailer_bytes: 0, trailers: None }
     }
 
     /// Keeps the trailers that are received from now on.
     pub fn keep_trailers(&mut self) {
-        self.kept = Some(Vec::new());
+        self.trailers = Some(Vec::new());
     }
 
-    /// Returns the trailer lines as received, each with its CR LF. Empty unless [`keep_trailers`](Self::keep_trailers) was
-    /// called.
+    /// Returns the trailer lines as received, each with its CR LF. Empty unless [`keep_trailers`](Self::keep_trailers)
+    /// was called.
     #[must_use]
     pub fn trailers(&self) -> &[u8] {
-        self.kept.as_deref().unwrap_or_default()
+        self.trailers.as_deref().unwrap_or_default()
     }
 
     /// Whether the whole body has been decoded.
@@ -124,8 +124,8 @@ impl Decoder {
             (DecoderState::ChunkLf, b'\n') => self.state = DecoderState::Size,
             (DecoderState::Size | DecoderState::Trailer, _) => {
                 self.line.push(byte);
-                self.trailers += usize::from(self.state == DecoderState::Trailer);
-                if self.line.len() > MAX_LINE || self.trailers > MAX_TRAILERS {
+                self.trailer_bytes += usize::from(self.state == DecoderState::Trailer);
+                if self.line.len() > MAX_LINE || self.trailer_bytes > MAX_TRAILERS {
                     return Err(Broken);
                 }
                 match byte {
@@ -149,9 +149,9 @@ impl Decoder {
         if self.state == DecoderState::Trailer {
             if line.is_empty() {
                 self.state = DecoderState::Done;
-            } else if let Some(kept) = &mut self.kept {
-                kept.extend_from_slice(line);
-                kept.extend_from_slice(b"\r\n");
+            } else if let Some(trailers) = &mut self.trailers {
+                trailers.extend_from_slice(line);
+                trailers.extend_from_slice(b"\r\n");
             }
             return Ok(());
         }
@@ -199,9 +199,9 @@ pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 /// Takes at most `left` bytes off the front of `input`.
 pub(crate) fn take<'a>(input: &mut &'a [u8], left: u64) -> &'a [u8] {
     let length = usize::try_from(left).unwrap_or(usize::MAX).min(input.len());
-    let (taken, rest) = input.split_at(length);
+    let (data, rest) = input.split_at(length);
     *input = rest;
-    taken
+    data
 }
 
 /// The maximum size in bytes of a chunk-size line or a trailer line.
@@ -223,9 +223,9 @@ mod tests {
         let (mut body, mut rest) = (Vec::new(), Vec::new());
         for mut input in bytes.chunks(piece) {
             loop {
-                let taken = decoder.step(&mut input)?;
-                body.extend_from_slice(taken);
-                if taken.is_empty() {
+                let data = decoder.step(&mut input)?;
+                body.extend_from_slice(data);
+                if data.is_empty() {
                     break;
                 }
             }
@@ -254,14 +254,14 @@ mod tests {
     #[test]
     fn trailers_are_kept_where_they_are_wanted() {
         let body = b"3\r\nabc\r\n0\r\nT: v\r\nU:w \r\n\r\nGET";
-        for (wanted, kept) in [(true, &b"T: v\r\nU:w \r\n"[..]), (false, b"")] {
+        for (keep_trailers, expected) in [(true, &b"T: v\r\nU:w \r\n"[..]), (false, b"")] {
             let mut decoder = Decoder::new(Framing::Chunked);
-            if wanted {
+            if keep_trailers {
                 decoder.keep_trailers();
             }
             let mut input = &body[..];
             while !decoder.step(&mut input).expect("chunks").is_empty() {}
-            assert_eq!((decoder.trailers(), input, decoder.is_done()), (kept, &b"GET"[..], true));
+            assert_eq!((decoder.trailers(), input, decoder.is_done()), (expected, &b"GET"[..], true));
         }
     }
 

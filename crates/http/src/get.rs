@@ -1,9 +1,9 @@
-//! The client side of exchanges: one HTTP/1.1 exchange on a stream, and requests over HTTP/2 and HTTP/3. Races, `get` and
-//! the load generator share it. It loads no page, measures nothing and does not check the content.
+//! The client side of exchanges: one HTTP/1.1 exchange on a stream, and requests over HTTP/2 and HTTP/3. Races, `get`
+//! and the load generator share it. It loads no page, measures nothing and does not check the content.
 //!
-//! Home of RFC 9110 §7.2 (Host) and §10.1.5 as far as this client writes them.
+//! Implements RFC 9110 §7.2 (Host) and §10.1.5 as far as this client writes them.
 //!
-//! - `requests`, `reply`: requests on connections where each object has a stream of its own, and the responses
+//! - `requests`, `reply`: requests and responses on connections where each exchange has a stream of its own
 //! - `http2`, `http3`: the two HTTP versions that have such connections
 
 mod http2;
@@ -14,7 +14,7 @@ mod requests;
 pub use crate::http2::io::Traffic;
 pub use crate::response::Answer;
 pub use reply::{Part, Reply, RequestError};
-pub use requests::{Begun, Query, Requests};
+pub use requests::{Query, Requests, StartedConnection};
 
 use crate::response::{ResponseError, ResponseParser, Step};
 use anabranch_base::time::Duration;
@@ -23,8 +23,8 @@ use anabranch_world::World;
 use std::future::Future;
 use std::pin::Pin;
 
-/// A running HTTP/2 or HTTP/3 connection. It must be polled as long as requests are made on it. When it ends, the session is
-/// closed.
+/// A running HTTP/2 or HTTP/3 connection. It must be polled as long as requests are made on it. When it ends, the
+/// session is closed.
 pub type Conversation = Pin<Box<dyn Future<Output = Result<(), CloseReason>>>>;
 
 /// The reason why an object was not delivered.
@@ -80,9 +80,9 @@ pub async fn get<W: World, T: Stream, E>(
             match parser.step(&mut input)? {
                 Step::More => break,
                 Step::Head(head) => {
-                    let said = parser.answer(head);
-                    take(&said, &[]).map_err(GetError::Taker)?;
-                    answer = Some(said);
+                    let answer_head = parser.answer(head);
+                    take(&answer_head, &[]).map_err(GetError::Taker)?;
+                    answer = Some(answer_head);
                 }
                 Step::Body(bytes) => {
                     length += bytes.len() as u64;

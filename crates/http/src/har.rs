@@ -14,8 +14,8 @@
 //!
 //! A page is loaded as on a first visit, so entries that the recording browser took from its cache are fetched as well.
 //! Entries are left out if they never crossed a network (`data:` URLs, extensions), got no response, or are WebSockets.
-//! Every entry that is left out or whose size had to be estimated is counted and named in [`Page::warnings`]. A URL that no
-//! request can contain is an error.
+//! [`Page::warnings`] counts and names the entries that are left out, and the entries whose sizes are estimated. A URL
+//! that no request can contain is an error.
 
 mod address;
 mod coalesce;
@@ -112,6 +112,7 @@ fn from_input(
     if let Some(fault) = fault {
         return Err(wrong(fault));
     }
+    file::refuse_brotli(name, &bytes).map_err(wrong)?;
     from_text(name, file::text(bytes).map_err(wrong)?, number)
 }
 
@@ -156,7 +157,7 @@ fn broken(why: &serde_json::Error, text: &str, is_script: bool) -> String {
     if is_script {
         return format!("JavaScript around what is no JSON: {why}; a HAR has every key in double quotes");
     }
-    format!("not a HAR, not even JSON: {why}")
+    format!("not a HAR, not even JSON: {why}; correct it there, or save the HAR again")
 }
 
 /// Returns page `number` of the file, with every entry that can be fetched.
@@ -185,9 +186,11 @@ fn from_pages(name: &str, pages: &Pages<'_>, number: Option<usize>) -> Result<Pa
         }
         let wrong =
             |field: &str, why: &str| PageError::new(format!("{name}: {}.{field}: {why}", pages.label(found)));
-        let url = url.ok_or_else(|| wrong("request.url", "missing or not a text"))?;
+        let invalid =
+            |field: &str, why: &str| wrong(field, &format!("{why}; correct it, or remove the entry"));
+        let url = url.ok_or_else(|| invalid("request.url", "missing or not a text"))?;
         // Sizes are checked before any entry is left out, so that every invalid size is reported as an error.
-        let size = size::of(value, answered).map_err(|(field, why)| wrong(field, &why))?;
+        let size = size::of(value, answered).map_err(|(field, why)| invalid(field, &why))?;
         let status = value.pointer("/response/status").and_then(size::number);
         let address = match Address::of(url) {
             Ok(address) if status != Some(101.0) => address,
@@ -208,10 +211,10 @@ fn from_pages(name: &str, pages: &Pages<'_>, number: Option<usize>) -> Result<Pa
                 }
             },
         };
-        let started = times::started(value).map_err(|why| wrong("startedDateTime", &why))?;
+        let started = times::started(value).map_err(|why| invalid("startedDateTime", &why))?;
         let took = match value.get("time") {
             None | Some(Value::Null) => 0.0,
-            Some(time) => size::number(time).ok_or_else(|| wrong("time", "not a number"))?.max(0.0),
+            Some(time) => size::number(time).ok_or_else(|| invalid("time", "not a number"))?.max(0.0),
         };
         let timings = Timings::of(value, took);
         kept.push((
@@ -241,7 +244,7 @@ fn from_pages(name: &str, pages: &Pages<'_>, number: Option<usize>) -> Result<Pa
     Ok(page)
 }
 
-/// Converts the entries that can be fetched to objects, in order.
+/// Builds the page. Each entry with usable sizes becomes an object, in the order of `entries`.
 fn build(
     name: &str,
     pages: &Pages<'_>,
@@ -253,8 +256,7 @@ fn build(
     let mut tls = 0;
     let mut names = BTreeMap::new();
     let mut objects: Vec<Object> = Vec::with_capacity(entries.len());
-    // Maps positions in `entries` to indices in `objects`. An entry that is left out has no object, so it causes no
-    // object.
+    // Maps a position in `entries` to the index of the entry's object in `objects`; `None` if the entry is left out.
     let mut placed: Vec<Option<usize>> = Vec::with_capacity(entries.len());
     let mut targets = 0;
     let causes = initiator::find(entries);
@@ -337,7 +339,8 @@ fn build(
     Ok(page)
 }
 
-/// Returns the size of the request for `target`, head and body together. Notes every difference from the recorded request.
+/// Returns the size of the request for `target`, head and body together. Notes every difference from the recorded
+/// request.
 fn request_size(entry: &FetchEntry<'_>, bytes: &size::Size, target: &str, notes: &mut Notes) -> u64 {
     let mut note = |why| notes.add(why, entry.index, entry.url);
     // A request head cannot be shorter than its request line and its Host field.
@@ -402,7 +405,7 @@ fn excerpt(text: &str) -> String {
     if letters.next().is_some() { start + "…" } else { start }
 }
 
-/// Returns the value of the header `name`, in lower case, of a request.
+/// Returns the value of the header `name` of `request`. The case of the name does not matter.
 fn header<'a>(request: &'a Value, name: &str) -> Option<&'a Value> {
     let headers = request.get("headers")?.as_array()?;
     let has_name = |header: &&Value| {
@@ -452,10 +455,10 @@ const NAMED: usize = 3;
 const MAX_EXCERPT: usize = 80;
 /// The maximum total length in bytes of the request targets of a page. Each run of a race keeps a copy of them.
 const MAX_TARGETS: usize = 32 << 20;
-/// The maximum length in characters of a text from the file that is displayed.
+/// The maximum length in characters of a displayed text from the file.
 const MAX_LINE: usize = 500;
-/// The maximum size in bytes of a file that is read. Chromium writes no larger files, because its strings are limited to
-/// this size.
+/// The maximum size in bytes of a file that is read. Chromium writes no larger files, because its strings are limited
+/// to this size.
 const MAX_FILE: u64 = 512 << 20;
 /// The maximum number of entries and the maximum memory of a file. A page may have the same number of objects.
 const LIMITS: Limits = Limits { entries: MAX_OBJECTS, memory: 768 << 20 };

@@ -6,8 +6,8 @@
 //! two lengths, a length together with a transfer coding, and a transfer coding other than chunked. They also refuse a
 //! Host that is not an authority. Each refusal has a status and a reason of one line.
 //!
-//! Home of RFC 9112 §2.2, §2.3, §3, §5, §6.1 and §6.3, RFC 9110 §4.2 and §7.2, and RFC 3986 §3, as far as they specify
-//! which requests are refused.
+//! Implements RFC 9112 §2.2, §2.3, §3, §5, §6.1 and §6.3, RFC 9110 §4.2 and §7.2, and RFC 3986 §3, as far as they
+//! specify which requests are refused.
 
 use crate::authority::is_authority;
 use crate::framing::Framing;
@@ -67,7 +67,7 @@ pub struct Head<'a, 'f> {
     pub form: Form<'a>,
     /// The minor version that the request is treated as: 0 or 1.
     pub minor: u8,
-    /// The offset in the head of the minor version's digit.
+    /// The offset of the minor version's digit in the head.
     pub minor_at: usize,
     /// The value of the Host field.
     pub host: Option<&'a str>,
@@ -86,7 +86,8 @@ pub enum Strictness {
     /// Every request must be valid, whichever client sent it.
     #[default]
     Strictly,
-    /// Requests for recorded pages are accepted. Their hosts and targets come from a recording and need not be valid URLs.
+    /// Requests for recorded pages are accepted. Their hosts and targets come from a recording and need not be valid
+    /// URLs.
     AsRecorded,
 }
 
@@ -249,7 +250,8 @@ fn form_of<'a>(method: &str, target: &'a str, judged: Strictness) -> Result<Form
 const INVALID_TARGET: Refusal = Refusal::bad("the request target has an invalid character");
 
 /// Returns whether `text` can be the path and query of a request target (RFC 3986 §3.3, §3.4). Also accepts characters
-/// that browsers send unencoded: `[ ] ^ |`, and in a query also `\ { } %` and the grave accent. A fragment is not allowed.
+/// that browsers send unencoded: `[ ] ^ |`, and in a query also `\ { } %` and the grave accent. A fragment is not
+/// allowed.
 #[must_use]
 pub fn is_path_and_query(text: &str) -> bool {
     let bytes = text.as_bytes();
@@ -269,12 +271,13 @@ pub fn is_path_and_query(text: &str) -> bool {
 }
 
 fn is_path_byte(byte: u8) -> bool {
-    // All visible characters except ten are allowed.
+    // All visible characters except these ten are allowed.
     byte.is_ascii_graphic()
         && !matches!(byte, b'"' | b'#' | b'<' | b'>' | b'?' | b'%' | b'\\' | b'`' | b'{' | b'}')
 }
 
-/// RFC 9112 §3.2: a request has exactly one Host field, whose value is an authority or empty. HTTP/1.0 may omit the field.
+/// RFC 9112 §3.2: a request has exactly one Host field, whose value is an authority or empty. HTTP/1.0 may omit the
+/// field.
 fn host_of<'a>(
     fields: &[httparse::Header<'a>],
     minor: u8,

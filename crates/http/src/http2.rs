@@ -2,14 +2,14 @@
 //!
 //! h2 implements frames, header compression (RFC 7541) and flow control. This module decides what h2 leaves open: the
 //! windows that an endpoint grants, and which response a server writes next (RFC 9218). It also tracks the position of
-//! each frame on the stream, so that delays can be attributed to frames. h2 needs no executor and no timer. It reads the
-//! operating system's clock only to forget streams that it has reset. Here that time is infinite, so results do not depend
-//! on that clock.
+//! each frame on the stream, so that delays can be attributed to frames. h2 needs no executor and no timer. It reads
+//! the operating system's clock only to forget reset streams after some time. Here this time is infinite, so results do
+//! not depend on the clock.
 //!
 //! - `io`: adapts a stream for h2, and reports the frames that h2 writes
 //! - `priority`: priorities, and the order of responses
 //! - `heads`: pads heads to the size that the page specifies
-//! - `faults`: error codes that h2 reports differently
+//! - `faults`: finds errors for which RFC 9113 requires another error code than h2 reports
 //! - `response`: reads a response, and refuses a malformed one
 //! - `client`: exchanges of a fetch; the server's side is in `serve`
 
@@ -76,8 +76,9 @@ pub(crate) mod server {
     /// The number of bytes of one response that are written before the next response's turn, as in nginx's
     /// `http2_chunk_size 8k`.
     pub(crate) const CHUNK: usize = 8 * 1024;
-    /// The maximum number of response bytes that are in h2 and not yet with the transport. It is enough for two turns, so
-    /// that the transport never waits for the server. The same number of bytes may also be buffered to be sent together.
+    /// The maximum number of response bytes that are in h2 and not yet with the transport. It is enough for two turns,
+    /// so that the transport never waits for the server. The same number of bytes may also be buffered to be sent
+    /// together.
     pub(crate) const UNSENT: usize = 2 * CHUNK;
     /// The initial window for a request body in bytes. Requests to this server have no body.
     pub(crate) const WINDOW: u32 = 65_535;

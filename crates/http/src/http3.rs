@@ -3,9 +3,9 @@
 //! The modules that `connection` builds on do no I/O: they receive bytes, and return events or an error. Therefore each
 //! error has the code that the RFC requires, and each rule can be tested without a network. [`message`](crate::message)
 //! checks the messages of all versions that carry control data in fields. Unlike HTTP/2, HTTP/3 has no dynamic table
-//! here, so heads are not compressed against earlier ones. An exchange has a QUIC stream of its own, and its bytes have
-//! the positions that an engine's trace records. [`http2::priority`](crate::http2::priority) decides which response a
-//! server writes next (RFC 9218).
+//! here, so a head is not compressed against earlier heads. An exchange has a QUIC stream of its own, and its bytes
+//! have the positions that an engine's trace records. [`http2::priority`](crate::http2::priority) decides which
+//! response a server writes next (RFC 9218).
 //!
 //! - `code`: error codes, and the scope of an error
 //! - `frame`: integers and frame headers
@@ -78,7 +78,7 @@ pub fn read_message(bytes: &[u8], is_request: bool, piece: usize) -> Result<u64,
         while let Some(event) = reader.read(&mut input)? {
             match event {
                 Event::Data(data) => content += data.len() as u64,
-                // If its head is too large, the rest of a message is not read.
+                // If the head of a message is too large, the rest of the message is not read.
                 Event::HeadTooLarge(_) => return Ok(content),
                 Event::Request(_) | Event::Response(_) => {}
             }

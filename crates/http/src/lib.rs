@@ -7,7 +7,7 @@
 //! | [`fetch`] | the client that loads a page under a policy |
 //! | [`get`] | the client side of exchanges, which races, `get`, page loads and the load generator share |
 //! | [`response`] | parses HTTP/1.1 responses |
-//! | [`visit`] | the command-line page load: fetches what a document embeds as it is discovered |
+//! | [`visit`] | the page load of `get --page`: fetches embedded objects as they are discovered |
 //! | [`serve`] | the server: hyper on each stream |
 //! | [`alt_svc`] | alternative services that a server announces |
 //! | [`authority`], [`upstream`] | hosts and ports, and a pool that lends streams to them |
@@ -29,18 +29,18 @@
 //!   these requests to connections, and opens more of them while the protocol of a server is unknown.
 //! - `limits` limits the number of sessions of a server, over all threads. If no slot is free, it ends the session that
 //!   has waited longest for a request.
-//! - `beneath` resolves paths inside one directory through open handles. Therefore a link that is changed during the
+//! - `root_dir` resolves paths inside one directory through open handles. Therefore a link that is changed during the
 //!   lookup cannot lead out of the directory.
 //! - `upstream` lends a client or a gateway a stream for one exchange.
-//! - `get` starts HTTP/2 and HTTP/3 on a session and sends requests. `fetch` adds a policy, and checks of every byte.
+//! - `get` starts HTTP/2 and HTTP/3 on a session and sends requests. `fetch` adds a policy, and checks every byte.
 //! - `http2` shares fetch, sites and limits with HTTP/1.1. `http2/priority.rs` orders the bytes of all versions;
 //!   `serve/http2.rs` passes small amounts to h2 in that order.
 //! - `http3` runs on any session that opens unidirectional streams and a new bidirectional stream for each exchange.
 //!   All exchanges that have a stream of their own share `fetch/own_stream.rs` and `serve/reply.rs`.
 //!   `http3/message_reader.rs` and `http3/peer_streams.rs` parse without I/O and return the RFC's error code for each
 //!   violation. `http3/connection.rs` closes the connection or the stream with that code.
-//! - A transport with many streams would by itself send a part of each in turn. To let the priorities decide, a session
-//!   accepts little more data than its congestion window holds (`Session::limit_unsent`), and ranks its streams
+//! - A transport with many streams would by itself send a part of each stream in turn. To let the priorities decide, a
+//!   session accepts little more data than its congestion window holds (`Session::limit_unsent`), and ranks its streams
 //!   (`Stream::set_rank`).
 
 pub mod alt_svc;

@@ -1,5 +1,5 @@
-//! Limits on concurrent sessions, exchanges and lookups, shared by all threads. Also decides which session is ended if no
-//! slot is free.
+//! Limits on concurrent sessions, exchanges and lookups, shared by all threads. Also decides which session is ended if
+//! no slot is free.
 //!
 //! - `clients`: what counts as one client, and how many slots each client has
 //! - `slots`: the slots of a server's sessions, and which session is ended if no slot is free for a new one
@@ -25,7 +25,7 @@ use clients::ClientSlots;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A limit on the number of concurrent sessions, exchanges or lookups. Clones share one count, even across threads.
+/// A limit on the number of concurrent sessions, exchanges or lookups. Clones share their slots, even across threads.
 #[derive(Clone, Debug)]
 pub struct ConcurrencyLimit {
     shared: Arc<LimitState>,
@@ -79,8 +79,8 @@ impl ConcurrencyLimit {
         self.available() <= self.shared.max / SCARCE
     }
 
-    /// Registers that a new exchange found no slot. At most [`MAX_REQUESTS`] exchanges are registered, because more could
-    /// not be granted soon.
+    /// Registers that a new exchange found no slot. At most [`MAX_REQUESTS`] exchanges are registered, because further
+    /// exchanges would not get a slot soon.
     fn request_slot(&self) {
         if self.shared.requested.load(Ordering::Relaxed) < MAX_REQUESTS {
             self.shared.requested.fetch_add(1, Ordering::Relaxed);
@@ -112,7 +112,7 @@ impl Drop for Permit {
     }
 }
 
-/// Slots are scarce if at most this fraction of all slots is available.
+/// Slots are scarce if at most 1/`SCARCE` of all slots are available.
 const SCARCE: usize = 16;
 /// The maximum number of requests for slots that are registered at a time.
 const MAX_REQUESTS: usize = 16;
@@ -129,13 +129,13 @@ mod tests {
     #[test]
     fn a_slot_is_free_again_when_its_permit_is_dropped() {
         let limit = ConcurrencyLimit::new(2);
-        let other = limit.clone();
-        let (one, two) = (limit.try_acquire(), other.try_acquire());
+        let clone = limit.clone();
+        let (one, two) = (limit.try_acquire(), clone.try_acquire());
         assert!(one.is_some() && two.is_some() && limit.try_acquire().is_none() && limit.is_full());
         drop(one);
         assert!(!limit.is_full() && limit.available() == 1);
         assert!(
-            other.try_acquire().is_some()
+            clone.try_acquire().is_some()
                 && limit.try_acquire().is_some()
                 && ConcurrencyLimit::new(0).try_acquire().is_none()
         );

@@ -1,11 +1,11 @@
-//! Checks whether an HTTP/2 or HTTP/3 message is malformed. Covers pseudo-header fields, field names and values, and the
-//! content length.
+//! Checks whether an HTTP/2 or HTTP/3 message is malformed. Covers pseudo-header fields, field names and values, and
+//! the content length.
 //!
-//! HTTP/2 and HTTP/3 carry the control data of a message as fields, so the same rules apply to both. This module does no
-//! framing. Its caller passes it one field line at a time, and the length of each piece of content.
+//! HTTP/2 and HTTP/3 carry the control data of a message as fields, so the same rules apply to both. This module does
+//! no framing. Its caller passes it one field line at a time, and the length of each piece of content.
 //!
-//! Home of RFC 9114 §4.1.2, §4.2, §4.3, §4.4 and §10.3, and of RFC 9113 §8.1.1, §8.2, §8.3 and §8.5, which state the same
-//! rules.
+//! Implements RFC 9114 §4.1.2, §4.2, §4.3, §4.4 and §10.3, and RFC 9113 §8.1.1, §8.2, §8.3 and §8.5, which state the
+//! same rules.
 
 use crate::authority::Authority;
 use bytes::Bytes;
@@ -115,8 +115,8 @@ impl Section {
             b":authority" => &mut pseudo.authority,
             b":path" => &mut pseudo.path,
             b":status" => &mut pseudo.status,
-            // RFC 9114 §4.3: other pseudo-header fields are not defined. Only servers that offer extended CONNECT accept
-            // `:protocol` (RFC 9220).
+            // RFC 9114 §4.3: other pseudo-header fields are not defined. Only servers that offer extended CONNECT
+            // accept `:protocol` (RFC 9220).
             _ => return Err(Malformed("an undefined pseudo-header field")),
         };
         if of.replace(value.to_vec()).is_some() {
@@ -234,7 +234,8 @@ pub struct ContentLength {
 }
 
 impl ContentLength {
-    /// Returns the state of a message whose head declares `declared` as its length and whose content has not begun.
+    /// Returns the state before any content has arrived. `declared` is the length that the head of the message
+    /// declares.
     #[must_use]
     pub const fn new(declared: Option<u64>) -> Self {
         Self { declared, received: 0 }
@@ -283,7 +284,7 @@ pub fn field_value(value: &[u8]) -> Result<HeaderValue, Malformed> {
 /// Checks the fields of a head or of trailers. Returns the length that they declare.
 ///
 /// # Errors
-/// A field is malformed, or comes more often than it may.
+/// A field is malformed, or occurs more often than allowed.
 pub fn check_fields(fields: &HeaderMap) -> Result<Option<u64>, Malformed> {
     for (name, value) in fields {
         check_unpadded(value.as_bytes())?;
@@ -384,10 +385,11 @@ mod tests {
     const GET: [(&str, &str); 4] =
         [(":method", "GET"), (":scheme", "https"), (":authority", "a"), (":path", "/x?y")];
 
-    /// Parses a request with the fields of `GET` except `without`, followed by the fields `more`.
+    /// Parses a request. Its fields are those of `GET`, except the field named `without`, and then the fields in
+    /// `more`.
     fn request(without: &str, more: &[(&str, &str)]) -> Result<(Request<()>, ContentLength), Malformed> {
-        let kept = GET.iter().filter(|(name, _)| *name != without).copied();
-        section(&kept.chain(more.iter().copied()).collect::<Vec<_>>()).into_request()
+        let fields = GET.iter().filter(|(name, _)| *name != without).copied();
+        section(&fields.chain(more.iter().copied()).collect::<Vec<_>>()).into_request()
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Records the events of each object, connection and exchange, with their times.
 //!
-//! Client and server report events to a [`Recorder`] when they happen. These events are called milestones. Together with the traces
-//! of the engines (`base::trace`), they give the eleven instants that divide a response time into parts:
+//! Client and server report events to a [`Recorder`] when they happen. These events are called milestones. Together
+//! with the traces of the engines (`base::trace`), they give the eleven instants that divide a response time into
+//! parts:
 //!
 //! | instant | from |
 //! |---|---|
@@ -11,7 +12,7 @@
 //! | `sent`, `copy`, `complete` | traces, looked up by [`Delivered::response`] on the stream towards the client |
 //!
 //! An [`ExchangeId`] links an object and an exchange. It consists of the connection, the stream and the number of the
-//! exchange on that stream. Client and server count the same number, because HTTP responses have the order of the
+//! exchange on that stream. Client and server obtain the same number, because HTTP responses have the order of the
 //! requests. Byte ranges count from 0 at the first byte of one direction of a stream, like `bytes` in
 //! [`TraceEvent::Sent`].
 //!
@@ -38,10 +39,11 @@ pub struct ExchangeId {
     pub index: u32,
 }
 
-/// The assignment of an object to a stream. The request for the object is written at this time.
+/// The assignment of an object to a stream. The request for the object is written at the time of the assignment.
 ///
 /// If data may be sent with the handshake (`Session::early_data`), an object can be assigned before the connection is
-/// usable. To partition a response time, take the later of this time and the trace's `Established` of the connection.
+/// usable. To partition a response time, take the later of the assignment and the trace's `Established` of the
+/// connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Assigned {
     /// The time of the assignment.
@@ -71,7 +73,7 @@ pub enum FetchError {
     /// None of the object's bytes moved for the whole `--timeout`.
     #[error("no progress within the timeout")]
     Timeout,
-    /// The object that would have caused this fetch failed.
+    /// Another object, which would have caused this fetch, failed.
     #[error("object {0}, which causes this fetch, failed")]
     InitiatorFailed(usize),
     /// No connection to the server could be established.
@@ -89,7 +91,7 @@ pub enum FetchError {
     /// The sender of the object abandoned it (partial reliability).
     #[error("given up by its sender")]
     GivenUp,
-    /// The run ended before the object was delivered.
+    /// The deadline expired before the object was delivered.
     #[error("not finished by the deadline")]
     Deadline,
 }
@@ -130,8 +132,8 @@ pub struct ConnectionRecord {
 pub struct ServedRecord {
     /// When the server began to process the request.
     pub serving: Option<Instant>,
-    /// When the server passed the first byte of the response to the transport, which may not have had room for the byte
-    /// yet.
+    /// When the server had the first byte of the response ready for the transport, whether or not the transport had
+    /// room for it.
     pub written: Option<Instant>,
 }
 
@@ -144,14 +146,14 @@ pub struct Record {
     pub connections: BTreeMap<u64, ConnectionRecord>,
     /// The server's records of the exchanges.
     pub served: BTreeMap<ExchangeId, ServedRecord>,
-    /// Where the HTTP/2 frames that clients sent begin and end, as byte positions in their connections.
+    /// The byte ranges of the HTTP/2 frames that clients sent, as positions on the streams of the sessions.
     pub requests: RecordMap,
-    /// Where the HTTP/2 frames that servers sent begin and end, as byte positions in their connections.
+    /// The byte ranges of the HTTP/2 frames that servers sent, as positions on the streams of the sessions.
     pub answers: RecordMap,
 }
 
-/// Records the milestones of clients and servers. Clones share one record, so the client and the server each get a clone.
-/// The default records nothing. `object` is an index into the page.
+/// Records the milestones of clients and servers. Clones share one record, so the client and the server each get a
+/// clone. The default recorder records nothing. In its methods, `object` is an index into the page.
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {
     record: Option<Rc<RefCell<Record>>>,
@@ -251,7 +253,8 @@ impl Recorder {
         self.served(exchange, |s| s.serving = Some(at));
     }
 
-    /// The server passed the first byte of the response to the transport, which may not have had room for the byte yet.
+    /// The server had the first byte of the response ready for the transport, whether or not the transport had room for
+    /// it.
     pub fn written(&self, exchange: ExchangeId, at: Instant) {
         self.served(exchange, |s| s.written = Some(at));
     }
@@ -266,8 +269,8 @@ impl Recorder {
         self.change(|record| record.answers.add(connection, stream, frame));
     }
 
-    /// The byte range that the object occupies on the sender's stream, if it differs from the receiver's count. The sender
-    /// also counts abandoned bytes, which the receiver never gets.
+    /// The byte range that the object occupies on the sender's stream, if it differs from the receiver's count. The
+    /// sender also counts abandoned bytes, which the receiver never gets.
     pub fn placed(&self, object: usize, bytes: Range<u64>) {
         self.object(object, |o| o.placed = Some(bytes));
     }

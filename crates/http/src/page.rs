@@ -25,7 +25,7 @@ pub const MAX_BODY: u64 = 1 << 40;
 /// The maximum size in bytes of a head that is sent. Servers and clients refuse heads that are much larger.
 pub const MAX_HEAD: u64 = 32 * 1024;
 
-/// Returns the size with which a head of `size` bytes is sent. The lower bound of a race counts heads with this size, too.
+/// Returns the size of a head as it is sent: `size`, but at most [`MAX_HEAD`] bytes.
 #[must_use]
 pub const fn bounded_head(size: u64) -> u64 {
     if size < MAX_HEAD { size } else { MAX_HEAD }
@@ -48,7 +48,7 @@ pub struct Page {
     pub objects: Vec<Object>,
     /// The number of objects that were recorded over TLS.
     pub tls: usize,
-    /// One line for each kind of entry that was left out or had values assumed when the page was read.
+    /// One line for each reason why entries were left out or values were assumed when the page was read.
     pub warnings: Vec<String>,
     /// The offset of `<body>` in the transferred bytes of the document, if its text is known.
     pub body_start: Option<u64>,
@@ -108,7 +108,8 @@ impl Object {
     }
 }
 
-/// The reason why the input is not a valid page. It is one line that says where the error is and what to write instead.
+/// The reason why the input is not a valid page. The message is one line. It says where the error is and what to write
+/// instead.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct PageError(String);
@@ -169,8 +170,8 @@ impl Page {
         Ok(page)
     }
 
-    /// Inserts an object of `body` bytes before all others. It has no initiator, and becomes the initiator of every object
-    /// that had none. It has the number 0, so the other objects keep their numbers and names.
+    /// Inserts an object of `body` bytes before all others. It has no initiator, and becomes the initiator of every
+    /// object that had none. Its name contains the number 0, so it differs from all other names.
     ///
     /// # Errors
     /// [`PageError`] if the result is not a valid page.
@@ -185,8 +186,9 @@ impl Page {
         Ok(self)
     }
 
-    /// Checks the properties of a page that its users rely on. Objects and hosts exist. Initiators come earlier, so there
-    /// is no cycle. Names are unique request targets, and sizes are bounded.
+    /// Checks the properties of a page that its users rely on. There is at least one object, and the host of each
+    /// object exists. Initiators come earlier, so there is no cycle. Names are unique request targets, and sizes are
+    /// bounded.
     ///
     /// # Errors
     /// [`PageError`], which names the object and the field.

@@ -3,7 +3,7 @@
 //! A [`ResponseParser`] receives bytes and interprets them one step at a time. It never waits and never keeps a body.
 //! `httparse` parses the heads. Any input from a peer results in a step or an error, within fixed bounds of memory.
 //!
-//! Home of RFC 9112 §4, §6 and §7.1 (status line, body length, chunked) as far as a client reads them.
+//! Implements RFC 9112 §4, §6 and §7.1 (status line, body length, chunked), as far as a client needs them.
 
 use crate::framing;
 use crate::head::number;
@@ -101,7 +101,7 @@ pub struct ResponseParser {
     partial: Vec<u8>,
     /// The number and the total size in bytes of the interim responses since the last final one.
     interim: (u32, usize),
-    /// The last head with its fields; `None` if the parser keeps none.
+    /// The last head with its fields; `None` if the parser keeps no fields.
     answer: Option<Answer>,
     /// Whether the end of the stream ends a body without a length.
     ends_bodies: bool,
@@ -151,8 +151,8 @@ impl ResponseParser {
         completes
     }
 
-    /// Returns `head`, the last one, with the fields that were kept. There are none unless the parser was created by
-    /// [`with_fields`](Self::with_fields).
+    /// Returns `head`, which must be the last head, together with the fields that were kept. Only a parser created by
+    /// [`with_fields`](Self::with_fields) keeps fields.
     #[must_use]
     pub fn answer(&self, head: Head) -> Answer {
         Answer { head, ..self.answer.clone().unwrap_or_default() }
@@ -202,7 +202,7 @@ impl ResponseParser {
                     return Ok(take(input, u64::MAX).map_or(Step::More, Step::Body));
                 }
                 ParserState::ChunkEnd => {
-                    if !self.buffer_until(input, 2, |held| held.len() == 2) {
+                    if !self.buffer_until(input, 2, |buffered| buffered.len() == 2) {
                         return Ok(Step::More);
                     }
                     if self.partial != b"\r\n" {
@@ -212,7 +212,7 @@ impl ResponseParser {
                     self.state = ParserState::ChunkSize;
                 }
                 ParserState::Trailer => {
-                    let done = |held: &[u8]| held == b"\r\n" || held.ends_with(b"\r\n\r\n");
+                    let done = |buffered: &[u8]| buffered == b"\r\n" || buffered.ends_with(b"\r\n\r\n");
                     if !self.buffer_until(input, MAX_LINE, done) {
                         if self.partial.len() >= MAX_LINE {
                             return Err(ResponseError::Chunk);
@@ -230,15 +230,15 @@ impl ResponseParser {
     /// Parses a head. Returns `None` if more input is needed, and `Some(None)` if an interim response was skipped.
     fn head(&mut self, input: &mut &[u8]) -> Result<Option<Option<Head>>, ResponseError> {
         // Only bytes up to the empty line after the head are consumed. Later bytes stay in `input`.
-        let done = |held: &[u8]| held.ends_with(b"\r\n\r\n") || held.ends_with(b"\n\n");
+        let done = |buffered: &[u8]| buffered.ends_with(b"\r\n\r\n") || buffered.ends_with(b"\n\n");
         if !self.buffer_until(input, MAX_HEAD, done) {
             if self.partial.len() >= MAX_HEAD {
                 return Err(ResponseError::HeadTooLarge);
             }
-            // Check the first bytes now rather than after 64 KiB: a peer that speaks another protocol may be waiting for
-            // us.
-            let begun = self.partial.trim_ascii_start();
-            if !begun.iter().zip(b"HTTP/1.").all(|(byte, wanted)| byte == wanted) {
+            // Check the first bytes now rather than after 64 KiB: a peer that speaks another protocol may be waiting
+            // for us.
+            let start = self.partial.trim_ascii_start();
+            if !start.iter().zip(b"HTTP/1.").all(|(byte, expected)| byte == expected) {
                 return Err(ResponseError::Head(httparse::Error::Version));
             }
             return Ok(None);
@@ -315,7 +315,7 @@ impl ResponseParser {
     }
 
     fn chunk_size(&mut self, input: &mut &[u8]) -> Result<Option<u64>, ResponseError> {
-        if !self.buffer_until(input, MAX_LINE, |held| held.ends_with(b"\r\n")) {
+        if !self.buffer_until(input, MAX_LINE, |buffered| buffered.ends_with(b"\r\n")) {
             return if self.partial.len() >= MAX_LINE { Err(ResponseError::Chunk) } else { Ok(None) };
         }
         match httparse::parse_chunk_size(&self.partial) {
@@ -344,7 +344,7 @@ impl ResponseParser {
 
 /// Takes at most `left` bytes off the front of `input`. Returns `None` if there are no bytes to take.
 fn take<'a>(input: &mut &'a [u8], left: u64) -> Option<&'a [u8]> {
-    Some(framing::take(input, left)).filter(|taken| !taken.is_empty())
+    Some(framing::take(input, left)).filter(|data| !data.is_empty())
 }
 
 /// RFC 9112 §5.2: a line that begins with white space continues the previous field. The line break before it is replaced
@@ -431,12 +431,12 @@ mod tests {
     /// invalid or unrequested status is not an interim response (RFC 9110 §15).
     #[test]
     fn what_cannot_become_an_answer_is_not_waited_for() {
-        for begun in [&b"S"[..], b"SSH-2.0", b"HTTP/2", b"\r\nHTTPS", b"HTTP/0."] {
+        for start in [&b"S"[..], b"SSH-2.0", b"HTTP/2", b"\r\nHTTPS", b"HTTP/0."] {
             let version = ResponseError::Head(httparse::Error::Version);
-            assert_eq!(read(begun, begun.len()), Err(version), "{}", begun.escape_ascii());
+            assert_eq!(read(start, start.len()), Err(version), "{}", start.escape_ascii());
         }
-        for begun in [&b"H"[..], b"HTTP/1.", b"\r\nHTTP/1.1 2"] {
-            assert_eq!(read(begun, begun.len()), Ok(Vec::new()), "{}", begun.escape_ascii());
+        for start in [&b"H"[..], b"HTTP/1.", b"\r\nHTTP/1.1 2"] {
+            assert_eq!(read(start, start.len()), Ok(Vec::new()), "{}", start.escape_ascii());
         }
         for status in ["000", "099", "101"] {
             let head = format!("HTTP/1.1 {status} x\r\n\r\n");
@@ -494,7 +494,7 @@ mod tests {
         assert_eq!(parser.step(&mut input), Ok(Step::More));
         assert_eq!(parser.step(&mut &b"end"[..]), Ok(Step::Body(b"end")));
         assert!(parser.end() && parser.is_between() && !parser.end());
-        // In any other state, the end of the stream completes no response.
+        // The end of the stream completes a response only if a body without a length is being received.
         for cut in [
             "",
             "HTTP/1.1 200",

@@ -18,10 +18,10 @@ use std::path::{Path, PathBuf};
 /// A directory beneath which names are looked up. No lookup leaves the directory.
 #[derive(Debug)]
 pub struct RootDirectory {
-    /// The path of the directory without symbolic links. `given` is the path as configured. Absolute links may begin
-    /// with either of them.
+    /// The path of the directory without symbolic links. `configured` is the path as configured. An absolute link may begin
+    /// with either path.
     real: PathBuf,
-    given: PathBuf,
+    configured: PathBuf,
     #[cfg(unix)]
     open_root: std::cell::RefCell<handle::OpenRoot>,
 }
@@ -41,7 +41,7 @@ impl RootDirectory {
     /// # Errors
     /// The directory does not exist.
     pub fn new(path: &Path) -> io::Result<Self> {
-        let (real, given) = (path.canonicalize()?, std::path::absolute(path)?);
+        let (real, configured) = (path.canonicalize()?, std::path::absolute(path)?);
         if !real.is_dir() {
             return Err(io::ErrorKind::NotADirectory.into());
         }
@@ -49,7 +49,7 @@ impl RootDirectory {
             #[cfg(unix)]
             open_root: std::cell::RefCell::new(handle::OpenRoot::open(&real)?),
             real,
-            given,
+            configured,
         })
     }
 
@@ -61,7 +61,7 @@ impl RootDirectory {
 
     /// Returns the part of `target` after the path of this directory. `target` is the target of an absolute link.
     fn inside<'a>(&self, target: &'a Path) -> io::Result<&'a Path> {
-        let rest = target.strip_prefix(&self.real).or_else(|_| target.strip_prefix(&self.given));
+        let rest = target.strip_prefix(&self.real).or_else(|_| target.strip_prefix(&self.configured));
         rest.map_err(|_| outside())
     }
 }
@@ -106,65 +106,66 @@ mod handle {
     }
 
     impl RootDirectory {
-        /// Looks up `below` beneath the directory.
+        /// Looks up a file. `relative` is its path relative to this directory.
         ///
         /// # Errors
         /// The name does not exist, or leads out of the directory.
-        pub fn look_up(&self, below: &Path) -> io::Result<FileLookup> {
+        pub fn look_up(&self, relative: &Path) -> io::Result<FileLookup> {
             let root = self.root()?;
-            let (found, linked) = match self.resolve(&root, below, LOOK, false) {
-                Err(Errno::LOOP) => (self.resolve(&root, below, LOOK, true)?, true),
+            let (found, linked) = match self.resolve(&root, relative, LOOKUP, false) {
+                Err(Errno::LOOP) => (self.resolve(&root, relative, LOOKUP, true)?, true),
                 found => (found?, false),
             };
             Ok(FileLookup { metadata: File::from(found).metadata()?, linked })
         }
 
-        /// Looks up `below` without following links, optimized for repeated lookups. `full` is the whole path of the
-        /// same file.
+        /// Looks up a file without following links. Repeated lookups are cheap. `relative` is the file's path relative to
+        /// this directory, and `full` is its absolute path.
         ///
         /// # Errors
         /// The name does not exist, or its path contains a link.
-        pub fn look_up_cached(&self, below: &Path, full: &Path) -> io::Result<Metadata> {
+        pub fn look_up_cached(&self, relative: &Path, full: &Path) -> io::Result<Metadata> {
             // For a path of few components, checking each of its directories costs less than opening a handle.
-            let depth = below.components().count();
+            let depth = relative.components().count();
             if depth <= SHORT {
-                for way in full.ancestors().skip(1).take(depth.saturating_sub(1)) {
-                    if !way.symlink_metadata()?.is_dir() {
+                for ancestor in full.ancestors().skip(1).take(depth.saturating_sub(1)) {
+                    if !ancestor.symlink_metadata()?.is_dir() {
                         return Err(io::ErrorKind::NotADirectory.into());
                     }
                 }
                 return full.symlink_metadata();
             }
             let root = self.root()?;
-            File::from(self.resolve(&root, below, LOOK, false)?).metadata()
+            File::from(self.resolve(&root, relative, LOOKUP, false)?).metadata()
         }
 
-        /// Opens the file `below` for reading. Opening a FIFO without a writer does not block.
+        /// Opens a file for reading. `relative` is its path relative to this directory. Opening a FIFO without a writer
+        /// does not block.
         ///
         /// # Errors
         /// The file cannot be opened, or is outside the directory.
-        pub fn open(&self, below: &Path) -> io::Result<File> {
+        pub fn open(&self, relative: &Path) -> io::Result<File> {
             let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-            Ok(self.resolve(&*self.root()?, below, flags, true)?.into())
+            Ok(self.resolve(&*self.root()?, relative, flags, true)?.into())
         }
 
-        /// Opens the directory `below` without following links.
+        /// Opens a directory without following links. `relative` is its path relative to this directory.
         ///
         /// # Errors
         /// The directory does not exist, or its path contains a link.
-        pub fn directory(&self, below: &Path) -> io::Result<OwnedFd> {
-            Ok(self.resolve(&*self.root()?, below, DIRECTORY, false)?)
+        pub fn directory(&self, relative: &Path) -> io::Result<OwnedFd> {
+            Ok(self.resolve(&*self.root()?, relative, DIRECTORY, false)?)
         }
 
-        /// Returns the handle of the directory. If another directory has taken its path, opens that directory, because
-        /// a site may be replaced as a whole.
+        /// Returns the handle of the root directory. If a new directory has been put at its path, opens the new
+        /// directory. A site may be replaced in this manner.
         fn root(&self) -> io::Result<Rc<OwnedFd>> {
             let metadata = self.real.symlink_metadata()?;
-            let mut held = self.open_root.borrow_mut();
-            if (metadata.dev(), metadata.ino()) != (held.device, held.node) {
-                *held = OpenRoot::open(&self.real)?;
+            let mut open_root = self.open_root.borrow_mut();
+            if (metadata.dev(), metadata.ino()) != (open_root.device, open_root.node) {
+                *open_root = OpenRoot::open(&self.real)?;
             }
-            Ok(held.directory.clone())
+            Ok(open_root.directory.clone())
         }
 
         /// Resolves all further names component by component, as if the kernel could not resolve whole names.
@@ -173,17 +174,18 @@ mod handle {
             self.open_root.borrow().uses_openat2.set(false);
         }
 
-        /// Opens `below` beneath `root`. With `links`, follows links that stay beneath `root`.
+        /// Opens a file or directory. `relative` is its path relative to `root`. If `links` is true, follows links that
+        /// stay beneath `root`.
         fn resolve(
             &self,
             root: &OwnedFd,
-            below: &Path,
+            relative: &Path,
             flags: OFlags,
             links: bool,
         ) -> Result<OwnedFd, Errno> {
-            let below = if below.as_os_str().is_empty() { Path::new(".") } else { below };
+            let relative = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
             if self.open_root.borrow().uses_openat2.get() {
-                match resolve_in_kernel(root, below, flags, links) {
+                match resolve_in_kernel(root, relative, flags, links) {
                     Err(Errno::NOSYS) => self.open_root.borrow().uses_openat2.set(false),
                     // In these cases the kernel refuses a name that may still be allowed. A sandbox may forbid the call
                     // (PERM). An absolute link may lead back into the directory (XDEV). Another process may be renaming
@@ -192,63 +194,74 @@ mod handle {
                     found => return found,
                 }
             }
-            self.walk(root, below, flags, links)
+            self.walk(root, relative, flags, links)
         }
 
         /// Resolves a name component by component. Each component is opened relative to the directory before it,
         /// without following links. `..` returns to the previous handle, so no step leaves `root`.
-        fn walk(&self, root: &OwnedFd, below: &Path, flags: OFlags, links: bool) -> Result<OwnedFd, Errno> {
-            let mut left: Vec<OsString> = parts(below).collect();
-            let mut way: Vec<OwnedFd> = Vec::new();
+        fn walk(
+            &self,
+            root: &OwnedFd,
+            relative: &Path,
+            flags: OFlags,
+            links: bool,
+        ) -> Result<OwnedFd, Errno> {
+            let mut left: Vec<OsString> = parts(relative).collect();
+            let mut directories: Vec<OwnedFd> = Vec::new();
             let mut followed = 0;
             while let Some(part) = left.pop() {
                 if part == ".." {
-                    way.pop().ok_or(Errno::XDEV)?;
+                    directories.pop().ok_or(Errno::XDEV)?;
                     continue;
                 }
-                let here: BorrowedFd<'_> = way.last().map_or(root.as_fd(), AsFd::as_fd);
+                let current: BorrowedFd<'_> = directories.last().map_or(root.as_fd(), AsFd::as_fd);
                 let last = left.is_empty();
-                let wanted = if last { flags } else { DIRECTORY };
-                let opened = openat(here, &part, wanted | NOT_A_LINK, Mode::empty());
-                let why = match opened {
+                let part_flags = if last { flags } else { DIRECTORY };
+                let opened = openat(current, &part, part_flags | NOT_A_LINK, Mode::empty());
+                let error = match opened {
                     // With the flags of a lookup, opening a symbolic link opens the link itself.
-                    Ok(found) if wanted.contains(LOOK) && is_link(&found)? => Errno::LOOP,
+                    Ok(found) if part_flags.contains(LOOKUP) && is_link(&found)? => Errno::LOOP,
                     Ok(found) if last => return Ok(found),
                     Ok(found) => {
-                        way.push(found);
+                        directories.push(found);
                         continue;
                     }
-                    Err(why) => why,
+                    Err(error) => error,
                 };
-                let Ok(target) = readlinkat(here, &part, Vec::new()) else { return Err(why) };
+                let Ok(target) = readlinkat(current, &part, Vec::new()) else { return Err(error) };
                 followed += 1;
                 if !links || followed > MAX_LINKS {
                     return Err(Errno::LOOP);
                 }
                 let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
                 let inside = if target.is_absolute() {
-                    way.clear();
+                    directories.clear();
                     self.inside(&target).map_err(|_| Errno::XDEV)?
                 } else {
                     &target
                 };
                 left.extend(parts(inside));
             }
-            let here = way.last().map_or(root.as_fd(), AsFd::as_fd);
-            openat(here, OsStr::new("."), flags | NOT_A_LINK, Mode::empty())
+            let current = directories.last().map_or(root.as_fd(), AsFd::as_fd);
+            openat(current, OsStr::new("."), flags | NOT_A_LINK, Mode::empty())
         }
     }
 
     /// Resolves the whole name with RESOLVE_BENEATH. The kernel refuses names that lead out of `root`, and names that
     /// change during the resolution.
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    fn resolve_in_kernel(root: &OwnedFd, below: &Path, flags: OFlags, links: bool) -> Result<OwnedFd, Errno> {
+    fn resolve_in_kernel(
+        root: &OwnedFd,
+        relative: &Path,
+        flags: OFlags,
+        links: bool,
+    ) -> Result<OwnedFd, Errno> {
         use rustix::fs::{ResolveFlags, openat2};
         let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         resolve.set(ResolveFlags::NO_SYMLINKS, !links);
         let mut tries = 0;
         loop {
-            match openat2(root, below, flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
+            match openat2(root, relative, flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) if tries < TRIES => tries += 1,
                 found => return found,
@@ -282,13 +295,13 @@ mod handle {
     const NOT_A_LINK: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC);
     /// The flags to look up a file. A lookup must not require read permission.
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    const LOOK: OFlags = OFlags::PATH;
+    const LOOKUP: OFlags = OFlags::PATH;
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    const LOOK: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY);
-    const DIRECTORY: OFlags = LOOK.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+    const LOOKUP: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY);
+    const DIRECTORY: OFlags = LOOKUP.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
     /// Whether the kernel may be able to resolve whole names.
     const WHOLE: bool = cfg!(any(target_os = "linux", target_os = "android"));
-    /// How often a name is resolved again if it changes during the resolution.
+    /// The maximum number of times that a name is resolved again because it changed during the resolution.
     const TRIES: u32 = 16;
     /// The maximum number of components of a path whose directories are checked one by one.
     const SHORT: usize = 3;
@@ -299,28 +312,28 @@ mod handle {
 /// Without handles of directories, names are checked first and then used by path.
 #[cfg(not(unix))]
 impl RootDirectory {
-    fn real(&self, below: &Path) -> io::Result<PathBuf> {
-        let real = self.real.join(below).canonicalize()?;
+    fn real(&self, relative: &Path) -> io::Result<PathBuf> {
+        let real = self.real.join(relative).canonicalize()?;
         self.inside(&real)?;
         Ok(real)
     }
 
-    /// Looks up `below` beneath the directory.
+    /// Looks up a file. `relative` is its path relative to this directory.
     ///
     /// # Errors
     /// The name does not exist, or leads out of the directory.
-    pub fn look_up(&self, below: &Path) -> io::Result<FileLookup> {
-        let full = self.real.join(below);
-        let real = self.real(below)?;
+    pub fn look_up(&self, relative: &Path) -> io::Result<FileLookup> {
+        let full = self.real.join(relative);
+        let real = self.real(relative)?;
         Ok(FileLookup { metadata: real.metadata()?, linked: real != full })
     }
 
-    /// Opens the file `below` for reading.
+    /// Opens a file for reading. `relative` is its path relative to this directory.
     ///
     /// # Errors
     /// The file cannot be opened, or is outside the directory.
-    pub fn open(&self, below: &Path) -> io::Result<File> {
-        File::open(self.real(below)?)
+    pub fn open(&self, relative: &Path) -> io::Result<File> {
+        File::open(self.real(relative)?)
     }
 }
 
@@ -365,11 +378,14 @@ mod tests {
             (RootDirectory::new(&at).expect("there"), RootDirectory::new(&at).expect("there"));
         walk.disable_kernel_resolution();
         let read = |root: &RootDirectory, name: &str| {
-            let look = root.look_up(Path::new(name)).map_err(|why| why.kind())?;
-            let file = root.open(Path::new(name)).map_err(|why| why.kind())?;
-            let text =
-                if look.metadata.is_file() { io::read_to_string(file).expect("text") } else { String::new() };
-            Ok::<_, io::ErrorKind>((look.metadata.is_dir(), look.linked, text))
+            let lookup = root.look_up(Path::new(name)).map_err(|error| error.kind())?;
+            let file = root.open(Path::new(name)).map_err(|error| error.kind())?;
+            let text = if lookup.metadata.is_file() {
+                io::read_to_string(file).expect("text")
+            } else {
+                String::new()
+            };
+            Ok::<_, io::ErrorKind>((lookup.metadata.is_dir(), lookup.linked, text))
         };
         let mut served = 0;
         for name in [

@@ -1,20 +1,20 @@
-//! The server: runs hyper on each stream of each session.
+//! The server. hyper serves HTTP/1.1, h2 serves HTTP/2, and this crate serves HTTP/3 itself.
 //!
-//! To hyper, every stream is an HTTP/1.1 connection of its own, and hyper handles pipelining, heads and framing. This
-//! module does what hyper cannot do. It identifies the stream and the exchange of a request, and gives a head the size
-//! that the page specifies. It records when the server begins to process a request, and when the first byte of a
-//! response leaves. All clocks are those of the `World`: hyper's own timers and its Date are off.
+//! Over HTTP/1.1, hyper treats every stream as a connection, and handles pipelining, heads and framing. This module
+//! does what hyper cannot do. It identifies the stream and the exchange of a request, and gives a head the size that
+//! the page specifies. It records when the server begins to process a request, and when the first byte of a response
+//! leaves. All clocks are those of the `World`: hyper's own timers and its Date are off.
 //!
 //! - `site`: the content that is served
 //! - `origin`: the origins that the server is responsible for
 //! - [`files`]: a site with the files of a directory
 //! - `access`, `stop`: the access log, and graceful shutdown
-//! - `fifo_lock`: serves one request at a time
+//! - `fifo_lock`: a lock with which requests are served one at a time
 //! - `idle_buffers`: limits the buffers that streams keep between requests
 //! - `reply`: prepares the response to a request
 //! - `stream`: adapts a stream for hyper, and responds to each request over HTTP/1.1
 //! - `exchanges`: the exchanges of a stream
-//! - `http2`, `http3`: sessions of these versions, and which response is written next
+//! - `http2`, `http3`: serve sessions of these versions, and decide which response is written next
 //! - `preface`: determines whether a session speaks HTTP/2
 //! - `smuggling_guard`: filters the bytes that hyper reads
 //! - `drain`: discards the bytes that are left when hyper has finished
@@ -45,7 +45,7 @@ pub use date::Date;
 pub use origin::{Names, OwnOrigins};
 pub use redirect::Redirected;
 pub use reply::min_head_size;
-pub use site::{Answer, Asked, Content, PageSite, Resource, Site, Store, StoredRange};
+pub use site::{Answer, Content, PageSite, Resource, Site, SiteRequest, Store, StoredRange};
 pub use stop::{Stop, StopWaiter};
 
 use crate::closing::{AckProgress, CLOSING};
@@ -94,8 +94,8 @@ pub struct Options {
     pub judged: Strictness,
     /// The limit on sessions, shared by all servers that hold a clone of it. When all slots are taken, a new session
     /// replaces the session that has waited longest for a request or for the rest of its head. If all sessions have
-    /// requests in progress, the new session replaces the session whose client has been stalled longest, for at least 5
-    /// s. If no session may be ended, the new session is refused.
+    /// requests in progress, the new session replaces the session that its client has stalled longest, if it was
+    /// stalled for at least 5 s. If no session may be ended, the new session is refused.
     pub sessions: Option<ConcurrencyLimit>,
     /// The memory budget for heads and bodies of all sessions. The transport may share it. While no memory is available,
     /// requests wait in the transport.
@@ -111,7 +111,7 @@ pub struct Options {
     pub stop: Option<Stop>,
 }
 
-/// The versions of HTTP that a server speaks, or a client.
+/// The HTTP versions that a server or a client speaks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Versions {
     /// HTTP/1.1 and older.
@@ -208,22 +208,22 @@ struct Activity {
     /// The number of requests that are being served.
     serving: Cell<u32>,
     /// The number of requests received so far on HTTP/1.1 streams.
-    asked: Cell<u64>,
+    request_count: Cell<u64>,
     /// The number of streams with a request in progress, which lasts from the head to the last byte of the response.
     requests_in_progress: Cell<u32>,
     /// The handle through which requests and bytes are reported to the session's slot.
     slot_handle: Option<SlotHandle>,
-    /// The streams that wait for the rest of a head, and the times since which they wait.
+    /// The streams that wait for the rest of a head, each with the time at which it began to wait.
     heads: RefCell<BTreeMap<u64, Instant>>,
     /// The number of response bytes that were read from a store and are not yet with the transport.
-    held: Cell<usize>,
+    buffered: Cell<usize>,
     /// The session's share of the memory budget.
     memory: Rc<SessionMemory>,
     /// The lock that a request holds while it is in progress, if requests are served one at a time.
     request_lock: fifo_lock::FifoLock,
     /// The address of the peer. It is set only if there is an access log.
     peer: Option<Box<SocketAddr>>,
-    /// Whether the server is being stopped. `streams` holds the wakers of the streams that wait for that.
+    /// Whether the server is being stopped. `streams` holds the wakers of the streams that wait for the stop.
     is_stopping: Cell<bool>,
     streams: RefCell<BTreeMap<u64, Waker>>,
 }
@@ -246,7 +246,7 @@ impl Activity {
         }
     }
 
-    /// Records that `stream` waits for the rest of a head, unless it already does.
+    /// Records that `stream` waits for the rest of a head, unless this is already recorded.
     fn head_begins(&self, stream: u64, now: Instant) {
         self.heads.borrow_mut().entry(stream).or_insert(now);
     }
@@ -361,16 +361,16 @@ where
     N: Session,
 {
     async move {
-        let mut begun: Option<Box<ServedStreams<W>>> = None;
+        let mut served_streams: Option<Box<ServedStreams<W>>> = None;
         let stop = service.options.stop.as_ref().map(Stop::wait);
         loop {
             let next = poll_fn(|cx| {
                 if stop.as_ref().is_some_and(|stop| stop.poll(cx).is_ready()) {
                     return Poll::Ready(None);
                 }
-                if let Some(begun) = &begun {
+                if let Some(served_streams) = &served_streams {
                     // Completed tasks are removed here, even if no new stream arrives for a long time.
-                    let _ = begun.tasks.poll_idle(cx);
+                    let _ = served_streams.tasks.poll_idle(cx);
                 }
                 ready!(activity.memory.poll_begin(cx));
                 session.poll_accept(cx).map(Some)
@@ -381,7 +381,7 @@ where
                 None => break,
             };
             let exchange = activity.memory.begin();
-            let ServedStreams { tasks, logs } = &mut **begun.get_or_insert_with(|| {
+            let ServedStreams { tasks, logs } = &mut **served_streams.get_or_insert_with(|| {
                 Box::new(ServedStreams { tasks: Tasks::new(service.world.clone()), logs: BTreeMap::new() })
             });
             let whole = (session.clone(), stream);
@@ -389,7 +389,7 @@ where
             // kept.
             let mut once = BTreeMap::new();
             let logs = if session.fresh_streams() { &mut once } else { logs };
-            match preface::spoken(service.options.versions, &whole) {
+            match preface::known_version(service.options.versions, &whole) {
                 StreamVersion::Http1 => {
                     let log = exchanges::Log::of(logs, session.id(), &whole.1);
                     let served =
@@ -409,8 +409,8 @@ where
             }
         }
         activity.end();
-        if let Some(begun) = &begun {
-            begun.tasks.wait_idle().await;
+        if let Some(served_streams) = &served_streams {
+            served_streams.tasks.wait_idle().await;
         }
         session.close();
         session.closed().await;

@@ -66,8 +66,8 @@ pub enum ReachError {
 }
 
 impl From<OpenError> for ReachError {
-    fn from(why: OpenError) -> Self {
-        match why {
+    fn from(error: OpenError) -> Self {
+        match error {
             OpenError::Closed(reason) => Self::Closed(reason),
             _ => Self::Timeout,
         }
@@ -97,18 +97,17 @@ pub enum StreamOutcome {
 #[derive(Debug, Default)]
 pub struct SharedWindow {
     /// The number of streams that are leased now.
-    pub lent: Cell<u32>,
-    /// The number of streams on which data arrives that is not read. This data fills the window and blocks the other
-    /// streams.
+    pub leased: Cell<u32>,
+    /// The number of streams on which unread data arrives. This data fills the window and blocks the other streams.
     pub blocking: Cell<u32>,
-    /// The number of streams that the blocking streams block and that cannot continue on another session.
+    /// The number of streams that wait for a blocking stream and cannot continue on another session.
     pub starved: Cell<u32>,
 }
 
 /// A leased stream. If the lease is dropped without [`end`](Self::end), its exchange counts as torn.
 pub struct Lease<T: Stream> {
     /// The stream, and the function that takes it back; `None` only while the stream is given back.
-    lent: Option<(T, ReturnCallback<T>)>,
+    leased: Option<(T, ReturnCallback<T>)>,
     /// The identifier of the stream's session ([`Session::id`]).
     pub connection: u64,
     /// Whether the session has carried exchanges before.
@@ -122,20 +121,26 @@ pub struct Lease<T: Stream> {
 /// A function that is called when the peer first sends data.
 pub type FirstReadCallback = Box<dyn FnOnce()>;
 
-/// A function that takes a stream back at the end of a lease. The flag is false if the lease is dropped, because
-/// nothing can be awaited then.
+/// A function that takes a stream back at the end of a lease. The flag says whether the function may wait. It is false
+/// if the lease is dropped, because `drop` cannot wait.
 type ReturnCallback<T> = Box<dyn FnOnce(T, StreamOutcome, bool)>;
 
 impl<T: Stream> Lease<T> {
-    /// Creates a lease of `stream`. `back` receives the stream at the end of the lease.
+    /// Creates a lease of `stream`. `return_callback` receives the stream at the end of the lease.
     pub fn new(
         stream: T,
         connection: u64,
         reused: bool,
         shared_window: Option<Rc<SharedWindow>>,
-        back: ReturnCallback<T>,
+        return_callback: ReturnCallback<T>,
     ) -> Self {
-        Self { lent: Some((stream, back)), connection, reused, shared_window, first_read_callback: None }
+        Self {
+            leased: Some((stream, return_callback)),
+            connection,
+            reused,
+            shared_window,
+            first_read_callback: None,
+        }
     }
 
     /// Sets the function that is called when the first read completes.
@@ -150,23 +155,23 @@ impl<T: Stream> Lease<T> {
     }
 
     fn give_back(&mut self, how: StreamOutcome, waits: bool) {
-        if let Some((stream, back)) = self.lent.take() {
-            back(stream, how, waits);
+        if let Some((stream, return_callback)) = self.leased.take() {
+            return_callback(stream, how, waits);
         }
     }
 }
 
 impl<T: Stream> Lease<T> {
-    /// Returns the value of `of` for the stream, or `gone` while the stream is given back.
-    fn get<R>(&self, gone: R, of: impl FnOnce(&T) -> R) -> R {
-        self.lent.as_ref().map_or(gone, |(stream, _)| of(stream))
+    /// Returns the value of `of` for the stream, or `default` while the stream is given back.
+    fn get<R>(&self, default: R, of: impl FnOnce(&T) -> R) -> R {
+        self.leased.as_ref().map_or(default, |(stream, _)| of(stream))
     }
 
     fn poll(
         &mut self,
         poll: impl FnOnce(&mut T) -> Poll<Result<usize, CloseReason>>,
     ) -> Poll<Result<usize, CloseReason>> {
-        self.lent.as_mut().map_or(Poll::Ready(Err(CloseReason::Aborted)), |(stream, _)| poll(stream))
+        self.leased.as_mut().map_or(Poll::Ready(Err(CloseReason::Aborted)), |(stream, _)| poll(stream))
     }
 }
 
@@ -218,13 +223,13 @@ impl<T: Stream> Stream for Lease<T> {
     }
 
     fn set_delivery(&mut self, delivery: Delivery) {
-        if let Some((stream, _)) = &mut self.lent {
+        if let Some((stream, _)) = &mut self.leased {
             stream.set_delivery(delivery);
         }
     }
 
     fn finish(&mut self) {
-        if let Some((stream, _)) = &mut self.lent {
+        if let Some((stream, _)) = &mut self.leased {
             stream.finish();
         }
     }
@@ -246,33 +251,33 @@ pub async fn connect_any<W: World, C: Connector>(
     timeout: Duration,
 ) -> Result<C::Session, ReachError> {
     let (mut timer, mut next, mut due) = (world.timer(), 0, world.now());
-    let mut begun: Vec<C::Session> = Vec::new();
+    let mut sessions: Vec<C::Session> = Vec::new();
     let mut failed = ReachError::Timeout;
     let any = poll_fn(|cx| {
         loop {
             let mut at = 0;
-            while at < begun.len() {
-                match begun[at].poll_established(cx) {
+            while at < sessions.len() {
+                match sessions[at].poll_established(cx) {
                     Poll::Pending => at += 1,
-                    Poll::Ready(Ok(())) => return Poll::Ready(Ok(begun.swap_remove(at))),
+                    Poll::Ready(Ok(())) => return Poll::Ready(Ok(sessions.swap_remove(at))),
                     Poll::Ready(Err(why)) => {
-                        begun.remove(at);
+                        sessions.remove(at);
                         failed = ReachError::Closed(why);
                         due = world.now();
                     }
                 }
             }
             if next == count {
-                return if begun.is_empty() { Poll::Ready(Err(failed.clone())) } else { Poll::Pending };
+                return if sessions.is_empty() { Poll::Ready(Err(failed.clone())) } else { Poll::Pending };
             }
             let now = world.now();
             if now >= due {
                 match connector.connect(next) {
                     Ok(session) => {
-                        begun.push(session);
+                        sessions.push(session);
                         due = now + STAGGER;
                     }
-                    Err(why) => failed = ReachError::Connect(why),
+                    Err(error) => failed = ReachError::Connect(error),
                 }
                 next += 1;
                 continue;
@@ -284,18 +289,18 @@ pub async fn connect_any<W: World, C: Connector>(
         }
     });
     let found = world.timeout(timeout, any).await;
-    for session in begun {
+    for session in sessions {
         session.abort();
     }
     found.unwrap_or(Err(ReachError::Timeout))
 }
 
 /// Returns a session with the first of `count` servers that answers. Each server is tried only when the previous one
-/// has failed. This is meant for transports whose handshake itself tries all addresses of a server (RFC 9260 §5.1), but
-/// ends when one address refuses it.
+/// has failed. This is meant for transports whose handshake tries all addresses of a server (RFC 9260 §5.1). Their
+/// handshake fails if one address refuses it.
 ///
 /// # Errors
-/// The reason of the failure of each server that was tried (at least one).
+/// The reasons why the servers failed: one reason for each server that was tried. There is at least one.
 pub async fn connect_in_turn<W: World, C: Connector>(
     world: &W,
     connector: &C,

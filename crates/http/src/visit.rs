@@ -36,7 +36,7 @@ pub trait BodySink: 'static {
     /// not kept. If this fails for a document, the objects that the document embeds are still fetched.
     ///
     /// # Errors
-    /// A line for the user. The object counts as failed.
+    /// The message for the user, in one line. The object counts as failed.
     fn open(&self, target: &str) -> Result<Option<Self::File>, String>;
 
     /// Writes the next piece of a body to its file.
@@ -61,7 +61,7 @@ pub enum Step {
     /// The object was found. Objects are found in the order of their numbers.
     Found,
     /// The response to the object's request has begun. The length of the body is given if it is known.
-    Begun(Option<u64>),
+    Started(Option<u64>),
     /// This many more bytes of the object's body have arrived.
     Received(u64),
     /// The object is finished, whether or not it was successful.
@@ -81,7 +81,7 @@ pub struct Plan {
     pub start: String,
     /// The maximum number of objects that are fetched at the same time.
     pub at_once: usize,
-    /// An object fails if none of its bytes arrive for this long.
+    /// The timeout: an object fails if no bytes of it arrive for this time.
     pub timeout: Duration,
 }
 
@@ -155,13 +155,13 @@ pub type Reach = Box<dyn Fn(Alternative) -> Pin<Box<dyn Future<Output = Option<(
 /// service. If `reach` is given and connects to that service within 250 ms, the embedded objects are requested there.
 pub async fn visit<W: World, U: Upstream, K: BodySink>(
     world: &W,
-    way: RequestRoute<U>,
+    route: RequestRoute<U>,
     plan: Plan,
-    keeper: Rc<K>,
+    sink: Rc<K>,
     reach: Option<Reach>,
 ) -> Visit {
     let (world, state) = (world.clone(), RefCell::default());
-    let shared = Rc::new(Visitor { world: world.clone(), way, plan, keeper, reach, state });
+    let shared = Rc::new(Visitor { world: world.clone(), route, plan, sink, reach, state });
     shared.discover(None, &shared.plan.start.clone());
     let tasks = Tasks::new(world.clone());
     poll_fn(|cx| {
@@ -184,9 +184,9 @@ pub async fn visit<W: World, U: Upstream, K: BodySink>(
 
 struct Visitor<W, U, K> {
     world: W,
-    way: RequestRoute<U>,
+    route: RequestRoute<U>,
     plan: Plan,
-    keeper: Rc<K>,
+    sink: Rc<K>,
     reach: Option<Reach>,
     state: RefCell<Progress>,
 }
@@ -207,7 +207,8 @@ struct Progress {
 
 /// A response, or a redirection.
 enum Fetched {
-    /// A response with its text. The last field is the reason why the body could not be stored, if it could not.
+    /// A response with its text. The last field is the reason why the body could not be stored, or `None` if it was
+    /// stored.
     Whole(Answer, Vec<u8>, Option<String>),
     Redirect(String),
 }
@@ -233,7 +234,7 @@ impl<W: World, U: Upstream, K: BodySink> Visitor<W, U, K> {
         let (index, now) = (state.visit.objects.len(), self.world.now());
         state.known.insert(target.to_owned(), index);
         state.queue.push_back(index);
-        self.keeper.progress(index, Step::Found);
+        self.sink.progress(index, Step::Found);
         state.visit.objects.push(VisitedObject {
             target: target.to_owned(),
             initiator,
@@ -259,12 +260,12 @@ impl<W: World, U: Upstream, K: BodySink> Visitor<W, U, K> {
         let first = self.state.borrow().visit.objects[index].target.clone();
         let ended = self.follow(index, first.clone()).await;
         let (host, secure, mut embedded) = (self.plan.host.as_str(), self.plan.secure, None);
-        self.keeper.progress(index, Step::Finished);
+        self.sink.progress(index, Step::Finished);
         self.note(index, |object, now| {
             object.ended = now;
             object.first_byte = object.first_byte.clamp(object.assigned, now);
             match ended {
-                Err(why) => object.failure = Some(why),
+                Err(error) => object.failure = Some(error),
                 Ok(FetchResult { target, text, not_kept }) => {
                     embedded = Some(addresses(&object.content_type, &target, (host, secure), &text));
                     object.failure = not_kept;
@@ -294,7 +295,7 @@ impl<W: World, U: Upstream, K: BodySink> Visitor<W, U, K> {
     /// Fetches `target` and follows redirections.
     async fn follow(&self, index: usize, mut target: String) -> Result<FetchResult, String> {
         for _ in 0..=MAX_REDIRECTIONS {
-            match self.once(index, &target).await? {
+            match self.fetch_once(index, &target).await? {
                 Fetched::Whole(answer, text, not_kept) if answer.head.status == 200 => {
                     return Ok(FetchResult { target, text, not_kept });
                 }
@@ -315,74 +316,75 @@ impl<W: World, U: Upstream, K: BodySink> Visitor<W, U, K> {
         Err(format!("redirected more than {MAX_REDIRECTIONS} times"))
     }
 
-    /// Requests `target` for object `index`, again if the connection ended before the server can have read the request.
-    async fn once(&self, index: usize, target: &str) -> Result<Fetched, String> {
+    /// Requests `target` for object `index`. Repeats the request if the connection ended before the server can have
+    /// read it.
+    async fn fetch_once(&self, index: usize, target: &str) -> Result<Fetched, String> {
         let mut fresh = false;
         loop {
-            let elsewhere = self.state.borrow().alternative_connection.clone();
-            let moved = elsewhere.is_some();
-            let mut body = Body { index, target, file: None, not_kept: None, text: Vec::new(), come: 0 };
+            let alternative = self.state.borrow().alternative_connection.clone();
+            let is_alternative = alternative.is_some();
+            let mut body = Body { index, target, file: None, not_kept: None, text: Vec::new(), received: 0 };
             let take = |answer: &Answer, piece: &[u8]| body.take(self, answer, piece);
             let Plan { host, timeout, .. } = &self.plan;
-            let (taken, lease) = match (elsewhere, &self.way) {
+            let (result, lease) = match (alternative, &self.route) {
                 (None, RequestRoute::Streams(upstream)) => {
                     let origin = Origin::new(self.plan.authority.clone(), self.plan.secure);
                     let lease = upstream.reach(&origin, fresh, None).await;
-                    let mut lease = lease.map_err(|why| why.to_string())?;
-                    self.placed(index, lease.connection, lease.number(), HTTP1);
+                    let mut lease = lease.map_err(|error| error.to_string())?;
+                    self.record_assignment(index, lease.connection, lease.number(), HTTP1);
                     (get(&self.world, &mut lease, host, target, *timeout, take).await, Some(lease))
                 }
                 (Some((requests, connection)), _) => {
-                    (self.ask((&requests, connection), index, target, take).await, None)
+                    (self.get_multiplexed((&requests, connection), index, target, take).await, None)
                 }
                 (None, RequestRoute::Requests(requests, connection)) => {
-                    (self.ask((requests, *connection), index, target, take).await, None)
+                    (self.get_multiplexed((requests, *connection), index, target, take).await, None)
                 }
             };
-            let Body { file, not_kept, text, come, .. } = body;
-            self.note(index, |object, _| object.bytes = come);
-            let retry = lease.as_ref().is_some_and(|lease| lease.reused) && !fresh && come == 0;
+            let Body { file, not_kept, text, received, .. } = body;
+            self.note(index, |object, _| object.bytes = received);
+            let retry = lease.as_ref().is_some_and(|lease| lease.reused) && !fresh && received == 0;
             if let Some(lease) = lease {
-                lease.end(match &taken {
+                lease.end(match &result {
                     Ok((answer, _)) if !answer.head.close => StreamOutcome::Reusable,
                     Err(GetError::Closed(CloseReason::Cancelled)) => StreamOutcome::Cancelled,
                     _ => StreamOutcome::Torn,
                 });
             }
-            match taken {
+            match result {
                 Ok((answer, _)) => {
                     if let Some(location) = answer.redirection() {
                         return Ok(Fetched::Redirect(location.to_owned()));
                     }
-                    file.map_or(Ok(()), |file| self.keeper.done(file))?;
+                    file.map_or(Ok(()), |file| self.sink.done(file))?;
                     return Ok(Fetched::Whole(answer, text, not_kept));
                 }
                 // RFC 7838 §2.4: if the alternative service fails, the original server is used.
-                Err(GetError::Closed(_)) if moved && come == 0 => {
+                Err(GetError::Closed(_)) if is_alternative && received == 0 => {
                     self.state.borrow_mut().alternative_connection = None
                 }
                 // RFC 9112 §9.3.1: the server may have closed the idle connection while the request was in flight, so
                 // retry on a new connection.
                 Err(GetError::Closed(_)) if retry => fresh = true,
-                Err(GetError::Taker(why)) => return Err(why),
-                Err(why) => return Err(why.to_string()),
+                Err(GetError::Taker(error)) => return Err(error),
+                Err(error) => return Err(error.to_string()),
             }
         }
     }
 
     /// Requests `target` for object `index` on a connection where each request has a stream of its own.
-    async fn ask(
+    async fn get_multiplexed(
         &self,
         (requests, connection): (&Requests, u64),
         index: usize,
         target: &str,
         take: impl FnMut(&Answer, &[u8]) -> Result<(), String>,
     ) -> Result<(Answer, u64), GetError<String>> {
-        let placed = |stream| self.placed(index, connection, stream, requests.version());
+        let placed = |stream| self.record_assignment(index, connection, stream, requests.version());
         requests.get(&self.world, &self.plan.host, target, self.plan.timeout, placed, take).await
     }
 
-    fn placed(&self, index: usize, connection: u64, stream: u64, version: &'static str) {
+    fn record_assignment(&self, index: usize, connection: u64, stream: u64, version: &'static str) {
         self.note(index, |object, now| {
             object.version = version;
             object.connection = Some(connection);
@@ -402,7 +404,7 @@ struct Body<'a, F> {
     /// The text, if the body may embed objects.
     text: Vec<u8>,
     /// The number of bytes received.
-    come: u64,
+    received: u64,
 }
 
 impl<F> Body<'_, F> {
@@ -424,24 +426,24 @@ impl<F> Body<'_, F> {
                 visitor.state.borrow_mut().alternative = alternative;
             }
             if answer.head.status == 200 {
-                visitor.keeper.progress(self.index, Step::Begun(answer.head.length));
-                match visitor.keeper.open(self.target) {
+                visitor.sink.progress(self.index, Step::Started(answer.head.length));
+                match visitor.sink.open(self.target) {
                     Ok(opened) => self.file = opened,
                     // A document that cannot be stored may embed objects that can be stored.
-                    Err(why) if is_text(answer) => self.not_kept = Some(why),
-                    Err(why) => return Err(why),
+                    Err(error) if is_text(answer) => self.not_kept = Some(error),
+                    Err(error) => return Err(error),
                 }
             }
             return Ok(());
         }
-        self.come += piece.len() as u64;
+        self.received += piece.len() as u64;
         if answer.head.status == 200 {
-            visitor.keeper.progress(self.index, Step::Received(piece.len() as u64));
+            visitor.sink.progress(self.index, Step::Received(piece.len() as u64));
         }
         if is_text(answer) && self.text.len() + piece.len() <= MAX_TEXT {
             self.text.extend_from_slice(piece);
         }
-        self.file.as_mut().map_or(Ok(()), |file| visitor.keeper.write(file, piece))
+        self.file.as_mut().map_or(Ok(()), |file| visitor.sink.write(file, piece))
     }
 }
 
@@ -495,7 +497,7 @@ fn resolve_embedded(host: (&str, bool), base: &Destination, address: &str) -> De
 
 /// The maximum number of addresses that are listed as left out.
 const MAX_NAMED: usize = 100;
-/// The maximum number of characters of an address that is listed as left out.
+/// The number of characters to which a left-out address is shortened in the list.
 const MAX_NAMED_CHARS: usize = 200;
 /// The maximum length of a base in bytes.
 const MAX_BASE_BYTES: usize = 2048;

@@ -50,18 +50,19 @@ fn the_stream_of_a_timed_out_object_is_reused() {
     assert_eq!(outcome.connections, 1);
     let streams = |object: usize| record.objects[object].assigned.as_ref().expect("assigned").exchange.stream;
     assert_eq!([2, 3, 4].map(streams), [1, 1, 1]);
-    // Both sides must identify the exchange in the same way: the server recorded the exchange that the client names.
+    // The client and the server must use the same identifier for an exchange. The server must therefore have a record
+    // of the exchange that the client names.
     let last = record.objects[4].assigned.as_ref().expect("assigned").exchange;
     assert!(record.served[&last].written.is_some(), "{last:?}");
     // The server must have sent nothing of the two cancelled objects (2 MB), only the large object with its headers.
     assert!(sent < 4_300_000, "{sent}");
 }
 
-/// Without RE-CONFIG at either end, the client must read and discard the responses.
+/// If one of the two ends does not support RE-CONFIG, the client must read and discard the responses.
 #[test]
 fn without_reconfig_cancelled_responses_are_discarded() {
-    for (here, there) in [(&[][..], &[RECONFIG][..]), (&[RECONFIG], &[])] {
-        let (outcome, _, _) = load(here, there);
+    for (client_features, server_features) in [(&[][..], &[RECONFIG][..]), (&[RECONFIG], &[])] {
+        let (outcome, _, _) = load(client_features, server_features);
         assert_eq!(outcome.objects[..2], [Ok(()), Ok(())]);
         assert_eq!(outcome.objects[2], Err(FetchError::Timeout));
     }

@@ -131,25 +131,25 @@ fn connections_can_all_be_opened_first() {
     }
 }
 
-/// A stream whose buffers are released after each request must behave like a stream that keeps them, whatever follows
-/// and when. Only the order of requests in the same moment may differ.
+/// Streams whose buffers are released after each request must behave like streams that keep their buffers. This must
+/// hold for any request at any time. Only the order of simultaneous requests may differ.
 #[test]
 fn streams_without_buffers_serve_the_same() {
     let page = page(20_000, &[1, 0, 5_000, 70_000, 333, 12_345, 4, 99_999, 16_384]);
     for ((name, meeting, policy), (_, again, _)) in policies().into_iter().zip(policies()) {
-        let kept = load(&meeting, &page, policy.clone(), serve::Options::default());
+        let with_buffers = load(&meeting, &page, policy.clone(), serve::Options::default());
         let none = serve::Options { buffers_kept: Some(0), ..serve::Options::default() };
-        let given_back = load(&again, &page, policy, none);
-        assert_eq!(kept.0.end, FetchStatus::Done, "{name}");
-        assert_eq!(format!("{:?}", given_back.0), format!("{:?}", kept.0), "{name}");
-        let [given_back, kept] = [given_back.1, kept.1].map(|record| {
+        let without_buffers = load(&again, &page, policy, none);
+        assert_eq!(with_buffers.0.end, FetchStatus::Done, "{name}");
+        assert_eq!(format!("{:?}", without_buffers.0), format!("{:?}", with_buffers.0), "{name}");
+        let [without_buffers, with_buffers] = [without_buffers.1, with_buffers.1].map(|record| {
             let sizes = record.objects.iter().map(|object| {
                 let delivered = object.delivered.as_ref().expect("delivered");
                 (delivered.response.end - delivered.response.start, delivered.body)
             });
             sizes.collect::<Vec<_>>()
         });
-        assert_eq!(given_back, kept, "{name}");
+        assert_eq!(without_buffers, with_buffers, "{name}");
     }
 }
 
@@ -355,10 +355,10 @@ fn a_request_that_has_begun_is_not_lost_with_the_buffers() {
             let mut stream = session.open(0).expect("a stream");
             let mut answers = Vec::new();
             let mut next = REQUEST;
-            for begun in [8, 0, 30] {
-                let begun = begun.min(REQUEST.len() - 1);
-                stream.write_all(&[next, &REQUEST[..begun]].concat()).await.expect("written");
-                next = &REQUEST[begun..];
+            for prefix in [8, 0, 30] {
+                let prefix = prefix.min(REQUEST.len() - 1);
+                stream.write_all(&[next, &REQUEST[..prefix]].concat()).await.expect("written");
+                next = &REQUEST[prefix..];
                 world.sleep_until(world.now() + Duration::from_secs(1)).await;
                 let mut answer = [0; 4_000];
                 let length = stream.read(&mut answer).await.expect("an answer");
@@ -381,14 +381,14 @@ fn answered(answer: &'static [u8], streams: u64) -> Outcome {
     let meeting = Meeting::new(streams, false);
     let mut listener = meeting.clone();
     let _server = world.spawn("server", async move {
-        let mut kept = Vec::new();
+        let mut open_sessions = Vec::new();
         while let Ok(session) = listener.accept().await {
             let Ok(mut stream) = session.accept().await else { continue };
             let mut request = [0; 2000];
             let _ = stream.read(&mut request).await;
             let _ = stream.write_all(answer).await;
             stream.finish();
-            kept.push((session, stream));
+            open_sessions.push((session, stream));
         }
     });
     let policy = Policy { timeout: Some(Duration::from_secs(5)), ..Policy::default() };
@@ -408,11 +408,11 @@ fn odd_answers_are_failures_not_panics() {
         (b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n", "ended"),
         (b"", "ended"),
     ];
-    for (answer, why) in cases {
+    for (answer, expected) in cases {
         let outcome = answered(answer, 1);
         assert_eq!(outcome.end, FetchStatus::Failed);
         let error = outcome.objects[0].as_ref().expect_err("failed").to_string();
-        assert!(error.contains(why), "{error}");
+        assert!(error.contains(expected), "{error}");
     }
     let twice = b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
     assert_eq!(answered(twice, 7).end, FetchStatus::Failed);

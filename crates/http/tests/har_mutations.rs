@@ -70,8 +70,8 @@ fn mutate(value: &mut Value, rng: &mut Rng) {
             let key = fields.keys().nth(at).cloned().unwrap_or_default();
             if rng.below(6) == 0 {
                 fields.remove(&key);
-            } else if let Some(below) = fields.get_mut(&key) {
-                mutate(below, rng);
+            } else if let Some(child) = fields.get_mut(&key) {
+                mutate(child, rng);
             }
         }
         Value::Array(items) => mutate(&mut items[at], rng),
@@ -96,10 +96,10 @@ fn left_out(warnings: &[String]) -> usize {
             return None;
         }
         let (count, rest) = line.split_once(" of ").expect("a count");
-        let (_, why) = rest.split_once(" entries: ").expect("a reason");
+        let (_, warning) = rest.split_once(" entries: ").expect("a reason");
         REASONS
             .iter()
-            .any(|reason| why.starts_with(reason))
+            .any(|reason| warning.starts_with(reason))
             .then(|| count.parse::<usize>().expect("a number"))
     };
     warnings.iter().filter_map(counted).sum()
@@ -131,15 +131,20 @@ fn mutated_files_are_read_or_refused_and_every_entry_is_accounted_for() {
         }
         match har::read("x.har", &text) {
             Ok(page) => {
-                page.validate().unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+                page.validate().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
                 let entries = file.pointer("/log/entries").and_then(Value::as_array).map_or(0, Vec::len);
-                let told = left_out(&page.warnings);
-                assert_eq!(page.objects.len() + told, entries, "seed {seed}: {:?}\n{text}", page.warnings);
+                let left_out_count = left_out(&page.warnings);
+                assert_eq!(
+                    page.objects.len() + left_out_count,
+                    entries,
+                    "seed {seed}: {:?}\n{text}",
+                    page.warnings
+                );
                 assert!(page.warnings.iter().all(|line| !line.contains(char::is_control)), "seed {seed}");
                 read += 1;
             }
-            Err(why) => {
-                let line = why.to_string();
+            Err(error) => {
+                let line = error.to_string();
                 assert!(
                     line.starts_with("x.har: ") || line.starts_with("page 'x.har'"),
                     "seed {seed}: {line}"

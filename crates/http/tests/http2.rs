@@ -72,8 +72,8 @@ fn preface() -> Vec<u8> {
     [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat()
 }
 
-/// Returns a GET request for a path, with an additional field of this value. `:method` and `:scheme` are from the
-/// static table (RFC 7541), and the rest is literal.
+/// Returns a GET request for `path` with the additional field `x: value`. `:method` and `:scheme` are from the static
+/// table (RFC 7541), and the rest is literal.
 fn get(stream: u32, path: &str, value: &str) -> Vec<u8> {
     let mut section = vec![0x82, 0x86, 0x01, 1, b'a', 0x04, path.len() as u8];
     section.extend_from_slice(path.as_bytes());
@@ -86,7 +86,7 @@ fn get(stream: u32, path: &str, value: &str) -> Vec<u8> {
 struct Peer {
     world: SimWorld,
     stream: TcpStream<SimWorld>,
-    came: Vec<u8>,
+    received: Vec<u8>,
 }
 
 impl Peer {
@@ -99,13 +99,13 @@ impl Peer {
         let mut buffer = [0; 10_000];
         let silence = Some(Duration::from_millis(500));
         while let Some(Ok(read @ 1..)) = self.world.timeout(silence, self.stream.read(&mut buffer)).await {
-            self.came.extend_from_slice(&buffer[..read]);
+            self.received.extend_from_slice(&buffer[..read]);
         }
     }
 
     /// Returns the payloads of the received frames of this type on this stream.
     fn frames(&self, kind: u8, stream: u32) -> Vec<&[u8]> {
-        let (mut rest, mut found) = (&self.came[..], Vec::new());
+        let (mut rest, mut found) = (&self.received[..], Vec::new());
         while let [a, b, c, of, _, id @ ..] = rest.get(..9).unwrap_or_default() {
             let length = u32::from_be_bytes([0, *a, *b, *c]) as usize;
             let id = u32::from_be_bytes(id.try_into().expect("four bytes"));
@@ -136,12 +136,13 @@ fn with_client<T>(versions: Versions, program: impl AsyncFnOnce(Peer) -> T) -> T
         let session = TcpConnector::new(client, vec![tcp_server(&rig)]).connect(0).expect("begun");
         session.established().await.expect("stands");
         let stream = session.open(0).expect("a stream");
-        program(Peer { world: rig.client.clone(), stream, came: Vec::new() }).await
+        program(Peer { world: rig.client.clone(), stream, received: Vec::new() }).await
     };
     rig.network.run(run, Instant::MAX).expect_done()
 }
 
-/// A server of both versions must distinguish them by the first bytes, however these are split (RFC 9113 §3.3).
+/// A server of HTTP/1.1 and HTTP/2 must detect the version from the first bytes, however these bytes are split (RFC
+/// 9113 §3.3).
 #[test]
 fn the_preface_may_come_in_pieces() {
     for cut in [1, 10, 23] {
@@ -160,7 +161,7 @@ fn the_preface_may_come_in_pieces() {
         client.world.sleep_until(client.world.now() + Duration::from_millis(100)).await;
         client.write(b"UT / HTTP/1.1\r\nHost: a\r\n\r\n").await;
         client.read().await;
-        client.came
+        client.received
     });
     assert!(answer.starts_with(b"HTTP/1.1 405 "), "{:?}", String::from_utf8_lossy(&answer));
 }
@@ -176,7 +177,7 @@ fn a_malformed_request_is_reset_with_protocol_error() {
     });
 }
 
-/// The rules for values must hold in trailers, too (RFC 9113 §8.2.1). The response must wait for the trailers.
+/// The rules for field values must hold in trailers, too (RFC 9113 §8.2.1). The response must wait for the trailers.
 #[test]
 fn malformed_trailers_of_a_request_are_reset_with_protocol_error() {
     let trailers = |fields: &[(&str, &str)]| frame(HEADERS, WHOLE, 1, &literals(fields));
@@ -203,8 +204,8 @@ fn malformed_trailers_of_a_request_are_reset_with_protocol_error() {
     }
 }
 
-/// A request with two lengths must be rejected even if the lengths are equal (RFC 9110 §8.6), over HTTP/2 as over
-/// HTTP/3.
+/// A request with two Content-Length fields must be rejected even if their values are equal (RFC 9110 §8.6). HTTP/2 and
+/// HTTP/3 must agree in this.
 #[test]
 fn lengths_of_a_request_that_agree_are_still_two() {
     with_client(Versions::Http2, async |mut client| {
@@ -216,8 +217,8 @@ fn lengths_of_a_request_that_agree_are_still_two() {
     });
 }
 
-/// If SETTINGS does not follow the preface (RFC 9113 §3.4), the connection must end. The server must not answer a
-/// request behind it.
+/// If SETTINGS does not follow the preface (RFC 9113 §3.4), the connection must end. The server must not answer
+/// requests that follow.
 #[test]
 fn a_preface_without_settings_is_a_connection_error() {
     for first in [frame(PING, 0, 0, &[0; 8]), frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1]), frame(99, 0, 0, &[])]
@@ -258,9 +259,9 @@ fn get_from(frames: &[u8]) -> (Result<u16, String>, Vec<Vec<u8>>) {
         let serving = rig.server.spawn("server", async move {
             let session = listener.accept().await.expect("a session");
             let stream = session.accept().await.expect("a stream");
-            let mut peer = Peer { world, stream, came: Vec::new() };
+            let mut peer = Peer { world, stream, received: Vec::new() };
             peer.read().await;
-            peer.came.drain(..PREFACE.len());
+            peer.received.drain(..PREFACE.len());
             peer.write(&frames).await;
             peer.read().await;
             peer.frames(RST_STREAM, 1).into_iter().map(<[u8]>::to_vec).collect()
@@ -374,7 +375,7 @@ fn a_malformed_response_is_refused() {
 }
 
 /// h2 drops these pseudo-header fields before the client can check them. The guide lists them as limits of `serve` and
-/// `get`. If a later version of h2 refuses them, these cases belong in the test above.
+/// `get`. If a later version of h2 refuses them, these cases belong in `a_malformed_response_is_refused`.
 #[test]
 fn pseudo_header_fields_that_h2_drops_are_not_seen() {
     let data = frame(DATA, 0, 1, b"abc");
@@ -425,14 +426,14 @@ fn frames_that_accomplish_nothing_have_a_bound() {
     });
 }
 
-/// A response must stop at the client's flow-control windows (RFC 9113 §6.9). A cancelled response must use no window
-/// of the next response.
+/// A response must stop when the client's flow-control windows are full (RFC 9113 §6.9). Unsent data of a cancelled
+/// response must not use the connection's window, so that the next response can be sent.
 #[test]
 fn an_answer_waits_for_its_window_and_leaves_room_when_it_is_cancelled() {
     with_client(Versions::Http2, async |mut client| {
         client.write(&[preface(), get(1, "/object-1", "y")].concat()).await;
         client.read().await;
-        // The initial windows (RFC 9113 §6.9.2).
+        // The response has filled the initial windows of 65,535 bytes (RFC 9113 §6.9.2).
         assert_eq!((client.content(1), client.frames(RST_STREAM, 1).len()), (65_535, 0));
         let window = |stream, bytes: u32| frame(WINDOW_UPDATE, 0, stream, &bytes.to_be_bytes());
         client.write(&[window(0, 100_000), window(1, 10_000)].concat()).await;

@@ -32,8 +32,8 @@ const NAME: &str = "server.test";
 const SERVER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
 const LINK: &str = "rate=10mbit,rtt=40ms";
 
-/// Runs `program` with a client's and a server's host that are connected by this link. Returns its result and the
-/// client's capture.
+/// Runs `program` with a client host and a server host that are connected by this link. Returns the result of `program`
+/// and the client's capture.
 fn run<T, F: Future<Output = T>>(seed: u64, link: &str, program: impl FnOnce(Hosts) -> F) -> (T, Vec<u8>) {
     let network = Network::new(seed);
     let [client, server] = [("client", [10, 0, 0, 1].into()), ("server", SERVER)]
@@ -45,8 +45,8 @@ fn run<T, F: Future<Output = T>>(seed: u64, link: &str, program: impl FnOnce(Hos
         let (listener, connector) = hosts(&client_world, &server_world).await;
         program(Hosts { client: client_world, server: server_world, listener, connector }).await
     };
-    let came = network.run(all, Instant::ZERO + Duration::from_secs(600)).expect_done();
-    (came, network.finish_capture(client).expect("captured"))
+    let result = network.run(all, Instant::ZERO + Duration::from_secs(600)).expect_done();
+    (result, network.finish_capture(client).expect("captured"))
 }
 
 struct Hosts {
@@ -56,7 +56,10 @@ struct Hosts {
     connector: QuicConnector<SimWorld>,
 }
 
-async fn hosts(here: &SimWorld, there: &SimWorld) -> (QuicListener<SimWorld>, QuicConnector<SimWorld>) {
+async fn hosts(
+    client_world: &SimWorld,
+    server_world: &SimWorld,
+) -> (QuicListener<SimWorld>, QuicConnector<SimWorld>) {
     let surroundings = |world: &SimWorld| {
         let clock = world.clone();
         Surroundings::Simulated(Simulation::new(world.rng("tls"), move || clock.now()))
@@ -68,16 +71,21 @@ async fn hosts(here: &SimWorld, there: &SimWorld) -> (QuicListener<SimWorld>, Qu
         protocols: protocols.clone(),
         ..ServerSettings::of(identity)
     };
-    let server = Server::new(settings, surroundings(there)).expect("a server");
-    let ends = HostTls { surroundings: surroundings(there), client: None, server: Some(server) };
-    let host = start(there.clone(), 443, Config::default(), ends, Options::default()).await.expect("a host");
+    let server = Server::new(settings, surroundings(server_world)).expect("a server");
+    let ends = HostTls { surroundings: surroundings(server_world), client: None, server: Some(server) };
+    let host =
+        start(server_world.clone(), 443, Config::default(), ends, Options::default()).await.expect("a host");
     let listener = host.listen_with(443, 0).expect("listening");
     let settings =
         ClientSettings { trust: Trust::Authorities(vec![root]), protocols, ..ClientSettings::default() };
-    let client = Client::new(settings, surroundings(here)).expect("a client");
-    let ends =
-        HostTls { surroundings: surroundings(here), client: Some((client, NAME.to_owned())), server: None };
-    let host = start(here.clone(), 0, Config::default(), ends, Options::default()).await.expect("a host");
+    let client = Client::new(settings, surroundings(client_world)).expect("a client");
+    let ends = HostTls {
+        surroundings: surroundings(client_world),
+        client: Some((client, NAME.to_owned())),
+        server: None,
+    };
+    let host =
+        start(client_world.clone(), 0, Config::default(), ends, Options::default()).await.expect("a host");
     (listener, QuicConnector::new(host, vec![SocketAddr::new(SERVER, 443)]))
 }
 
@@ -155,7 +163,7 @@ fn a_page_comes_whole_over_streams_of_one_connection() {
 #[test]
 fn large_bodies_come_whole_on_a_fast_network() {
     const BYTES: u64 = 8_000_000;
-    let (came, _) = run(1, "rate=10gbit,rtt=200us", |hosts| async move {
+    let (result, _) = run(1, "rate=10gbit,rtt=200us", |hosts| async move {
         let Hosts { client, server, listener, connector } = hosts;
         let page = page_of(vec![Object::new("/large".to_owned(), BYTES)]);
         let serving = serve::run(
@@ -171,10 +179,10 @@ fn large_bodies_come_whole_on_a_fast_network() {
         let (requests, conversation, traffic) =
             Requests::begin(session, Version::Http3, true).await.expect("begun");
         let talking = client.spawn("conversation", conversation);
-        let (mut streams, mut taken) = (Vec::new(), 0);
+        let (mut streams, mut written) = (Vec::new(), 0);
         let timeout = Duration::from_secs(20);
         let take = |_: &Answer, bytes: &[u8]| {
-            taken += bytes.len() as u64;
+            written += bytes.len() as u64;
             Ok::<_, ()>(())
         };
         let got = requests.get(&client, NAME, "/large", timeout, |stream| streams.push(stream), take).await;
@@ -182,10 +190,10 @@ fn large_bodies_come_whole_on_a_fast_network() {
         drop(requests);
         let ended = client.timeout(Some(timeout), talking).await;
         assert_eq!((answer.head.status, length, ended), (200, BYTES, Some(Ok(()))));
-        (streams, taken, traffic.get())
+        (streams, written, traffic.get())
     });
-    let (streams, taken, traffic) = came;
-    assert_eq!((streams.as_slice(), taken, traffic.data), (&[0_u64][..], BYTES, BYTES));
+    let (streams, written, traffic) = result;
+    assert_eq!((streams.as_slice(), written, traffic.data), (&[0_u64][..], BYTES, BYTES));
     // Each 8 KiB of content is preceded by a frame header of three or five bytes, and there is one header section.
     assert!((BYTES..BYTES + BYTES / 500).contains(&traffic.received) && traffic.sent < 200, "{traffic:?}");
 }
@@ -193,7 +201,7 @@ fn large_bodies_come_whole_on_a_fast_network() {
 /// A server must send Alt-Svc over HTTP/3, too (RFC 7838).
 #[test]
 fn alt_svc_is_sent_over_http_3() {
-    let (came, _) = run(1, LINK, |hosts| async move {
+    let (result, _) = run(1, LINK, |hosts| async move {
         let Hosts { client, server, listener, connector } = hosts;
         let page = page_of(vec![Object::new("/small".to_owned(), 10)]);
         let site = Rc::new(PageSite::new(&page));
@@ -209,7 +217,7 @@ fn alt_svc_is_sent_over_http_3() {
         let got = requests.get(&client, NAME, "/small", Duration::from_secs(20), |_| (), take).await;
         got.expect("an answer").0.alt_svc
     });
-    assert_eq!(came.as_deref(), Some("h3=\":8443\"; ma=86400"));
+    assert_eq!(result.as_deref(), Some("h3=\":8443\"; ma=86400"));
 }
 
 /// Concurrent requests must be answered in the order of their urgencies, not of their arrival. Incremental responses
@@ -289,7 +297,7 @@ fn with_server<F: Future<Output = ()> + 'static>(
 }
 
 /// Writes these bytes on a unidirectional stream, which stays open.
-async fn say(session: &QuicSession<SimWorld>, bytes: &[u8]) -> QuicStream<SimWorld> {
+async fn open_one_way(session: &QuicSession<SimWorld>, bytes: &[u8]) -> QuicStream<SimWorld> {
     let mut stream = poll_fn(|cx| session.poll_begin(cx, true)).await.expect("begun");
     stream.write_all(bytes).await.expect("written");
     stream
@@ -352,7 +360,7 @@ fn server_protocol_errors_are_one_line() {
         let outcome = with_server(move |_, session| {
             let (control, response) = (control.clone(), response.clone());
             async move {
-                let control = say(&session, &control).await;
+                let control = open_one_way(&session, &control).await;
                 while let Ok(mut stream) = session.accept().await {
                     let _ = stream.write_all(&response).await;
                     stream.finish();
@@ -371,7 +379,7 @@ fn server_protocol_errors_are_one_line() {
 #[test]
 fn a_server_that_goes_away_is_one_line() {
     let outcome = with_server(|_, session| async move {
-        let _control = say(&session, &[&CONTROL[..], &frame(GOAWAY, &[0])].concat()).await;
+        let _control = open_one_way(&session, &[&CONTROL[..], &frame(GOAWAY, &[0])].concat()).await;
         if let Ok(mut stream) = session.accept().await {
             stream.cancel_writing(0x10b);
         }
@@ -405,7 +413,7 @@ fn with_client(request: Vec<u8>) -> (Vec<u8>, Option<CloseReason>) {
         server.spawn("server", async move { drop(serving.await) }).detach();
         let session = connector.connect(0).expect("begun");
         session.established().await.expect("stands");
-        let _control = say(&session, &CONTROL).await;
+        let _control = open_one_way(&session, &CONTROL).await;
         let mut stream = poll_fn(|cx| session.poll_begin(cx, false)).await.expect("begun");
         let _ = stream.write_all(&request).await;
         stream.finish();
@@ -453,7 +461,8 @@ fn client_protocol_errors_are_reported_to_the_client() {
     }
 }
 
-/// Whatever bytes arrive, each side must end in time. No other client of the server must be affected.
+/// If the peer sends random bytes, the client must fail in time with an error of one line. The server must still serve
+/// other clients.
 #[test]
 fn bytes_at_random_end_in_a_line() {
     let mut rng = Rng::new(1);
@@ -472,7 +481,7 @@ fn bytes_at_random_end_in_a_line() {
         let outcome = with_server(move |_, session| {
             let (control, response) = (control.clone(), response.clone());
             async move {
-                let _control = say(&session, &control).await;
+                let _control = open_one_way(&session, &control).await;
                 while let Ok(mut stream) = session.accept().await {
                     let _ = stream.write_all(&response).await;
                     stream.finish();
@@ -484,8 +493,8 @@ fn bytes_at_random_end_in_a_line() {
     }
 }
 
-/// A closing server must complete the responses that it has begun, and reject later requests. The client must retry
-/// these on another connection.
+/// A closing server must complete the responses that it has begun, and reject later requests. The client must retry the
+/// rejected requests on another connection.
 #[test]
 fn a_closing_server_finishes_responses_in_progress() {
     let ((outcome, ended), _) = run(1, "rate=1mbit,rtt=40ms", |hosts| async move {

@@ -1,6 +1,6 @@
 //! Tests how long a server waits for request heads, and how much memory unread responses use.
 //!
-//! RFC 9112 §2.2 (empty lines before a head), §9.5 (timeouts).
+//! The rules are in RFC 9112 §2.2 (empty lines before a head) and §9.5 (timeouts).
 
 use crate::rig::memory::{Meeting, Pipe, PipeStream};
 use crate::rig::page;
@@ -40,7 +40,7 @@ async fn pause(world: &SimWorld, seconds: u64) {
 }
 
 /// Reads at least `bytes` bytes.
-async fn takes(world: &SimWorld, stream: &mut PipeStream, mut bytes: usize) {
+async fn read_at_least(world: &SimWorld, stream: &mut PipeStream, mut bytes: usize) {
     let mut buffer = [0; 4000];
     while bytes > 0 {
         bytes = bytes.saturating_sub(stream.read(&mut buffer).await.expect("an answer"));
@@ -55,7 +55,7 @@ fn an_answer_on_one_stream_gives_no_time_to_the_head_of_another() {
         slow.write_all(b"GET / HT").await.expect("written");
         for _ in 0..9 {
             busy.write_all(GET).await.expect("written");
-            takes(&world, &mut busy, 1).await;
+            read_at_least(&world, &mut busy, 1).await;
             pause(&world, 1).await;
         }
         (session.closed().await.is_graceful(), world.now())
@@ -63,20 +63,20 @@ fn an_answer_on_one_stream_gives_no_time_to_the_head_of_another() {
     assert_eq!(ended, (false, Instant::from_millis(10_000)));
 }
 
-/// The head timeout must not apply to a head that a client sends while it still receives a response, or to empty lines
-/// on any stream.
+/// The head timeout must not apply to empty lines. It must not apply to a head that a client sends while it still
+/// receives a response.
 #[test]
 fn the_head_timeout_does_not_run_during_a_response() {
     const LENGTH: usize = 100_000;
     let ended = served(PageSite::new(&page(LENGTH as u64, &[])), async |world, session| {
-        let (mut stream, mut other) =
+        let (mut stream, mut second) =
             (session.open(0).expect("a stream"), session.open(1).expect("a stream"));
         stream.write_all(GET).await.expect("written");
         pause(&world, 1).await;
         stream.write_all(b"\r\nGET / HT").await.expect("written");
-        other.write_all(b"\r\n").await.expect("written");
+        second.write_all(b"\r\n").await.expect("written");
         pause(&world, 60).await;
-        takes(&world, &mut stream, LENGTH).await;
+        read_at_least(&world, &mut stream, LENGTH).await;
         // The head timeout must start now.
         let since = world.now();
         (session.closed().await.is_graceful(), world.now() - since)
@@ -84,13 +84,13 @@ fn the_head_timeout_does_not_run_during_a_response() {
     assert_eq!(ended, (false, Duration::from_secs(10)));
 }
 
-/// Bytes that form no request must not keep a session open, however many bytes arrive.
+/// Bytes that are not part of a request must not keep a session open, even if more and more of them arrive.
 #[test]
 fn empty_lines_and_what_follows_a_refusal_come_to_an_end() {
-    for (begun, more) in [(&b"\r\n\r\n"[..], &b"\r\n"[..]), (b"GET / HTTP/1.1\nX: y\r\n\r\n", b"GET ")] {
+    for (partial, more) in [(&b"\r\n\r\n"[..], &b"\r\n"[..]), (b"GET / HTTP/1.1\nX: y\r\n\r\n", b"GET ")] {
         let at = served(PageSite::new(&page(5, &[])), async |world, session| {
             let mut stream = session.open(0).expect("a stream");
-            stream.write_all(begun).await.expect("written");
+            stream.write_all(partial).await.expect("written");
             while stream.write_all(more).await.is_ok() {
                 assert!(world.now() < Instant::from_millis(60_000), "{more:?}");
                 pause(&world, 1).await;
@@ -105,7 +105,7 @@ fn empty_lines_and_what_follows_a_refusal_come_to_an_end() {
         bad.write_all(b"GET / HTTP/1.1\nX: y\r\n\r\n").await.expect("written");
         pause(&world, 60).await;
         good.write_all(GET).await.expect("written");
-        takes(&world, &mut good, 1).await;
+        read_at_least(&world, &mut good, 1).await;
     });
 }
 
@@ -131,8 +131,8 @@ impl Site for Large {
 
 const LARGE: u64 = 1_000_000;
 
-/// With 100 unread responses, the server may hold at most 128 KiB in total, and 4 KiB for each response, in addition to
-/// the transport's buffers.
+/// With 100 unread responses, the server may hold at most 128 KiB, plus 4 KiB for each response, in addition to the
+/// transport's buffers.
 #[test]
 fn stalled_answers_hold_little_and_come_whole() {
     let read = Rc::new(Cell::new(0));
@@ -146,7 +146,7 @@ fn stalled_answers_hold_little_and_come_whole() {
         pause(&world, 1).await;
         let most = read.get();
         for stream in &mut streams {
-            takes(&world, stream, LARGE as usize).await;
+            read_at_least(&world, stream, LARGE as usize).await;
         }
         most
     });

@@ -55,8 +55,9 @@ fn an_answer_that_is_under_way_is_not_idle() {
     }
 }
 
-/// A client that reads almost nothing acknowledges the zero-window probes (RFC 9260 §6.1 A), each of one segment. This
-/// must not count as progress: the client must lose its slot as early as a client that reads nothing.
+/// A client that reads almost nothing still acknowledges the zero-window probes (RFC 9260 §6.1 A). Each probe is one
+/// segment. These acknowledgements must not count as progress: the client must lose its slot as early as a client that
+/// reads nothing.
 #[test]
 fn acknowledged_probes_of_a_closed_window_keep_no_slot() {
     let mut expected = None;
@@ -76,7 +77,7 @@ fn acknowledged_probes_of_a_closed_window_keep_no_slot() {
             );
             let connector = SctpConnector::new(client, vec![sctp_server(&rig, LowerProtocol::Ip)]);
             let world = rig.client.clone();
-            let ask = async |connector: &SctpConnector<_>| {
+            let send_request = async |connector: &SctpConnector<_>| {
                 let session = connector.connect(0).expect("begun");
                 let mut stream = session.open(0).expect("a stream");
                 stream.write_all(b"GET /object-1 HTTP/1.1\r\nHost: a\r\n\r\n").await.ok()?;
@@ -85,7 +86,7 @@ fn acknowledged_probes_of_a_closed_window_keep_no_slot() {
                 assert_eq!(&answer, b"HTTP/1.1 200");
                 Some(stream)
             };
-            let mut slow = ask(&connector).await.expect("an answer");
+            let mut slow = send_request(&connector).await.expect("an answer");
             let began = world.now();
             let _reader = world.spawn("slow reader", {
                 let world = world.clone();
@@ -97,7 +98,7 @@ fn acknowledged_probes_of_a_closed_window_keep_no_slot() {
             });
             loop {
                 world.sleep_until(world.now() + Duration::from_millis(500)).await;
-                if ask(&connector).await.is_some() {
+                if send_request(&connector).await.is_some() {
                     return world.now() - began;
                 }
             }

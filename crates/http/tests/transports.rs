@@ -111,7 +111,8 @@ fn same_seed_same_world() {
     }
 }
 
-/// Returns the bytes of a stream that were sent according to a trace, as sorted and joined ranges.
+/// Returns the byte ranges of a stream that were sent according to a trace. The ranges are sorted, and adjacent ranges
+/// are joined.
 fn sent(trace: &[TraceRecord], connection: u64, stream: u64) -> Vec<(u64, u64)> {
     let mut ranges: Vec<(u64, u64)> = trace
         .iter()
@@ -260,9 +261,9 @@ fn sctp_runs_in_udp_and_over_two_paths_one_of_which_fails() {
     }
 }
 
-/// The number of usable streams is the smaller number of both directions and of both ends. The client sends early
-/// requests with the handshake, before it knows this number. If a stream does not exist, the client must repeat its
-/// request on an existing stream.
+/// The number of usable streams is the smallest of the limits that both ends set for both directions. The client sends
+/// early requests with the handshake, before it knows this number. If a stream does not exist, the client must repeat
+/// its request on an existing stream.
 #[test]
 fn early_requests_on_ungranted_streams_are_repeated() {
     let page = Rc::new(Page::from_sizes("12x10kB").expect("a page"));
@@ -325,15 +326,15 @@ fn hosts_close_in_good_order_and_every_wait_ends() {
         stream.write_all(b"hello").await.expect("written");
         let accepted = listener.accept().await.expect("accepted");
         assert_eq!(session.id(), accepted.id());
-        let mut other = accepted.accept().await.expect("a stream");
-        assert_eq!(other.number(), 3);
+        let mut second = accepted.accept().await.expect("a stream");
+        assert_eq!(second.number(), 3);
         let mut buffer = [0; 10];
-        assert_eq!(other.read(&mut buffer).await, Ok(5));
+        assert_eq!(second.read(&mut buffer).await, Ok(5));
         client.close().await;
         assert!(session.closed().await.is_graceful());
-        assert_eq!(other.read(&mut buffer).await, Ok(0));
+        assert_eq!(second.read(&mut buffer).await, Ok(0));
         assert!(accepted.closed().await.is_graceful());
-        assert!(other.write(b"x").await.is_err());
+        assert!(second.write(b"x").await.is_err());
     };
     rig.network.run(run, Instant::MAX).expect_done();
 }
@@ -362,8 +363,8 @@ fn a_short_backlog_delays_but_loses_nothing() {
         let mut listener = server.listen(80, 2).expect("listening");
         let connector = TcpConnector::new(client, vec![tcp_server(&rig)]);
         let sessions: Vec<_> = (0..5).map(|_| connector.connect(0).expect("a session")).collect();
-        let here = rig.client.clone();
-        here.sleep_until(Instant::from_millis(10_000)).await;
+        let world = rig.client.clone();
+        world.sleep_until(Instant::from_millis(10_000)).await;
         let mut taken = Vec::new();
         for _ in &sessions {
             taken.push(listener.accept().await.expect("a connection"));

@@ -1,4 +1,5 @@
-//! Tests a wall clock that is stepped while a server runs. The Date field must follow it, and timers must not.
+//! Tests a wall clock that is stepped while a server runs. The Date field (RFC 9110 §6.6.1) must follow the wall clock,
+//! and timers must not.
 //!
 //! RFC 9110 §6.6.1 (Date).
 

@@ -24,14 +24,14 @@
 //! Each point is raced on its own. `sweep` adds shards and the stored files. A plan holds lists, from which
 //! `plan::Outline` makes one point after the other. A sweep therefore needs the memory of only one point.
 //!
-//! With a `population`, each point is a person. `draw.rs` draws the person's network and page from quantiles. They
-//! depend only on the seed and the person's number. `draw.rs` uses no logarithm, so a person is the same on every
-//! machine. `anabranch_report::people` counts people in any order, by the verdict for each.
+//! With a `population`, each point is a person. `draw.rs` draws the person's network and page from quantiles. Network
+//! and page depend only on the seed and the person's number. `draw.rs` uses no logarithm, so a person is the same on
+//! every machine. `anabranch_report::people` counts the verdicts for all people, in any order.
 //!
 //! # The course of a run
 //!
-//! Neither results nor packets contain congestion windows, waits and losses over time. `run/course.rs` collects them
-//! when a run is repeated for its capture.
+//! Congestion windows, waits and losses over time are in neither the results nor the packets. `run/course.rs` collects
+//! them when a run is repeated for its capture.
 
 mod attribution;
 pub mod calibrate;

@@ -1,16 +1,17 @@
-//! A lower bound on the time to load a page over a network: what no transport can beat.
+//! A lower bound on the time to load a page over a network. No transport can load the page faster.
 //!
-//! The *earliest release* of each object follows from dependencies alone, as if the object were alone on the network. The
-//! object's request goes up at the link rate and takes the delay. The server takes its time, and the response goes down in
-//! the same way. The delivery of the object, or of the part that names them, then releases the objects that it triggers.
+//! The *earliest release* of each object follows from dependencies alone, as if the object were alone on the network.
+//! The object's request is sent at the link rate and arrives after the one-way delay. The server processes the request
+//! for the server time, and the response is sent in the same way. The delivery of the object, or of the
+//! part that names them, then releases the objects that it triggers.
 //!
-//! All responses go down as a fluid through the summed capacity of all paths, first in, first out, in the order of release.
-//! Only HTTP bytes count: no transport or IP header, no handshake, no loss. The last response also takes the smallest delay
-//! of all paths.
+//! All responses pass as a fluid through the summed capacity of all paths to the client. They pass in the order of
+//! their releases. Only HTTP bytes count: no transport or IP header, no handshake, no loss. The last response also
+//! takes the smallest delay of all paths.
 //!
-//! The earliest releases and the fluid are both optimistic for every transport. No object can be released earlier than if it
-//! were alone. A fluid that never idles while an object is released ends at least as early as any order of serving the
-//! objects. So the page time is a true lower bound, and so is [`Limit::earliest`] for a single object.
+//! The earliest releases and the fluid are both optimistic for every transport. No object can be released earlier than
+//! if it were alone. A fluid that flows whenever released bytes are left finishes no later than packets in any order.
+//! So the page time is a true lower bound, and so is [`Limit::earliest`] for a single object.
 //!
 //! The arithmetic is exact. Times are integer nanoseconds, rounded up once at the end of each transmission. At the rate
 //! [`UNLIMITED`] a transmission takes no time.
@@ -68,8 +69,8 @@ impl Capacity {
         Self { steps: vec![(0, bits_per_second)], period: None, outages: Vec::new() }
     }
 
-    /// Returns a capacity that changes at each of the `steps` (nanosecond, bits per second). Nothing passes before the first
-    /// step.
+    /// Returns a capacity that changes at each of the `steps` (nanosecond, bits per second). Nothing passes before the
+    /// first step.
     #[must_use]
     pub fn stepwise(mut steps: Vec<(u64, u64)>) -> Self {
         steps.sort_by_key(|&(at, _)| at);
@@ -83,9 +84,9 @@ impl Capacity {
         Self { steps, period: None, outages: Vec::new() }
     }
 
-    /// Returns the capacity of a recorded trace in mahimahi's format. Each entry is the millisecond at which `bytes` may
-    /// pass, and the trace repeats after its last entry. The bytes are spread over the millisecond that ends at the entry.
-    /// So up to any instant, the real trace has let no more bytes pass than this capacity.
+    /// Returns the capacity of a recorded trace in mahimahi's format. Each entry is the millisecond at which `bytes`
+    /// may pass, and the trace repeats after its last entry. The bytes are spread over the millisecond that ends at the
+    /// entry. So up to any instant, the real trace has let no more bytes pass than this capacity.
     #[must_use]
     pub fn opportunities(milliseconds: &[u64], bytes: u64) -> Self {
         let period = milliseconds.iter().copied().max().unwrap_or(0).max(1);
@@ -147,8 +148,8 @@ impl Capacity {
     /// Returns whether no capacity is left after `at`, because an outage never ends or all remaining steps are 0.
     fn is_over(&self, at: u64) -> bool {
         let cut_off = self.outages.iter().any(|&(from, until)| from <= at && until == u64::MAX);
-        // If the steps repeat, all of them are still to come. Otherwise the step that is current at `at` and the later steps
-        // remain.
+        // If the steps repeat, all of them are still to come. Otherwise the step that is current at `at` and the later
+        // steps remain.
         let current = self.steps.partition_point(|&(step, _)| step <= at).saturating_sub(1);
         let first = if self.period.is_some() { 0 } else { current };
         let silent = self.steps[first..].iter().all(|&(_, rate)| rate == 0);
@@ -173,8 +174,8 @@ impl<'a> Fluid<'a> {
         Self { direction, now: 0, spare: 0, round }
     }
 
-    /// Returns the nanosecond at which the last of `bytes` has passed, if they are released at `release`. All bytes accepted
-    /// before pass first. `None` if the capacity never suffices.
+    /// Returns the nanosecond at which the last of `bytes` has passed, if they are released at `release`. Bytes that
+    /// were accepted earlier pass first. `None` if the capacity never suffices.
     fn pass(&mut self, release: u64, bytes: u64) -> Option<u64> {
         if release >= self.now {
             self.now = release;
@@ -229,8 +230,8 @@ impl<'a> Fluid<'a> {
     }
 }
 
-/// Returns the common period of `paths`, the capacity of one period, and the time of the last start or end of an outage.
-/// `None` if the paths do not all repeat with the same period.
+/// Returns the common period of `paths`, the capacity of one period, and the time of the last start or end of an
+/// outage. `None` if the paths do not all repeat with the same period.
 fn round(paths: &[Capacity]) -> Option<(u64, u128, u64)> {
     let period = paths.first()?.period?;
     let edges = paths.iter().flat_map(|path| &path.outages).flat_map(|&(from, until)| [from, until]);
@@ -248,8 +249,8 @@ fn round(paths: &[Capacity]) -> Option<(u64, u128, u64)> {
     (capacity > 0).then_some((period, capacity, settled))
 }
 
-/// Computes the lower bound for `items` over a network with these two directions. An item whose initiator is not an earlier
-/// item counts as issued at the start.
+/// Computes the lower bound for `items` over a network with these two directions. An item whose initiator is not an
+/// earlier item counts as issued at the start.
 #[must_use]
 pub fn limit(items: &[Item], up: &Direction, down: &Direction) -> Limit {
     let (up_round, down_round) = (round(&up.paths), round(&down.paths));
@@ -291,7 +292,8 @@ pub fn limit(items: &[Item], up: &Direction, down: &Direction) -> Limit {
     Limit { page_ns, earliest }
 }
 
-/// The rate, in bits per second, of a link on which packets take no time. At this rate or more, no time is rounded up.
+/// The rate, in bits per second, of a link on which packets take no time. At this rate or a higher one, the time of a
+/// transmission is 0, and not rounded up.
 pub const UNLIMITED: u64 = 1 << 62;
 
 /// Nanoseconds in a millisecond.
@@ -316,8 +318,8 @@ mod tests {
 
     #[test]
     fn one_object_by_hand() {
-        // Up: 500 B at 10 Mbit/s take 0.4 ms, plus 40 ms delay. Down: 100,000 B take 80 ms, plus 40 ms delay. Together 160.4
-        // ms.
+        // Up: 500 B at 10 Mbit/s take 0.4 ms, plus 40 ms delay. Down: 100,000 B take 80 ms, plus 40 ms delay. Together
+        // 160.4 ms.
         let net = constant(10, 40);
         let limit = limit(&[object(100_000, None)], &net, &net);
         assert_eq!(limit.page_ns, Some(160_400_000));
@@ -326,8 +328,8 @@ mod tests {
 
     #[test]
     fn a_document_and_what_it_embeds_by_hand() {
-        // The HTML of 10,000 B takes 0.4 + 40 + 8 + 40 = 88.4 ms, and releases its two images. Both image requests arrive at
-        // 88.4 + 0.4 + 40 = 128.8 ms. The images, 2 x 50,000 B, take 80 ms plus 40 ms delay: 248.8 ms.
+        // The HTML of 10,000 B takes 0.4 + 40 + 8 + 40 = 88.4 ms, and releases its two images. Both image requests
+        // arrive at 88.4 + 0.4 + 40 = 128.8 ms. The images, 2 x 50,000 B, take 80 ms plus 40 ms delay: 248.8 ms.
         let net = constant(10, 40);
         let page = [object(10_000, None), object(50_000, Some(0)), object(50_000, Some(0))];
         let limit = limit(&page, &net, &net);
@@ -347,8 +349,8 @@ mod tests {
     #[test]
     fn an_unrelated_object_fills_the_wait_of_a_chain() {
         // The dependency leaves the link idle for a round trip, which the large object fills. Both first responses are
-        // released at 40.4 ms, and their 10,000 B and 100,000 B take until 128.4 ms. By dependency alone the third object is
-        // released at 88.4 + 40.4 = 128.8 ms. It adds 8 ms and 40 ms delay.
+        // released at 40.4 ms, and their 10,000 B and 100,000 B take until 128.4 ms. By dependency alone the third
+        // object is released at 88.4 + 40.4 = 128.8 ms. It adds 8 ms and 40 ms delay.
         let net = constant(10, 40);
         let page = [object(10_000, None), object(100_000, None), object(10_000, Some(0))];
         assert_eq!(limit(&page, &net, &net).page_ns, Some(176_800_000));
@@ -370,7 +372,8 @@ mod tests {
         // transmission pass. The other 70.4 ms pass after it.
         let down = direction(Capacity::constant(10_000_000).with_outage(50 * MS, 80 * MS), 40);
         assert_eq!(limit(&[object(100_000, None)], &up, &down).page_ns, Some(190_400_000));
-        // The rate halves at 60.4 ms. 20 ms of the transmission pass at 10 Mbit/s. The data of the other 60 ms takes 120 ms.
+        // The rate halves at 60.4 ms. 20 ms of the transmission pass at 10 Mbit/s. The data of the other 60 ms takes
+        // 120 ms.
         let down = direction(Capacity::stepwise(vec![(0, 10_000_000), (60_400_000, 5_000_000)]), 40);
         assert_eq!(limit(&[object(100_000, None)], &up, &down).page_ns, Some(220_400_000));
         // One path has an outage, and the other path carries the object.
@@ -401,8 +404,8 @@ mod tests {
 
     #[test]
     fn rates_of_a_trace_repeat() {
-        // Each round passes 8 Mbit/s for 1 ms (1000 B), then nothing for 3 ms. So 2500 B take three rounds, and of the last
-        // round only half of the first millisecond.
+        // In each period, bytes pass at 8 Mbit/s for 1 ms (1000 B), and then nothing passes for 3 ms. So 2500 B take
+        // two whole periods and half of the first millisecond of the third period.
         let capacity = Capacity::repeating(vec![(0, 8_000_000), (MS, 0)], Some(4 * MS));
         let up = constant(1_000_000, 0);
         let item = Item { request: 0, response: 2500, ..Item::default() };
@@ -411,8 +414,8 @@ mod tests {
 
     #[test]
     fn a_trace_repeats_and_never_lets_more_pass_than_recorded() {
-        // The trace lets 1500 B pass at 1, 2 and 5 ms, then at 6, 7, 10 and 11 ms. So the sixth 1500 B have passed at 10 ms,
-        // the seventh at 11 ms.
+        // The trace lets 1500 B pass at 1, 2 and 5 ms, then at 6, 7, 10 and 11 ms. So the sixth 1500 B have passed at
+        // 10 ms, the seventh at 11 ms.
         let down = direction(Capacity::opportunities(&[1, 2, 5], 1500), 0);
         let up = constant(1000, 0);
         let page = [Item { request: 0, response: 7 * 1500, ..Item::default() }];
@@ -431,13 +434,14 @@ mod tests {
 
     #[test]
     fn whole_repetitions_are_passed_at_once() {
-        // The trace passes 1500 bytes per millisecond, so this object of about a tebibyte needs 700 million repetitions.
+        // The trace passes 1500 bytes per millisecond, so this object of about a tebibyte needs 700 million
+        // repetitions.
         let down = direction(Capacity::opportunities(&[1], 1500), 0);
         let up = direction(Capacity::constant(UNLIMITED), 0);
         let bytes = 1_500 * 700_000_000;
         assert_eq!(limit(&[object(bytes, None)], &up, &down).page_ns, Some(700_000_000 * MS));
-        // Without skipping, the result must be the same. An outage in the far future prevents the skip, and is never
-        // reached.
+        // Skipping whole periods must not change the result. An outage in the far future prevents the skip, and is
+        // never reached.
         let trace = || Capacity::opportunities(&[1, 2, 5, 9], 1500);
         let far = 3_600_000_000_000;
         for bytes in [1, 1_499, 1_500, 6_000, 6_001, 123_456, 1_000_000] {
@@ -489,7 +493,8 @@ mod tests {
         }
     }
 
-    /// Simulates a transport without overhead that sends packets of randomly chosen released objects. Returns the page time.
+    /// Simulates a transport without overhead that sends packets of randomly chosen released objects. Returns the page
+    /// time.
     fn some_order(page: &[Item], rate: u64, delay: u64, rng: &mut Rng) -> u64 {
         let send = |bytes: u64| (bytes * 8_000_000_000).div_ceil(rate);
         let mut left: Vec<u64> = page.iter().map(|item| item.response).collect();

@@ -90,7 +90,8 @@ fn a_full_search_tests_every_pair_in_both_directions() {
         let experiment = comparison.experiment.as_ref().expect("it is there");
         let shares: f64 = experiment.factors.iter().map(|it| it.shapley.expect("a share").ratio.ln()).sum();
         let left = experiment.unexplained.as_ref().expect("all were set").ratio.ln();
-        // The experiments make only runs of their own: all subsets in both directions, and two runs for each condition.
+        // At most, the experiments run all subsets of factors in both directions, and two contestants for each
+        // condition. Each of these runs is repeated with 12 seeds.
         let most = 12 * (2 * (1 << experiment.factors.len()) + 2 * experiment.conditions.len() as u64);
         assert!(experiment.runs <= most, "{} runs of at most {most}", experiment.runs);
         assert!((shares + left - experiment.gap.ln()).abs() < 1e-9, "shares and the rest are the gap");
@@ -114,9 +115,9 @@ fn a_gap_of_handshakes_alone_is_only_where_they_are_waited_for() {
         let condition = condition.expect("it is tried").clone();
         (experiment.gap, condition, found.why(3).expect("said").join("\n"))
     };
-    let (gap, condition, why) = without("1x1kB", "sctp:cookie_data=no");
+    let (gap, condition, causes) = without("1x1kB", "sctp:cookie_data=no");
     assert!(gap > 1.3 && condition.needed && (condition.gap - 1.0).abs() < 1e-9, "{gap} {condition:?}");
-    assert!(why.contains("only where a handshake is waited for"), "{why}");
+    assert!(causes.contains("only where a handshake is waited for"), "{causes}");
     let (gap, condition, _) = without("1x20kB", "tcp:iw=2");
     assert!(
         !condition.needed && condition.gap > gap,
@@ -157,8 +158,8 @@ fn a_gap_of_a_short_queue_is_only_where_it_is_short() {
     assert_eq!(experiment.conditions.iter().map(|it| it.needed).collect::<Vec<_>>(), [false, true, true]);
     let why = found.why(3).expect("said").join("\n");
     assert!(why.contains("only where the queue is short"), "{why}");
-    // Without randomness, one run represents all seeds. Each of two contestants runs once without each of three
-    // conditions.
+    // Without randomness, one run represents all seeds. Three conditions are removed, one at a time, and both
+    // contestants run once without each condition.
     assert_eq!(experiment.runs, 6);
 }
 
@@ -198,8 +199,8 @@ fn a_plan_can_say_what_a_change_does() {
     // The claim is restricted to one of the two points.
     let two = THREE.replace("'2%'", "['1%', '2%']").replace("\"2%\"", "['1%', '2%']");
     let table = "of = 'sctp:profile=modern'\nchange = 'connections=6'\nratio_min = 0.1\nloss = '2%'";
-    let told = race(&plan(&format!("{two}\ncauses = 'off'\n[[cause]]\n{table}")), 1).expectations;
-    assert_eq!(told.iter().map(|it| it.point).collect::<Vec<_>>(), [1]);
+    let expectations = race(&plan(&format!("{two}\ncauses = 'off'\n[[cause]]\n{table}")), 1).expectations;
+    assert_eq!(expectations.iter().map(|it| it.point).collect::<Vec<_>>(), [1]);
     for (table, needle) in [
         ("of = 'udp'\nchange = 'iw=2'\nratio_min = 1", "udp"),
         ("of = 'sctp:profile=modern'\nchange = 'iw=many'\nratio_min = 1", "iw"),
@@ -213,7 +214,7 @@ fn a_plan_can_say_what_a_change_does() {
     }
 }
 
-/// Causes that a page names must hold for new seeds.
+/// Each cause that the documentation names must hold with a thousand seeds that the search for causes did not use.
 #[test]
 fn causes_that_pages_name_hold_on_a_thousand_fresh_seeds() {
     if !are_slow_tests_enabled() {
@@ -234,8 +235,8 @@ fn causes_that_pages_name_hold_on_a_thousand_fresh_seeds() {
 fn claimed(mut plan: Plan) -> Plan {
     assert!(!plan.claims.is_empty(), "it claims nothing");
     let claims = plan.claims.clone();
-    let spoken = |point: &PointPlan| claims.iter().any(|claim| claim.applies_to(point));
-    plan.points.retain(|point| spoken(point));
+    let is_claimed = |point: &PointPlan| claims.iter().any(|claim| claim.applies_to(point));
+    plan.points.retain(|point| is_claimed(point));
     plan.contestants.retain(|contestant| claims.iter().any(|claim| claim.is_of(contestant)));
     plan
 }

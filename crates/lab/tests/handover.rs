@@ -30,7 +30,7 @@ fn race(flags: &[(&str, &str)]) -> Race {
     causes::race(&plan(flags), &options).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// Returns the packets at the client's interfaces as a ladder.
+/// Returns a ladder diagram of the packets at the client's interfaces.
 fn ladder(transport: &str, keys: &[(&str, &str)]) -> String {
     let flags = [("bulk", "40kB"), ("handover", "320ms"), ("transport", transport)];
     // If `keys` has another workload, it replaces the transfer.
@@ -200,8 +200,8 @@ fn sctp_reports_its_new_address_and_continues() {
     "#]].assert_eq(&ladder(&format!("{MOVES},iw=4"), &keys));
 }
 
-/// The client detected the new network before the run, and leaves the old network during the run. It must begin in the
-/// new network, with both addresses.
+/// The client detected the new network before the run, and leaves the old network during the run. The association must
+/// begin in the new network, with both addresses.
 #[test]
 fn sctp_begins_in_the_network_that_it_knows() {
     let keys = [("overlap", "20m"), ("speed", "20m/s"), ("detection", "50ms"), ("bulk", "20kB")];
@@ -329,19 +329,19 @@ fn tcp_without_mobile_ip_opens_anew() {
     "#]].assert_eq(&ladder("tcp:iw=4,reconnect=yes", &keys));
 }
 
-/// Tests that the bytes of the Mobile IP tunnel take time on packets to the client, and only for clients that keep
-/// their address.
+/// The bytes of the Mobile IP tunnel must lengthen the transmission of packets to the client. They must do so only for
+/// clients that keep their address.
 #[test]
 fn a_tunnel_adds_to_each_packet_for_who_keeps_its_address() {
     let with = |keys: &[(&str, &str)]| {
         let slow = [("objects", "1x30kB"), ("rate", "100kbit"), ("mtu", "576"), ("queue", "unlimited")];
-        let who = [
+        let contestants = [
             ("transport", "tcp"),
             ("transport", "tcp:reconnect=yes"),
             ("transport", MOVES),
             ("handover", "0s"),
         ];
-        pages(&race(&slow.iter().chain(keys).chain(&who).copied().collect::<Vec<_>>()))
+        pages(&race(&slow.iter().chain(keys).chain(&contestants).copied().collect::<Vec<_>>()))
     };
     let (bare, tunnel) = (with(&[]), with(&[("tunnel", "100B")]));
     let more = tunnel[0][0].expect("a time") as f64 / bare[0][0].expect("a time") as f64;
@@ -349,7 +349,7 @@ fn a_tunnel_adds_to_each_packet_for_who_keeps_its_address() {
     assert_eq!(bare[1..], tunnel[1..]);
 }
 
-/// Errors must be the same for flags and files.
+/// Each wrong handover must give a one-line error, which is the same for flags and for files.
 #[test]
 fn wrong_moves_are_answered_in_one_line() {
     let refused = |flags: &[(&str, &str)]| draft(flags).map(|_| ()).expect_err("refused");
@@ -416,14 +416,14 @@ fn pages(race: &Race) -> Vec<Vec<Option<u64>>> {
     point.map(|contestant| contestant.runs.iter().map(|run| run.page_ns).collect()).collect()
 }
 
-/// A seed must always give the same moment of the move. Of distance and speed, only the ratio may matter.
+/// A seed must always give the same moment of the move. Only the ratio of distance and speed may matter.
 #[test]
 fn a_random_moment_repeats_and_only_the_time_of_overlap_counts() {
     let with = |overlap, speed| {
         let page = [("objects", "5x13500B"), ("rate", "2mbit"), ("runs", "6"), ("handover", "random")];
         let how = [("overlap", overlap), ("speed", speed), ("detection", "300ms")];
-        let who = [("transport", "tcp"), ("transport", MOVES)];
-        race(&page.into_iter().chain(how).chain(who).collect::<Vec<_>>())
+        let contestants = [("transport", "tcp"), ("transport", MOVES)];
+        race(&page.into_iter().chain(how).chain(contestants).collect::<Vec<_>>())
     };
     let (one, again, alike, faster) =
         (with("2m", "10m/s"), with("2m", "10m/s"), with("1m", "5m/s"), with("2m", "20m/s"));

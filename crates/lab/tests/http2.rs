@@ -51,13 +51,13 @@ fn requests_are_streams_of_one_connection() {
 }
 
 /// A loss on one stream delays all other streams. With one object per connection, no object may be blocked. With many
-/// objects, some must be blocked.
+/// objects on a connection, some objects must be blocked.
 #[test]
 fn blocking_is_across_streams() {
     let blocked = |flags: &[(&str, &str)]| -> u64 {
         let runs = (1..=10).map(|seed| run("tcp:http=2,tls=yes", flags, seed));
         runs.flat_map(|run| run.objects)
-            .map(|object| object.why.and_then(|why| why.blocked_ns).expect("known"))
+            .map(|object| object.why.and_then(|breakdown| breakdown.blocked_ns).expect("known"))
             .sum()
     };
     let [one, many] = ["1x200kB", "20x10kB"]
@@ -89,9 +89,9 @@ fn what_is_blocked_is_what_the_packets_show() {
                 segments.push((record.at_nanos, number(ip + 4), length as u32));
             }
         }
-        let behind = segments.windows(2).position(|pair| pair[1].1 != pair[0].1.wrapping_add(pair[0].2));
-        let behind = behind.expect("a hole") + 1;
-        let missing = segments[behind - 1].1.wrapping_add(segments[behind - 1].2);
+        let after_hole = segments.windows(2).position(|pair| pair[1].1 != pair[0].1.wrapping_add(pair[0].2));
+        let after_hole = after_hole.expect("a hole") + 1;
+        let missing = segments[after_hole - 1].1.wrapping_add(segments[after_hole - 1].2);
         let filled = segments.iter().find(|segment| segment.1 == missing).expect("sent again").0;
         let mut blocked = 0;
         for object in &runs[0].objects {
@@ -126,7 +126,7 @@ fn the_urgent_come_first() {
     let run = run("tcp:http=2,tls=yes", &[NET[0], NET[1], ("page", "news")], 1);
     let plan = plan(&[("page", "news"), ("transport", "tcp")]).expect("a plan");
     let page = &plan.points[0].workload.page;
-    // Of the objects that were issued together, compares the last urgent object with the last image.
+    // Compares the last urgent object with the last image, among objects that were issued together.
     let first = |kind: &str| -> Vec<(u64, u64)> {
         let of =
             page.objects.iter().zip(&run.objects).filter(|(object, _)| object.content_type.starts_with(kind));

@@ -25,9 +25,9 @@ fn race(line: &str) -> Race {
 }
 
 fn refused(line: &str) -> String {
-    let told = plan(line).map(|_| ()).expect_err(line);
-    assert!(!told.contains('\n'), "{told}");
-    told
+    let error = plan(line).map(|_| ()).expect_err(line);
+    assert!(!error.contains('\n'), "{error}");
+    error
 }
 
 fn shown(race: &Race) -> String {
@@ -110,7 +110,7 @@ fn six_connections_are_six() {
     let line = "--objects 12x2kB --arrivals 20/s --arrivals-of connections --loss 0 --runs 1";
     let found = race(&format!("{line} --transport sctp:connections=3,streams=4"));
     assert_eq!(shares(&found.points[0].contestants[0].runs[0]), [4, 4, 4]);
-    // Messages and bulk transfers use several connections, too.
+    // Messages and bulk transfers must be spread over six connections, too.
     for (workload, keys) in
         [("--bulk 600kB", "sctp:connections=6"), ("--messages 60/s --for 1s", "sctp:connections=6")]
     {
@@ -131,7 +131,7 @@ fn the_output_shows_the_connections_that_were_opened() {
     }
 }
 
-/// Returns a value of a knob other than `value`: a word of its help, or one of the common values.
+/// Returns a value of a knob other than `value`: a word from the knob's help, or one of the common values.
 fn another(engine: &dyn Settings, key: &str, value: &str, help: &str) -> String {
     let common = ["yes", "no", "3", "7", "137ms", "73s", "1300B", "300KiB", "off", "rr", "data"];
     let words = help.split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '-');
@@ -150,8 +150,8 @@ fn printed(engine: &dyn Settings, key: &str) -> String {
     engine.knobs().into_iter().find(|knob| knob.key == key).expect("a knob").value
 }
 
-/// For every knob, the result must have the value in the plan. `harvest` checks in each run that the engines used the
-/// plan's settings.
+/// For every knob, the result must have the value in the plan. `collect::run` asserts in each run that the engines used
+/// the plan's settings.
 #[test]
 fn every_setting_that_is_printed_was_in_force() {
     for transport in ["tcp", "sctp"] {
@@ -162,8 +162,8 @@ fn every_setting_that_is_printed_was_in_force() {
             let value = another(&*defaults, knob.key, &knob.value, knob.help);
             let contestant = format!("{transport}:{}={value}", knob.key);
             let line = format!("--objects 2x1kB --loss 0 --runs 1 --deadline 5s --transport {contestant}");
-            if let Err(told) = plan(&line) {
-                assert!(told.contains(knob.key), "{told}");
+            if let Err(error) = plan(&line) {
+                assert!(error.contains(knob.key), "{error}");
                 continue;
             }
             let found = race(&line);
@@ -217,7 +217,7 @@ fn bulk_transfers_take_keys_about_requests() {
 
 #[test]
 fn keys_that_would_not_be_in_force_are_refused() {
-    for (line, told) in [
+    for (line, expected) in [
         ("--objects 2x1kB --transport sctp:when-full=grow,reconfig=no", "reconfig=no"),
         ("--objects 2x1kB --transport sctp:reconfig=no,when-full=grow", "reconfig=no"),
         ("--messages 5/s --transport sctp:lifetime=1s,partial_reliability=no", "partial_reliability=no"),
@@ -227,6 +227,6 @@ fn keys_that_would_not_be_in_force_are_refused() {
         ("--messages 5/s --transport tcp:objects-per-connection=3", "objects-per-connection"),
     ] {
         let line = refused(line);
-        assert!(line.contains(told) && line.contains("leave"), "{line}");
+        assert!(line.contains(expected) && line.contains("leave"), "{line}");
     }
 }

@@ -1,6 +1,6 @@
 //! Compares `sctp:profile=ns2` with ns-2.35: the same bulk transfer, packet by packet.
 //!
-//! The results of ns-2 are constants here, which `benches/physics/ns2/sctp.tcl` prints again. If ns-2 is installed
+//! The results of ns-2 are constants here. `benches/physics/ns2/sctp.tcl` prints them again. If ns-2 is installed
 //! (Debian: `apt-get install ns2`), the tests also run it and compare.
 
 use anabranch_lab::causes;
@@ -13,11 +13,11 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
-/// The user bytes of a chunk in a packet of 1500 bytes.
+/// The payload bytes of a chunk in a packet of 1500 bytes.
 const CHUNK: u64 = 1452;
 
-/// At 10 Mbit/s and 80 ms without loss: the number of packets, and the microseconds from the first departure to the
-/// last arrival in ns-2.35.
+/// The number of packets, and the microseconds from the first departure to the last arrival in ns-2.35. The rate is 10
+/// Mbit/s and the round-trip time 80 ms, without loss.
 const LOSS_FREE: [(u64, u64); 7] = [
     (1, 41_200),
     (3, 43_600),
@@ -28,13 +28,13 @@ const LOSS_FREE: [(u64, u64); 7] = [
     (2000, 4_176_320),
 ];
 
-/// The loss, the number of packets, and the mean milliseconds in ns-2.35 over seeds 1 to 40. The standard errors are
-/// 1.4 to 3.3 %.
+/// The loss, the number of packets, and the mean duration in milliseconds in ns-2.35 over seeds 1 to 40. The standard
+/// errors are 1.4 to 3.3 %.
 const LOSSY: [(&str, u64, u64); 4] =
     [("1%", 690, 4_659), ("1%", 3444, 21_585), ("2%", 690, 6_732), ("2%", 3444, 32_911)];
 
-/// Returns the microseconds from the departure of the first packet to the arrival of the last one, for each seed.
-fn ours(packets: u64, loss: &str, runs: &str) -> Vec<u64> {
+/// Returns the microseconds from the departure of the first packet to the arrival of the last packet, for each seed.
+fn simulated(packets: u64, loss: &str, runs: &str) -> Vec<u64> {
     let bulk = format!("{}B", packets * CHUNK);
     let flags = [
         ("bulk", bulk.as_str()),
@@ -83,7 +83,7 @@ fn trace(loss: &str, seed: u64, seconds: &str) -> Option<String> {
 
 /// Returns the microseconds from the departure of the first packet in ns-2 until each of these numbers of packets has
 /// arrived. Returns `None` if ns-2 is not installed.
-fn theirs(packets: &[u64], loss: &str, seed: u64) -> Option<Vec<u64>> {
+fn ns2_delays(packets: &[u64], loss: &str, seed: u64) -> Option<Vec<u64>> {
     let trace = trace(loss, seed, "120")?;
     let (mut first, mut found, mut have, mut whole) = (None, Vec::new(), BTreeSet::new(), 0);
     for Event { is_arrival, micros: at, columns, .. } in
@@ -106,24 +106,26 @@ fn theirs(packets: &[u64], loss: &str, seed: u64) -> Option<Vec<u64>> {
 
 #[test]
 fn without_loss_every_packet_arrives_when_ns2_has_it_arrive() {
-    if let Some(theirs) = theirs(&LOSS_FREE.map(|(packets, _)| packets), "0", 1) {
-        assert_eq!(theirs, LOSS_FREE.map(|(_, micros)| micros), "ns-2 itself");
+    if let Some(from_ns2) = ns2_delays(&LOSS_FREE.map(|(packets, _)| packets), "0", 1) {
+        assert_eq!(from_ns2, LOSS_FREE.map(|(_, micros)| micros), "ns-2 itself");
     } else {
         println!("ns-2 is not installed: its figures are those of 2.35");
     }
-    let found: Vec<(u64, u64)> = LOSS_FREE.map(|(packets, _)| (packets, ours(packets, "0", "1")[0])).to_vec();
+    let found: Vec<(u64, u64)> =
+        LOSS_FREE.map(|(packets, _)| (packets, simulated(packets, "0", "1")[0])).to_vec();
     println!("{found:?}");
-    for ((packets, ours), (_, theirs)) in found.into_iter().zip(LOSS_FREE) {
-        // Only our link carries the SACK of the request before the data. Its 48 bytes take 38.4 us.
+    for ((packets, simulated_us), (_, expected)) in found.into_iter().zip(LOSS_FREE) {
+        // Our run takes longer by the time of one packet. Before the data, our link carries the SACK for the request,
+        // whose 48 bytes take 38.4 us.
         assert!(
-            (theirs + 37..=theirs + 40).contains(&ours),
-            "{packets} packets: {ours} us, ns-2 {theirs} us"
+            (expected + 37..=expected + 40).contains(&simulated_us),
+            "{packets} packets: {simulated_us} us, ns-2 {expected} us"
         );
     }
 }
 
-/// Between set-up and data, ns-2 sends a HEARTBEAT and waits for its answer. Data thus waits for three round trips. By
-/// RFC 9260 it waits for two, because the address that the user gave counts as verified (§5.4).
+/// Between set-up and data, ns-2 sends a HEARTBEAT and waits for its answer, so data waits for three round trips. In
+/// our run data waits for two, because RFC 9260 §5.4 considers the address that the user gave as verified.
 #[test]
 fn data_waits_for_three_round_trips_with_ns2_and_for_two_here() {
     if let Some(trace) = trace("0", 1, "1") {
@@ -157,16 +159,16 @@ fn data_waits_for_three_round_trips_with_ns2_and_for_two_here() {
 
 #[test]
 fn with_loss_it_takes_as_long_as_with_ns2_on_average() {
-    for (loss, packets, theirs) in LOSSY {
-        let all = ours(packets, loss, "60");
+    for (loss, packets, expected) in LOSSY {
+        let all = simulated(packets, loss, "60");
         let mean = all.iter().sum::<u64>() / all.len() as u64 / 1000;
         println!(
-            "loss {loss}, {packets} packets: {mean} ms, ns-2 {theirs} ms, ratio {:.3}",
-            mean as f64 / theirs as f64
+            "loss {loss}, {packets} packets: {mean} ms, ns-2 {expected} ms, ratio {:.3}",
+            mean as f64 / expected as f64
         );
         assert!(
-            (theirs * 85..=theirs * 115).contains(&(mean * 100)),
-            "{packets} at {loss}: {mean} ms, ns-2 {theirs} ms"
+            (expected * 85..=expected * 115).contains(&(mean * 100)),
+            "{packets} at {loss}: {mean} ms, ns-2 {expected} ms"
         );
     }
 }

@@ -1,5 +1,5 @@
-//! Tests the order of answers. It must be by urgency, and the same over every transport with streams, so that a race
-//! compares only the transports.
+//! Tests the order of responses. It must be by urgency over every transport with streams, so that a race compares only
+//! the transports.
 
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::run::{batch, one};

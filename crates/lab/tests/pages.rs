@@ -23,12 +23,12 @@ fn page(name: &str) -> String {
 /// or a higher rank.
 fn rows(page: &str, heading: &str) -> BTreeSet<String> {
     let rank = heading.split(' ').next().unwrap_or_default();
-    let (_, below) =
+    let (_, section) =
         page.split_once(&format!("\n{heading}\n")).unwrap_or_else(|| panic!("no heading '{heading}'"));
-    let below =
-        below.lines().take_while(|line| !line.starts_with('#') || line.split(' ').next() > Some(rank));
+    let section =
+        section.lines().take_while(|line| !line.starts_with('#') || line.split(' ').next() > Some(rank));
     let mut found = BTreeSet::new();
-    for line in below.filter(|line| line.starts_with("| `")) {
+    for line in section.filter(|line| line.starts_with("| `")) {
         let columns: Vec<&str> = line.split('|').collect();
         // The last column is prose, so it is skipped.
         for column in &columns[1..columns.len() - 2] {
@@ -88,12 +88,12 @@ fn plans_in_the_pages_are_plans() {
 }
 
 /// Returns the fields of an object in the schema, each with its path.
-fn fields(schema: &Value, way: &str, found: &mut BTreeSet<String>) {
+fn fields(schema: &Value, path: &str, found: &mut BTreeSet<String>) {
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
-        let way = format!("{way}{name}");
-        fields(field, &format!("{way}."), found);
-        fields(&field["items"], &format!("{way}."), found);
-        found.insert(way);
+        let path = format!("{path}{name}");
+        fields(field, &format!("{path}."), found);
+        fields(&field["items"], &format!("{path}."), found);
+        found.insert(path);
     }
 }
 
@@ -123,9 +123,9 @@ fn each_field_of_a_result_is_in_the_page() {
         "docs/guide/results.md: {SCHEMA}"
     );
     let of = |name: &str, schema: &Value| {
-        let mut wanted = BTreeSet::new();
-        fields(schema, "", &mut wanted);
-        assert_eq!(rows(&page, &format!("### {name}")), wanted, "docs/guide/results.md, {name}");
+        let mut expected = BTreeSet::new();
+        fields(schema, "", &mut expected);
+        assert_eq!(rows(&page, &format!("### {name}")), expected, "docs/guide/results.md, {name}");
     };
     of("race", &schema);
     let definitions = schema["$defs"].as_object().expect("definitions");

@@ -122,8 +122,8 @@ fn losses_are_timeout_recovery_and_blocked() {
     let [one] = late[..] else { panic!("{:?}", alone.objects.iter().map(parts).collect::<Vec<_>>()) };
     let [("timeout", span), ("wire", 20_000_000)] = parts(one)[..] else { panic!("{:?}", parts(one)) };
     assert!((300 * MS..600 * MS).contains(&span), "{span}");
-    // Here other messages follow soon. Their SACKs report the loss, and messages on the stream of the lost message wait
-    // for it.
+    // At 200 messages per second, other messages follow the lost one soon. Their SACKs report the loss, and messages on
+    // the stream of the lost message wait for it.
     for (streams, withheld) in [("100", false), ("1", true)] {
         let line = format!(
             "{base} --messages 200/s --for 1s --down-loss list:60 --transport sctp:profile=rfc9260,streams={streams}"
@@ -152,6 +152,6 @@ fn stalled() {
                    --transport tcp:iw=2,cc=reno,tlp=no,rack=no,profile=modern",
     );
     let all: Vec<_> = run.objects.iter().map(parts).collect();
-    let stalled = |object: &Object| object.why.and_then(|why| why.stalled_ns).unwrap_or(0);
+    let stalled = |object: &Object| object.why.and_then(|breakdown| breakdown.stalled_ns).unwrap_or(0);
     assert!(run.objects.iter().any(|object| stalled(object) >= 100 * MS), "{all:?}");
 }

@@ -14,7 +14,7 @@ fn outline(flags: &[(&str, &str)]) -> Outline {
     Outline::interpret(draft, &Transports::standard()).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Returns the tally of these people, by their numbers from 1.
+/// Returns the tally of the people with these numbers, counted from 1.
 fn tally(outline: &mut Outline, numbers: impl IntoIterator<Item = usize>) -> Tally {
     let mut tally = Tally::default();
     for number in numbers {
@@ -36,11 +36,17 @@ fn a_planted_cause_is_named() {
         ("transport", "small=tcp:iw=1"),
     ]);
     let tally = tally(&mut outline, (1..=20).map(|number| number * EXPLAINED));
-    let why = tally.why();
-    assert!(why.iter().all(|why| (why.winner.as_str(), why.loser.as_str()) == ("tcp", "small")), "{why:?}");
-    assert_eq!(why[0].factor, "windows", "{why:?}");
+    let causes = tally.causes();
+    assert!(
+        causes.iter().all(|cause| (cause.winner.as_str(), cause.loser.as_str()) == ("tcp", "small")),
+        "{causes:?}"
+    );
+    assert_eq!(causes[0].factor, "windows", "{causes:?}");
     let later = tally.pair(0, 1, |_| true).faster;
-    assert!(why.len() == 1 && why[0].people == later.count && why[0].people >= 10, "{why:?} of {later:?}");
+    assert!(
+        causes.len() == 1 && causes[0].people == later.count && causes[0].people >= 10,
+        "{causes:?} of {later:?}"
+    );
 }
 
 #[test]
@@ -55,8 +61,8 @@ fn people_are_the_same_in_every_order_and_beside_others() {
         ]
     };
     let few = tally(&mut outline(&flags("6")), 1..=6);
-    let others = tally(&mut outline(&flags("300000")), (1..=6).rev());
-    assert_eq!(text::render(&few), text::render(&others));
+    let reversed = tally(&mut outline(&flags("300000")), (1..=6).rev());
+    assert_eq!(text::render(&few), text::render(&reversed));
     assert_eq!(few.count(), 6);
 }
 

@@ -35,23 +35,23 @@ fn abridged(error: &str) -> String {
 }
 
 fn wrong(lines: &[&str], expected: Expect) {
-    let mut said = String::new();
+    let mut meanings = String::new();
     for line in lines {
         let error = flags(line).expect_err(line).to_string();
         assert!(!error.contains('\n'), "{error}");
-        said += &format!("{}\n", abridged(&error));
+        meanings += &format!("{}\n", abridged(&error));
     }
-    expected.assert_eq(&said);
+    expected.assert_eq(&meanings);
 }
 
 fn wrong_files(texts: &[&str], expected: Expect) {
-    let mut said = String::new();
+    let mut meanings = String::new();
     for text in texts {
         let error = file(text).expect_err(text).to_string();
         assert!(!error.contains('\n'), "{error}");
-        said += &format!("{}\n", abridged(&error));
+        meanings += &format!("{}\n", abridged(&error));
     }
-    expected.assert_eq(&said);
+    expected.assert_eq(&meanings);
 }
 
 #[test]
@@ -83,22 +83,25 @@ fn the_bare_race_is_the_default_network_without_loss_and_with() {
 /// Checks that the default contestants are encrypted exactly when the documentation of `race` says so.
 #[test]
 fn who_races_unnamed_is_secured_where_that_can_be() {
-    let who = |line: &str| {
+    let contestants = |line: &str| {
         let plan = flags(line).unwrap_or_else(|error| panic!("{line}: {error}"));
         let labels: Vec<String> = plan.contestants.iter().map(|one| one.label.clone()).collect();
         (labels.join(" "), plan.contestants.iter().filter(|one| one.is_secured()).count(), plan.warnings())
     };
     let clear = "six tcp sctp six-sctp";
-    assert_eq!(who("--cleartext"), (clear.to_owned(), 0, Vec::new()));
-    let (labels, secured, warnings) = who("--path rate=1mbit,rtt=40ms --path rate=2mbit,rtt=40ms");
+    assert_eq!(contestants("--cleartext"), (clear.to_owned(), 0, Vec::new()));
+    let (labels, secured, warnings) = contestants("--path rate=1mbit,rtt=40ms --path rate=2mbit,rtt=40ms");
     assert_eq!((labels.as_str(), secured), (clear, 0));
     assert!(warnings[0].starts_with("several networks: the contestants are in the clear"), "{warnings:?}");
-    assert_eq!(who("--path rate=1mbit,rtt=40ms").1, 4);
-    assert_eq!(who("--messages 10/s --for 1s").0, "six-tls tcp-tls sctp-dtls");
-    assert_eq!(who("--world emulated").1, flags("--world emulated").expect("a plan").contestants.len());
-    assert_eq!(who("--bulk 1MB").1, 4);
+    assert_eq!(contestants("--path rate=1mbit,rtt=40ms").1, 4);
+    assert_eq!(contestants("--messages 10/s --for 1s").0, "six-tls tcp-tls sctp-dtls");
+    assert_eq!(
+        contestants("--world emulated").1,
+        flags("--world emulated").expect("a plan").contestants.len()
+    );
+    assert_eq!(contestants("--bulk 1MB").1, 4);
     // Contestants that the user names are encrypted only if their keys say so.
-    assert_eq!(who("--transport tcp,sctp,quic").1, 1);
+    assert_eq!(contestants("--transport tcp,sctp,quic").1, 1);
     for secured in ["quic", "tcp:tls=yes", "sctp:dtls=yes"] {
         let error = flags(&format!("--cleartext --transport tcp --transport {secured}")).expect_err(secured);
         assert!(
@@ -116,7 +119,7 @@ fn meaning(plan: &Plan) -> String {
 }
 
 /// The defaults of a plan, as flags.
-const DEFAULTS: [&str; 33] = [
+const DEFAULTS: &[&str] = &[
     "--rate 10mbit",
     "--rtt 80ms",
     "--delay 40ms",
@@ -154,9 +157,9 @@ const DEFAULTS: [&str; 33] = [
 
 #[test]
 fn every_impairment_has_a_default_that_can_be_named() {
-    // These are absent by default, and no value says so.
-    let others = ["reorder", "trace", "preset"];
-    for row in anabranch_link::ROWS.iter().filter(|row| !others.contains(&row.key)) {
+    // The keys in `excluded` are absent by default, and none of their values means that the key is absent.
+    let excluded = ["reorder", "trace", "preset"];
+    for row in anabranch_link::ROWS.iter().filter(|row| !excluded.contains(&row.key)) {
         let begins = |line: &&str| line[2..].split([' ', '=']).next() == Some(row.key);
         assert!(DEFAULTS.iter().any(begins), "DEFAULTS has no --{}", row.key);
     }
@@ -167,7 +170,7 @@ fn naming_a_default_changes_nothing() {
     let bare = meaning(&flags("").expect("a plan"));
     for line in DEFAULTS {
         let named = meaning(&flags(line).unwrap_or_else(|error| panic!("{line}: {error}")));
-        // Removes the list of keys that were set, which only serves to find contradictions.
+        // Removes the list of given keys from the text, because the list only serves to find contradictions.
         let without = |text: &str| {
             let mut out = String::new();
             for (i, part) in text.split("given: [").enumerate() {
@@ -617,23 +620,23 @@ fn wrong_plan_files() {
 /// A page whose objects all have 0 bytes must be rejected. An object of 0 bytes among other objects must be accepted.
 #[test]
 fn a_page_without_any_size_is_refused() {
-    let place = std::env::temp_dir().join(format!("anabranch-empty-page-{}", std::process::id()));
-    std::fs::create_dir_all(&place).expect("a directory");
-    std::fs::write(place.join("index.html"), b"").expect("a file");
-    let har = place.join("sizes.har");
+    let directory = std::env::temp_dir().join(format!("anabranch-empty-page-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory");
+    std::fs::write(directory.join("index.html"), b"").expect("a file");
+    let har = directory.join("sizes.har");
     let entry = r#"{"startedDateTime":"2020-01-01T00:00:00Z","time":1,"request":{"method":"GET","url":"http://a/x","headers":[]},"response":{"status":200,"headers":[],"bodySize":0,"content":{"size":0}}}"#;
     std::fs::write(&har, format!(r#"{{"log":{{"version":"1.2","entries":[{entry},{entry}]}}}}"#))
         .expect("a file");
     let pages = [
         "--objects 0B".to_owned(),
         "--objects 5x0B".to_owned(),
-        format!("--page {}", place.display()),
+        format!("--page {}", directory.display()),
         format!("--page {}", har.display()),
     ];
     let refused =
         |page: &String| flags(&format!("{page} --transport tcp")).map(|_| ()).expect_err(page).to_string();
     let lines: Vec<String> = pages.iter().map(refused).collect();
-    std::fs::remove_dir_all(&place).expect("it goes");
+    std::fs::remove_dir_all(&directory).expect("it goes");
     for (page, line) in pages.iter().zip(&lines) {
         let flag = page.split(' ').next().unwrap_or_default();
         assert!(

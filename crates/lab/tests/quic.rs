@@ -45,11 +45,11 @@ fn one_round_trip_is_the_whole_handshake_and_early_data_needs_none() {
     };
     let (full, bytes, page) = parts("quic");
     assert!((100 * MS..106 * MS).contains(&full), "{full}");
-    let (resumed, fewer, sooner) = parts("quic:resume=session");
+    let (resumed, fewer, faster) = parts("quic:resume=session");
     assert!((100 * MS..103 * MS).contains(&resumed), "{resumed}");
-    assert!(fewer + 2_000 < bytes && sooner < page, "{fewer} {bytes}, {sooner} {page}");
-    let (early, _, soonest) = parts("quic:resume=0rtt");
-    assert!(early < MS && soonest + 95 * MS < sooner, "{early}, {soonest} {sooner}");
+    assert!(fewer + 2_000 < bytes && faster < page, "{fewer} {bytes}, {faster} {page}");
+    let (early, _, fastest) = parts("quic:resume=0rtt");
+    assert!(early < MS && fastest + 95 * MS < faster, "{early}, {fastest} {faster}");
 }
 
 /// A lost packet must only delay the streams whose bytes it carries. Objects that have arrived completely must be
@@ -81,8 +81,9 @@ fn streams_are_fresh_and_so_many_at_a_time() {
         streams.sort_unstable();
         assert_eq!(streams, (0..30).collect::<Vec<u64>>());
     }
-    let queued =
-        |run: &Run| run.objects.iter().filter(|it| it.why.is_some_and(|why| why.queue_ns > Some(0))).count();
+    let queued = |run: &Run| {
+        run.objects.iter().filter(|it| it.why.is_some_and(|breakdown| breakdown.queue_ns > Some(0))).count()
+    };
     assert_eq!((queued(&wide), queued(&narrow)), (0, 26));
     assert!(narrow.page_ns > wide.page_ns);
 }
@@ -155,14 +156,15 @@ fn tshark_reads_a_capture() {
     let hosts = one::capture(&batch::scenario(&plan, 0, Some(0), 1)).expect("a capture").1;
     let file = std::env::temp_dir().join(format!("anabranch-quic-{}.pcapng", std::process::id()));
     std::fs::write(&file, &hosts[0].pcapng).expect("written");
-    let said = |arguments: &[&str]| {
-        let told = Command::new("tshark").arg("-r").arg(&file).args(arguments).output().expect("tshark runs");
-        String::from_utf8_lossy(&told.stdout).into_owned()
+    let tshark = |arguments: &[&str]| {
+        let output =
+            Command::new("tshark").arg("-r").arg(&file).args(arguments).output().expect("tshark runs");
+        String::from_utf8_lossy(&output.stdout).into_owned()
     };
-    let (all, opened) = (said(&["-Y", "quic"]), said(&["-Y", "quic.frame"]));
+    let (all, opened) = (tshark(&["-Y", "quic"]), tshark(&["-Y", "quic.frame"]));
     let requests =
-        said(&["-Y", "quic.stream_data contains \"GET /\"", "-T", "fields", "-e", "quic.stream.stream_id"]);
-    let bad = said(&["-Y", "_ws.malformed || quic.decryption_failed || udp.checksum.status == \"Bad\""]);
+        tshark(&["-Y", "quic.stream_data contains \"GET /\"", "-T", "fields", "-e", "quic.stream.stream_id"]);
+    let bad = tshark(&["-Y", "_ws.malformed || quic.decryption_failed || udp.checksum.status == \"Bad\""]);
     std::fs::remove_file(&file).expect("removed");
     assert!(all.lines().count() > 40, "{all}");
     assert_eq!(all.lines().count(), opened.lines().count(), "every packet is opened");

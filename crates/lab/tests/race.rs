@@ -85,8 +85,9 @@ fn a_first_object_is_fetched_alone_and_the_others_when_it_has_arrived() {
         let names: Vec<&str> = rest.iter().map(|object| object.name.as_str()).collect();
         assert_eq!(names, ["/object-1", "/object-2", "/object-3"]);
         assert!(rest.iter().all(|object| object.issued_ns == first.delivered_ns), "{run:?}");
-        // At 10 Mbit/s, 400 B up and 60,300 B down take 0.32 and 48.24 ms, with a round trip 128.56 ms. Then 400 B and
-        // 3 x 20,300 B take 49.04 ms, with a round trip 129.04 ms.
+        // At 10 Mbit/s, 400 B up and 60,300 B down take 0.32 and 48.24 ms. With a round trip of 80 ms, the first object
+        // takes 128.56 ms. The other objects, with 400 B up and 3 x 20,300 B down, take 49.04 ms and a round trip:
+        // 129.04 ms.
         assert_eq!(run.limit_ns, Some(257_600_000));
         assert!(run.page_ns >= run.limit_ns);
     }
@@ -94,8 +95,9 @@ fn a_first_object_is_fetched_alone_and_the_others_when_it_has_arrived() {
     assert!(found.points[0].workload.name.starts_with("60kB, then 3x20kB (4 objects, 120 kB)"), "{found:?}");
 }
 
-/// Without loss, a single object must take exactly the bytes of its heads and its body, over any transport. One more
-/// byte of a head must be one more byte on the wire, and the limit must include it.
+/// Without loss, a single object must transfer exactly the bytes of its heads and its body. This must hold for a
+/// connection that stays open and for a connection per object. One more byte of a head must be one more byte on the
+/// wire, and the limit must include it.
 #[test]
 fn heads_have_the_sizes_that_the_plan_says() {
     let sized = |request: u64, response: u64| {
@@ -117,16 +119,17 @@ fn heads_have_the_sizes_that_the_plan_says() {
         found
     };
     let (small, large) = (sized(60, 247), sized(61, 257));
-    for (one, other) in runs(&small).zip(runs(&large)) {
-        assert_eq!(other.wire_bytes.up - one.wire_bytes.up, 1);
-        assert_eq!(other.wire_bytes.down - one.wire_bytes.down, 10);
-        // At 10 Mbit/s, 60 B and 1247 B take 0.048 ms and 0.9976 ms.
-        assert_eq!((one.limit_ns, other.limit_ns), (Some(81_045_600), Some(81_054_400)));
+    for (in_small, in_large) in runs(&small).zip(runs(&large)) {
+        assert_eq!(in_large.wire_bytes.up - in_small.wire_bytes.up, 1);
+        assert_eq!(in_large.wire_bytes.down - in_small.wire_bytes.down, 10);
+        // The delays are 80 ms in total. At 10 Mbit/s, the request of 60 B takes 0.048 ms, and the response of 1247 B
+        // takes 0.9976 ms.
+        assert_eq!((in_small.limit_ns, in_large.limit_ns), (Some(81_045_600), Some(81_054_400)));
     }
 }
 
 /// Each packet of a bulk transfer must take the time of its framing and of the access to the medium. The limit must
-/// include the least cost.
+/// include the smallest possible cost.
 #[test]
 fn packets_pay_for_framing_and_access() {
     let time = |costs: &[(&str, &str)]| {
@@ -157,7 +160,7 @@ fn packets_pay_for_framing_and_access() {
     assert!(up < tcp * 1.01 && up_limit == limit, "{up} {tcp}");
 }
 
-/// Over any transport, the server's CPU must process requests one by one, and then the packets of the answers.
+/// Over any transport, the server's CPU must process requests one by one, and then the packets of the responses.
 #[test]
 fn requests_take_the_servers_processor() {
     let ended = |transport: &str| {
@@ -171,7 +174,7 @@ fn requests_take_the_servers_processor() {
     for transport in ["tcp:connections=3", "tcp:pipeline=yes", "sctp"] {
         let free = ended(transport);
         let first = free[0];
-        // All three requests arrive at the same time. The answers leave in order when the CPU has processed the last
+        // All three requests arrive at the same time. The responses leave in order when the CPU has processed the last
         // request.
         let paid =
             ended(&format!("{transport}{}request-cost=3ms", if transport.contains(':') { "," } else { ":" }));
@@ -269,10 +272,10 @@ fn unfinished_runs_are_counted() {
     let dead = [("fail", "path=1,at=200ms"), ("timeout", "5s"), ("runs", "1"), ("transport", "tcp,sctp")];
     let found = race(&dead);
     assert!(runs(&found).all(|run| run.outcome == Outcome::Failed), "an object without progress fails");
-    let told = |run: &Run| {
+    let facts = |run: &Run| {
         run.objects.iter().any(|o| o.failure.as_deref() == Some("no progress within the timeout"))
     };
-    assert!(runs(&found).all(told));
+    assert!(runs(&found).all(facts));
 }
 
 #[test]
@@ -320,8 +323,8 @@ fn tables_fit_a_hundred_columns_and_csv_has_a_row_an_object() {
     assert_eq!(csv::render(&found).lines().count(), 1 + objects);
 }
 
-/// Bytes must count when they are read, and not when the last byte of their object is read. The set-up time must be
-/// reported for every transport.
+/// Bytes must be counted when they are read, and not when the last byte of their object is read. The set-up time must
+/// be reported for every transport.
 #[test]
 fn a_bulk_transfer_is_followed_from_its_handshake_to_its_last_byte() {
     let found = race(&[
@@ -388,18 +391,18 @@ fn a_transfer_is_called_one_and_the_first_contestant_by_its_name() {
         html.contains("<h3>Transfer time: shorter is better</h3>") && html.contains("end of the transfer")
     );
     assert!(!html.to_lowercase().contains("page time"));
-    let beside = compare::render(&found, &found);
-    assert!(beside.contains("  transfer_ms ") && !beside.contains("page_ms"), "{beside}");
-    assert!(!beside.contains("Not compared"), "{beside}");
+    let comparison = compare::render(&found, &found);
+    assert!(comparison.contains("  transfer_ms ") && !comparison.contains("page_ms"), "{comparison}");
+    assert!(!comparison.contains("Not compared"), "{comparison}");
     // With other names, only contestants that both results have are compared, and the other contestants are listed.
     let other = race(&[flags[0], flags[1], ("transport", "one=tcp"), ("transport", "sctp")]);
-    let beside = compare::render(&found, &other);
+    let comparison = compare::render(&found, &other);
     let left = "Not compared, the other result having no contestant of that name: tcp:connections=2 (old), one=tcp (new)\n";
-    assert!(beside.contains("\nsctp (loss 1%)  ") && beside.ends_with(left), "{beside}");
+    assert!(comparison.contains("\nsctp (loss 1%)  ") && comparison.ends_with(left), "{comparison}");
     let nothing = compare::render(&found, &race(&[flags[0], flags[1], ("transport", "one=tcp")]));
     assert!(nothing.starts_with("The two results have no contestant at a point in common"), "{nothing}");
     assert!(nothing.ends_with("tcp:connections=2 (old), sctp (old), one=tcp (new)\n"), "{nothing}");
-    // The heading must be that of a page, even if a long name takes its space.
+    // A long contestant name must not change the column headings. The ratio column shows a shortened form of the name.
     let long = "tcp:connections=2,pipeline=yes";
     let pages = table::render(
         &race(&[("objects", "2x10kB"), ("runs", "2"), ("transport", long), ("transport", "sctp")]),

@@ -29,8 +29,8 @@ fn run(transport: &str, flags: &[(&str, &str)], seed: u64) -> Run {
 const MS: u64 = 1_000_000;
 const NET: [(&str, &str); 2] = [("rate", "10mbit"), ("rtt", "100ms")];
 
-/// The handshake of TCP must take one round trip. Then that of TLS takes one round trip and 2.4 ms for 3 kB of
-/// certificates. With a ticket, there are no certificates.
+/// The handshake of TCP must take one round trip. The handshake of TLS must take another round trip, and 2.4 ms for 3
+/// kB of certificates. A resumed TLS session needs no certificates.
 #[test]
 fn the_two_handshakes_are_told_apart() {
     let parts = |transport: &str| {
@@ -50,8 +50,8 @@ fn the_two_handshakes_are_told_apart() {
     assert!(long > secure + 4 * MS && more > bytes + 6_000, "{long} {more}");
 }
 
-/// The handshake of DTLS comes before that of SCTP. It takes two round trips with the cookie, and three in version 1.2.
-/// Then INIT takes one round trip, as without DTLS.
+/// The DTLS handshake comes before the SCTP handshake, and must count as `secure`. It must take two round trips in DTLS
+/// 1.3 with a cookie, and three round trips in DTLS 1.2. The SCTP handshake must take as long as without DTLS.
 #[test]
 fn the_handshake_of_dtls_is_told_apart_from_that_of_sctp() {
     let parts = |transport: &str| {
@@ -77,8 +77,8 @@ fn the_handshake_of_dtls_is_told_apart_from_that_of_sctp() {
     assert!(bytes > plain + 9_000, "{bytes}");
 }
 
-/// A DTLS handshake that takes longer than SCTP's timeout must not count as an SCTP timeout, because SCTP has not sent
-/// anything yet.
+/// A DTLS handshake that takes longer than SCTP's timeout must not count as an SCTP timeout, because no SCTP packet has
+/// left the host yet.
 #[test]
 fn a_slow_handshake_beneath_is_no_timeout_of_the_transport() {
     let flags = [("rate", "10mbit"), ("rtt", "700ms"), ("objects", "1x10kB")];
@@ -125,14 +125,14 @@ fn tshark_opens_what_dtls_carries() {
     let hosts = one::capture(&scenario).expect("a capture").1;
     let file = std::env::temp_dir().join(format!("anabranch-dtls-{}.pcapng", std::process::id()));
     std::fs::write(&file, &hosts[0].pcapng).expect("written");
-    let said = |filter: &str| {
+    let tshark = |filter: &str| {
         let mut command = Command::new("tshark");
         command.arg("-r").arg(&file).args(["-x", "-Y", filter]);
-        let told = command.output().expect("tshark runs");
-        String::from_utf8_lossy(&told.stdout).into_owned()
+        let output = command.output().expect("tshark runs");
+        String::from_utf8_lossy(&output.stdout).into_owned()
     };
-    let records = said("dtls.record.content_type == 23");
-    let bad = said("_ws.malformed || udp.checksum.status == \"Bad\"");
+    let records = tshark("dtls.record.content_type == 23");
+    let bad = tshark("_ws.malformed || udp.checksum.status == \"Bad\"");
     std::fs::remove_file(&file).expect("removed");
     let opened = records.matches("Decrypted DTLS").count();
     assert!(opened > 40, "{opened}: {records}");
@@ -168,7 +168,12 @@ fn losses_are_told_as_without_tls() {
         assert_eq!(why.blocked_ns, Some(0), "seed {seed}: {why:?}");
     }
     let lossy = (1..=10).map(|seed| run("tcp:tls=yes", &flags, seed).objects[0].why.expect("delivered"));
-    assert!(lossy.map(|why| why.stalled_ns.unwrap_or(0) + why.recovery_ns.unwrap_or(0)).sum::<u64>() > 0);
+    assert!(
+        lossy
+            .map(|breakdown| breakdown.stalled_ns.unwrap_or(0) + breakdown.recovery_ns.unwrap_or(0))
+            .sum::<u64>()
+            > 0
+    );
 }
 
 /// Returns the blocks of this type in a capture.

@@ -24,11 +24,11 @@ fn race(line: &str) -> Race {
 fn a_deadline_is_named() {
     let line = "--bulk 5MB --rate 1mbit --loss 0 --runs 2 --transport tcp,sctp";
     let found = race(&format!("{line} --deadline 8s"));
-    let told = verdict::sentence(&found.points[0]);
+    let verdict_text = verdict::sentence(&found.points[0]);
     let head = "No contestant finished. The deadline (--deadline 8s) ended tcp and sctp; write a later one, \
                 such as --deadline ";
-    assert!(told.starts_with(head), "{told}");
-    let enough = told.strip_prefix(head).and_then(|rest| rest.strip_suffix('.')).expect("a time");
+    assert!(verdict_text.starts_with(head), "{verdict_text}");
+    let enough = verdict_text.strip_prefix(head).and_then(|rest| rest.strip_suffix('.')).expect("a time");
     let found = race(&format!("{line} --deadline {enough}"));
     assert!(
         found.points[0]
@@ -38,17 +38,21 @@ fn a_deadline_is_named() {
             .all(|run| run.outcome == Outcome::Done)
     );
     assert!(!verdict::sentence(&found.points[0]).contains("deadline"));
-    // The default deadline is named, too. For a path that failed forever, no later deadline is suggested.
+    // The sentence must also name a deadline that comes from the defaults. The only path fails forever, so no later
+    // deadline would let the run finish.
     let found = race("--bulk 5MB --fail path=1,at=1s --loss 0 --runs 1 --transport tcp");
-    let told = verdict::sentence(&found.points[0]);
-    assert!(told.contains("(--deadline 600s) ended tcp; write a later one"), "{told}");
+    let verdict_text = verdict::sentence(&found.points[0]);
+    assert!(verdict_text.contains("(--deadline 600s) ended tcp; write a later one"), "{verdict_text}");
     // One contestant finished, and the other did not.
     let found = race(
         "--objects 1x100kB --rate 1mbit --loss 0 --runs 2 --deadline 2s --transport tcp --transport sctp:rcvbuf=1500B",
     );
-    let told = verdict::sentence(&found.points[0]);
-    assert!(told.contains("sctp:rcvbuf=1500B never finished. The deadline (--deadline 2s)"), "{told}");
-    assert!(told.contains("ended sctp:rcvbuf=1500B;"), "{told}");
+    let verdict_text = verdict::sentence(&found.points[0]);
+    assert!(
+        verdict_text.contains("sctp:rcvbuf=1500B never finished. The deadline (--deadline 2s)"),
+        "{verdict_text}"
+    );
+    assert!(verdict_text.contains("ended sctp:rcvbuf=1500B;"), "{verdict_text}");
 }
 
 /// In a grid, a contestant wins a point if it is faster than every other contestant. Its lead is measured against the
@@ -78,7 +82,7 @@ fn a_cell_sets_the_first_beside_the_next() {
 fn the_sentence_names_no_cause() {
     let found = race("--runs 5 --page gallery --loss 1% --transport tcp,sctp --seed 1");
     for found in [found, race("--messages 50/s --for 5s --loss 1% --runs 5 --transport tcp,sctp")] {
-        let told = verdict::sentence(&found.points[0]);
-        assert!(!told.contains("because") && !told.contains("less time"), "{told}");
+        let verdict_text = verdict::sentence(&found.points[0]);
+        assert!(!verdict_text.contains("because") && !verdict_text.contains("less time"), "{verdict_text}");
     }
 }

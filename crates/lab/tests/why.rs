@@ -82,11 +82,11 @@ fn on(
     net.iter().chain(more).copied().collect()
 }
 
-/// Returns the nanoseconds that `bytes` take on the wide link. `WAY` is the delay in one direction.
+/// Returns the nanoseconds that `bytes` take on the wide link. `ONE_WAY_DELAY` is the delay in one direction.
 const fn wire(bytes: u64) -> u64 {
     bytes * 100
 }
-const WAY: u64 = 50_000_000;
+const ONE_WAY_DELAY: u64 = 50_000_000;
 
 #[test]
 fn tcp_parts_match_a_hand_calculation() {
@@ -95,16 +95,16 @@ fn tcp_parts_match_a_hand_calculation() {
     // acknowledgement (RFC 5681 §3.1).
     let run = run("tcp:cc=reno,iw=10,delack=0,nagle=no", &on(WIDE, &[("objects", "1x40kB")]));
     // SYN and SYN ACK have 60 bytes, an acknowledgement has 52, and the request has 400 + 52.
-    let established = 2 * (wire(60) + WAY);
-    let written = established + wire(52) + wire(452) + WAY;
+    let established = 2 * (wire(60) + ONE_WAY_DELAY);
+    let written = established + wire(52) + wire(452) + ONE_WAY_DELAY;
     // The server acknowledges the request, and then sends ten segments back to back. The client acknowledges the first
     // segment at once.
-    let first_ack = written + wire(52) + wire(1500) + WAY + wire(52) + WAY;
-    // Acknowledgements arrive one every 150 us, as the segments left, and each releases two segments into the router's
-    // queue. The ninth acknowledgement releases segment 28 (10 + 2 x 9).
+    let first_ack = written + wire(52) + wire(1500) + ONE_WAY_DELAY + wire(52) + ONE_WAY_DELAY;
+    // Acknowledgements arrive every 150 us, at the spacing of the segments. Each acknowledgement releases two segments
+    // into the router's queue. The ninth acknowledgement releases segment 28 (10 + 2 x 9).
     let sent = first_ack + 8 * wire(1500);
     // From the first acknowledgement on, the link carries segments 11 to 27 without a pause, and then the last one.
-    let delivered = first_ack + 17 * wire(1500) + wire(1204 + 52) + WAY;
+    let delivered = first_ack + 17 * wire(1500) + wire(1204 + 52) + ONE_WAY_DELAY;
 
     let object = &run.objects[0];
     assert_eq!(object.delivered_ns, Some(delivered));
@@ -130,15 +130,15 @@ fn sctp_parts_match_a_hand_calculation() {
     // 1468), and grows by the acknowledged bytes while it is full.
     let run = run("sctp:profile=rfc9260,delack=0", &on(WIDE, &[("objects", "1x10kB")]));
     // INIT has 60 bytes, and INIT ACK with our cookie 104. The packet with COOKIE ECHO and the request has 500.
-    let usable = wire(60) + WAY + wire(104) + WAY;
-    let written = usable + wire(500) + WAY;
+    let usable = wire(60) + ONE_WAY_DELAY + wire(104) + ONE_WAY_DELAY;
+    let written = usable + wire(500) + ONE_WAY_DELAY;
     // The server sends COOKIE ACK and SACK (52 bytes), the head (348), and three full packets, because 300 + 3 x 1452
     // exceed the window of 4404. The SACK of the head releases TSN 4. The SACK of TSN 1, a full packet later, releases
     // TSNs 5 and 6, and the SACK of TSN 2 releases the last.
-    let first_sack = written + wire(52) + wire(348) + WAY + wire(48) + WAY;
+    let first_sack = written + wire(52) + wire(348) + ONE_WAY_DELAY + wire(48) + ONE_WAY_DELAY;
     let sent = first_sack + 2 * wire(1500);
     // From the first SACK on, the link carries TSNs 4, 5 and 6 without a pause, and then the last one.
-    let delivered = first_sack + 3 * wire(1500) + wire(1288 + 48) + WAY;
+    let delivered = first_sack + 3 * wire(1500) + wire(1288 + 48) + ONE_WAY_DELAY;
 
     let object = &run.objects[0];
     assert_eq!(object.delivered_ns, Some(delivered));
@@ -178,7 +178,7 @@ fn waiting_for_a_connection_or_a_stream_is_queue() {
     assert!(many.iter().all(|object| object.queue == 0.0));
 }
 
-/// RFC 6525: a request that finds no free stream must wait a round trip for new streams, and not for other answers.
+/// RFC 6525: a request that finds no free stream must wait a round trip for new streams, but not for other responses.
 #[test]
 fn an_association_grows_when_full() {
     let flags = on(NET, &[("objects", "8x50kB")]);
@@ -225,7 +225,7 @@ fn own_losses_are_recovery_with_and_timeout_without_followers() {
         assert!((100.0..120.0).contains(&object.recovery), "{contestant}: a round trip: {}", object.recovery);
         assert_eq!(object.timeout, 0.0, "{contestant}");
     }
-    // The only packet of a response has no later packets whose SACKs would report its loss.
+    // The only packet of a response is lost. No later packets follow whose acknowledgements would report the loss.
     let object = &parts(&run("tcp:tlp=no", &on(NET, &[("objects", "1x1kB"), ("down-loss", "list:3")])))[0];
     assert!(object.timeout >= 200.0 && object.recovery == 0.0, "{}", object.timeout);
     let object =

@@ -1,8 +1,9 @@
 //! One direction of a link: a sequence of elements, each of which delays, drops or changes packets.
 //!
-//! A chain owns the packets inside the link, and the order in which they come out: by instant and, at equal instants,
-//! in the order in which the elements released them. [`Stage`] is a closed set of elements (see the module `table`). So
-//! a packet passes through the chain by a few predictable branches. Only elements that hold packets cost a virtual call.
+//! A chain owns the packets inside the link, and determines the order in which they come out. The order is by instant
+//! and, at equal instants, the order in which the elements released the packets. [`Stage`] is a closed set of elements
+//! (see the module `table`). So a packet passes through the chain by a few predictable branches. Only elements that
+//! hold packets cost a virtual call.
 
 use crate::element::{Carried, Fate, HoldingElement, ImmediateElement, Released};
 use crate::meter::{DropCause, Meter, Occupancy};
@@ -29,9 +30,10 @@ pub struct Dropped<P> {
 #[derive(Debug)]
 pub struct Chain<P> {
     stages: Vec<Stage<P>>,
-    /// Whether any element can hold packets. If none can, the chain need not check the deadlines of its elements.
+    /// Whether any element can hold packets. If no element can, the chain need not check deadlines.
     holding: bool,
-    /// The packets that have passed all elements, each with the time at which it leaves the chain, in order of time.
+    /// The packets that have passed all elements, each with the time at which it leaves the chain. They are sorted by
+    /// time.
     arrivals: VecDeque<(Instant, P)>,
     dropped: VecDeque<Dropped<P>>,
     released: Released<P>,
@@ -40,7 +42,7 @@ pub struct Chain<P> {
 }
 
 impl<P: Carried> Chain<P> {
-    /// Creates a chain of `stages`. A packet passes the first element first.
+    /// Creates a chain of the elements `stages`. A packet passes them in this order.
     #[must_use]
     pub fn new(stages: Vec<Stage<P>>) -> Self {
         let holding = stages.iter().any(|stage| stage.holding().is_some());
@@ -98,7 +100,7 @@ impl<P: Carried> Chain<P> {
 
     /// Returns the oldest lost packet and removes it. The caller should take lost packets after every `push` and `pop`:
     /// to reuse their buffers, to send ICMP for [`DropCause::TooBig`], or to draw them in a ladder diagram. Only the
-    /// 1024 lost packets are kept.
+    /// last 1024 lost packets are kept.
     #[inline]
     pub fn pop_dropped(&mut self) -> Option<Dropped<P>> {
         self.dropped.pop_front()
@@ -117,7 +119,8 @@ impl<P: Carried> Chain<P> {
         &self.meter
     }
 
-    /// Returns the amount of packets that wait in the queues at `now`, without the packet being serialized.
+    /// Returns how many packets and bytes wait in the queues at `now`. A packet that is being serialized does not
+    /// count.
     #[must_use]
     pub fn occupancy(&self, now: Instant) -> Occupancy {
         self.stages.iter().fold(Occupancy::default(), |sum, stage| {
@@ -167,8 +170,8 @@ impl<P: Carried> Chain<P> {
                 Some(cause) => self.lose(at, packet, cause),
             }
         }
-        // The vector goes back, to reuse its allocation. Packets that were released meanwhile were taken by the nested
-        // calls, so nothing is overwritten.
+        // The empty vector `released` goes back, to reuse its allocation. The nested calls have already taken the
+        // packets that were released meanwhile, so nothing is overwritten.
         self.released.packets = released;
     }
 
@@ -230,8 +233,8 @@ impl<P: Carried> Chain<P> {
 
     #[cold]
     fn overtake(&mut self, at: Instant, packet: P) {
-        let place = self.arrivals.partition_point(|(other, _)| *other <= at);
-        self.arrivals.insert(place, (at, packet));
+        let index = self.arrivals.partition_point(|(other, _)| *other <= at);
+        self.arrivals.insert(index, (at, packet));
     }
 }
 
@@ -243,7 +246,7 @@ enum ChainOutcome {
     Lost(Instant, DropCause),
     /// The packet has passed an element that duplicated it, and leaves that element at this instant.
     Doubled(Instant),
-    /// The packet has reached an element that has to hold it, at this instant.
+    /// At this instant, the packet has reached an element that has to hold it.
     Held(Instant),
 }
 

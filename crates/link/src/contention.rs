@@ -65,13 +65,13 @@ struct Transmitter {
     /// The sizes in bytes of the waiting packets, in order.
     waiting: VecDeque<usize>,
     waiting_bytes: u64,
-    /// For each packet that has left the queue: the time at which it was sent or lost, and whether it was sent. An
+    /// For each packet that has left the queue: the time at which it was sent or lost, and true if it was sent. An
     /// entry is removed when the chain takes the packet.
-    decided: VecDeque<(Instant, bool)>,
+    outcomes: VecDeque<(Instant, bool)>,
     /// The slots that remain of the number last drawn; `None` if the end has to draw a new number.
     slots: Option<u64>,
     window: u64,
-    collided: u32,
+    packet_collisions: u32,
 }
 
 impl Contention {
@@ -109,7 +109,7 @@ impl Contention {
         }
         let drawn = self.ends.each_ref().map(|end| end.slots.unwrap_or(0));
         let least = drawn[0].min(drawn[1]);
-        let after_collision = self.ends.iter().any(|end| end.collided > 0);
+        let after_collision = self.ends.iter().any(|end| end.packet_collisions > 0);
         let wait = if after_collision { least * self.rules.slot_nanos } else { 0 };
         let start = self.free.plus_nanos(wait);
         if drawn[0] != drawn[1] {
@@ -123,9 +123,9 @@ impl Contention {
         self.free = ended[0].max(ended[1]);
         for end in &mut self.ends {
             end.slots = None;
-            end.collided += 1;
+            end.packet_collisions += 1;
             end.window = (2 * end.window + 1).min(self.rules.window_max);
-            if end.collided >= self.rules.attempts {
+            if end.packet_collisions >= self.rules.attempts {
                 end.done(self.free, false, self.rules.window_min);
             }
         }
@@ -149,8 +149,8 @@ impl Transmitter {
     fn done(&mut self, at: Instant, sent: bool, window_min: u64) {
         let bytes = self.waiting.pop_front().unwrap_or(0);
         self.waiting_bytes -= bytes as u64;
-        self.decided.push_back((at, sent));
-        (self.slots, self.window, self.collided) = (None, window_min, 0);
+        self.outcomes.push_back((at, sent));
+        (self.slots, self.window, self.packet_collisions) = (None, window_min, 0);
     }
 
     fn occupancy(&self) -> Occupancy {
@@ -168,7 +168,7 @@ pub struct Contender<P> {
 }
 
 impl<P> Contender<P> {
-    /// Creates the queue of the end with index `end` (0 or 1), whose packets `serializer` sends.
+    /// Creates the queue of the end with index `end` (0 or 1). `serializer` sends the packets of this end.
     #[must_use]
     pub fn new(limit: Limit, medium: Rc<RefCell<Contention>>, end: usize, serializer: Serializer) -> Self {
         medium.borrow_mut().ends[end].serializer = Some(serializer);
@@ -200,19 +200,19 @@ impl<P: Carried> HoldingElement<P> for Contender<P> {
         meter.queue_holds(waiting.packets, waiting.bytes);
     }
 
-    /// Returns the time at which this end's next packet may be decided. The other end's packets never make this
-    /// deadline earlier, because the medium does not become free before the expected time.
+    /// Returns the time at which this end's next packet may be sent or lost. The other end's packets never make this
+    /// deadline earlier, because they can only occupy the medium for longer.
     fn deadline(&self) -> Option<Instant> {
         let medium = self.medium.borrow();
         let end = &medium.ends[self.end];
-        let decided = end.decided.front().map(|(at, _)| *at);
-        decided.or((!end.waiting.is_empty()).then_some(medium.free))
+        let outcome = end.outcomes.front().map(|(at, _)| *at);
+        outcome.or((!end.waiting.is_empty()).then_some(medium.free))
     }
 
     fn advance(&mut self, now: Instant, out: &mut Released<P>, _: &mut Meter) {
         let mut medium = self.medium.borrow_mut();
         medium.decide(now);
-        while let Some((at, sent)) = medium.ends[self.end].decided.pop_front() {
+        while let Some((at, sent)) = medium.ends[self.end].outcomes.pop_front() {
             let Some(packet) = self.packets.pop_front() else { return };
             match sent {
                 true => out.leaves(at, packet),

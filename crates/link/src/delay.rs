@@ -32,7 +32,7 @@ impl Impairment<Duration> for Delay {
     }
 
     fn show(spec: &DirectionSpec) -> String {
-        // Delays recorded in a trace replace this setting, so the setting is not shown.
+        // Delays recorded in a trace replace the setting `delay`, so the setting is not shown.
         let trace = spec.trace.as_ref().and_then(|spec| spec.trace.as_ref());
         if trace.is_some_and(|trace| trace.delays().is_some()) {
             return String::new();

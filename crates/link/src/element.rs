@@ -1,6 +1,6 @@
 //! The interface of packets, and the two traits that elements of a link implement.
 //!
-//! An element that knows immediately when (or whether) a packet leaves is [`ImmediateElement`]. An element that decides later is
+//! An element that knows immediately when (or whether) a packet leaves is [`ImmediateElement`]. An element that decides
 //! later is [`HoldingElement`]. The set of elements is closed: `chain::Stage` is an enum. The set of packet types is
 //! open, so the packet is a generic parameter.
 
@@ -36,7 +36,7 @@ pub trait Carried: Sized {
     fn corrupt(&mut self, rng: &mut Rng);
 }
 
-/// The fate of a packet that enters a [`ImmediateElement`] element.
+/// The fate of a packet that enters an [`ImmediateElement`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
     /// The packet leaves the element at this instant.
@@ -69,14 +69,14 @@ pub trait HoldingElement<P> {
     /// Returns the number of packets that the element holds.
     fn held(&self) -> usize;
 
-    /// Returns the amount of packets that wait in a queue of the element.
+    /// Returns how many packets and bytes wait in a queue of the element.
     fn occupancy(&self) -> Occupancy;
 }
 
-/// The packets that a [`HoldingElement`] element has released, in the order of their release.
+/// The packets that a [`HoldingElement`] has released, in the order of their release.
 #[derive(Debug)]
 pub struct Released<P> {
-    /// Each packet with an instant. With a cause, the packet is lost at that instant; without one, it leaves the
+    /// Each packet with an instant. With a cause, the packet is lost at that instant. Without a cause, it leaves the
     /// element.
     pub packets: Vec<(Instant, P, Option<DropCause>)>,
 }

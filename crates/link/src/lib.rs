@@ -5,10 +5,10 @@
 //! simulator and the live emulator run the same chains.
 //!
 //! Most elements decide the fate of a packet when it enters ([`ImmediateElement`]). For example, a drop-tail queue
-//! the scheduled departures when the new packet will have been serialized. A chain of such elements therefore costs its
-//! caller one event per packet. Elements that decide when a packet is *dequeued* hold it and report a deadline
-//! ([`HoldingElement`]). CoDel, FQ-CoDel, contention for the medium, and loss counted across both directions are such
-//! elements.
+//! knows the scheduled departures. From these it computes when the new packet will have been serialized. A chain of
+//! such elements therefore costs its caller one event per packet. Elements that decide when a packet is *dequeued* hold
+//! it and report a deadline ([`HoldingElement`]). CoDel, FQ-CoDel, contention for the medium, and loss counted across
+//! both directions are such elements.
 //!
 //! [`LinkSpec`] parses the text forms that the command line and plans use, and builds the chains of both directions:
 //!
@@ -30,8 +30,8 @@
 //! `impairments!` below has one row for each impairment: flag, plan key, help, default, element and counter. The
 //! command line, plans, printing, JSON and reports all use that table. Each impairment has a file of its own. The file
 //! defines its text form, its contradictions with other settings, its element, and the element's position in the chain.
-//! The modules `table` and `spec` name every impairment, and the file of an impairment names the settings and the
-//! [`Row`]s. These modules import each other on purpose: a row without its element does not compile.
+//! The modules `table` and `spec` use the file of every impairment, and these files use `spec` and [`Row`]. This cycle
+//! is intended: a row without its element does not compile.
 
 #[macro_use]
 mod table;

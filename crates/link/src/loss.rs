@@ -1,8 +1,8 @@
 //! Loss models: they decide which packets are lost on the wire.
 //!
 //! There are five models: Bernoulli, every n-th packet, the Gilbert-Elliott two-state model, a list of packet numbers,
-//! and the losses recorded in a trace. Every n-th packet may be counted in one direction or across both directions. A
-//! lost packet has already used the link.
+//! and the losses recorded in a trace. The model of every n-th packet counts packets in one direction, or across both
+//! directions. A lost packet has already used the link.
 
 use crate::element::{Carried, Fate, HoldingElement, ImmediateElement, Released};
 use crate::meter::{DropCause, Meter, Occupancy};
@@ -34,7 +34,7 @@ pub enum Loss {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Nth {
     /// The number of packets up to and including the next packet to be lost; at least 1.
-    until: u64,
+    until_loss: u64,
     every: u64,
 }
 
@@ -42,7 +42,7 @@ impl Nth {
     /// Creates a model that loses packet `first` and every `every`-th packet after it. Both numbers are at least 1.
     #[must_use]
     pub fn new(every: u64, first: u64) -> Self {
-        Self { until: first.max(1), every: every.max(1) }
+        Self { until_loss: first.max(1), every: every.max(1) }
     }
 
     /// Creates the model from a link's setting. If no first packet is set, `seed` chooses it.
@@ -52,10 +52,10 @@ impl Nth {
 
     /// Counts a packet and returns whether the packet is lost.
     pub fn count(&mut self) -> bool {
-        self.until -= 1;
-        let hit = self.until == 0;
+        self.until_loss -= 1;
+        let hit = self.until_loss == 0;
         if hit {
-            self.until = self.every;
+            self.until_loss = self.every;
         }
         hit
     }
@@ -99,25 +99,25 @@ impl GilbertElliott {
 pub struct List {
     /// The numbers of the packets still to be lost, in descending order and without duplicates. The next packet to be
     /// lost is the last entry.
-    ahead: Vec<u64>,
-    seen: u64,
+    remaining: Vec<u64>,
+    passed: u64,
 }
 
 impl List {
     /// Creates a model that loses the packets with these numbers, given in any order.
     #[must_use]
     pub fn new(numbers: &[u64]) -> Self {
-        let mut ahead = numbers.to_vec();
-        ahead.sort_unstable_by(|a, b| b.cmp(a));
-        ahead.dedup();
-        Self { ahead, seen: 0 }
+        let mut remaining = numbers.to_vec();
+        remaining.sort_unstable_by(|a, b| b.cmp(a));
+        remaining.dedup();
+        Self { remaining, passed: 0 }
     }
 
     fn hit(&mut self) -> bool {
-        self.seen += 1;
-        let hit = self.ahead.last() == Some(&self.seen);
+        self.passed += 1;
+        let hit = self.remaining.last() == Some(&self.passed);
         if hit {
-            self.ahead.pop();
+            self.remaining.pop();
         }
         hit
     }
@@ -132,7 +132,7 @@ impl Impairment<LossSpec> for Loss {
 
     fn show(spec: &DirectionSpec) -> String {
         match &spec.loss {
-            // Losses recorded in a trace are part of the trace, so the setting is not shown.
+            // Losses recorded in a trace are part of the trace, so the setting `loss` is not shown.
             LossSpec::None | LossSpec::Recorded(_) => String::new(),
             loss => loss.to_string(),
         }
@@ -211,7 +211,7 @@ impl<P> HoldingElement<P> for SharedLoss<P> {
     }
 
     fn occupancy(&self) -> Occupancy {
-        // These packets are on the wire: they wait for their instant and not for a queue.
+        // These packets have left the queue and are on the wire, so they do not count as waiting.
         Occupancy::default()
     }
 }
@@ -251,7 +251,8 @@ mod tests {
         let (mut up, mut down) = (SharedLoss::new(Rc::clone(&counter)), SharedLoss::new(counter));
         let (mut out, mut meter) = (Released::default(), Meter::default());
         let at = Instant::from_millis;
-        // The packets enter the elements in another order than they reach the wire, which is the order of the times.
+        // The packet of the down direction is pushed last, but reaches the wire first, at 5 ms. The counter must count
+        // the packets in the order of these times.
         up.push(at(10), TestPacket::numbered(1, 1), &mut out, &mut meter);
         up.push(at(20), TestPacket::numbered(1, 2), &mut out, &mut meter);
         down.push(at(5), TestPacket::numbered(1, 3), &mut out, &mut meter);
@@ -286,7 +287,8 @@ mod tests {
     #[test]
     fn bernoulli_hits_its_share() {
         let count = lost(Loss::Bernoulli(ratio("2%"), Rng::new(9)), 1_000_000).len();
-        // The expected number is 20,000. The range is five standard deviations (140) to either side.
+        // The expected number of lost packets is 20,000, with a standard deviation of 140. The range is five standard
+        // deviations to either side.
         assert!((19_300..20_700).contains(&count), "{count}");
         assert!(lost(Loss::Bernoulli(Ratio::ZERO, Rng::new(9)), 1000).is_empty());
         assert_eq!(lost(Loss::Bernoulli(Ratio::ONE, Rng::new(9)), 1000).len(), 1000);

@@ -29,7 +29,7 @@ impl Tally {
     }
 }
 
-/// The amount of packets that wait in a queue.
+/// The numbers of packets and bytes that wait in a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Occupancy {
     /// The number of packets.
@@ -76,7 +76,8 @@ pub struct Meter {
     pub lost_in_outage: Tally,
     /// Packets refused because they were larger than the MTU.
     pub too_big: Tally,
-    /// The maximum number of packets that waited in the queue at the same time, without the packet being serialized.
+    /// The maximum number of packets that waited in the queue at the same time. The packet that is being serialized
+    /// does not count.
     pub queue_peak_packets: u64,
     /// The maximum number of bytes that waited in the queue at the same time.
     pub queue_peak_bytes: u64,

@@ -47,7 +47,7 @@ pub struct Outage {
     /// The intervals, in order of time and without overlap.
     downs: Vec<Down>,
     /// The number of intervals that have ended. They are not checked again, because packets arrive in order of time.
-    over: usize,
+    ended: usize,
 }
 
 impl Outage {
@@ -57,16 +57,16 @@ impl Outage {
     /// Creates an element for these intervals, which may be in any order and may overlap.
     #[must_use]
     pub fn new(downs: &[Down]) -> Self {
-        Self { downs: Down::joined(downs), over: 0 }
+        Self { downs: Down::joined(downs), ended: 0 }
     }
 }
 
 impl<P> ImmediateElement<P> for Outage {
     fn pass(&mut self, at: Instant, _packet: &mut P, _meter: &mut Meter) -> Fate {
-        while self.downs.get(self.over).is_some_and(|down| down.until <= at && down.until != Instant::MAX) {
-            self.over += 1;
+        while self.downs.get(self.ended).is_some_and(|down| down.until <= at && down.until != Instant::MAX) {
+            self.ended += 1;
         }
-        match self.downs.get(self.over) {
+        match self.downs.get(self.ended) {
             Some(down) if down.from <= at => Fate::Lost(DropCause::Outage),
             _ => Fate::Leaves(at),
         }

@@ -2,14 +2,14 @@
 //!
 //! The values of the older access networks are from the README of Tyler Treat's `comcast`
 //! (github.com/tylertreat/comcast). That tool adds latency on one side only, so its latency is a round-trip time.
-//! `comcast` applies its loss rate to either direction. The values of the serial lines are from the slides "SCTP as
+//! `comcast` applies its loss rate to each direction. The values of the serial lines are from the slides "SCTP as
 //! Alternative Transport to TCP and UDP".
 //!
 //! For today's networks, each measured value has its source beside it, and all other values are marked as assumed.
 //! Flags such as `--jitter`, `--queue` or `--loss` change the values.
 //!
-//! Mobile networks and Wi-Fi lose packets in bursts (Gilbert-Elliott). Their shares of lost packets are those of the
-//! source; `NAME/random` loses the same share independently.
+//! Mobile networks and Wi-Fi lose packets in bursts (Gilbert-Elliott). The sources give the shares of lost packets.
+//! `NAME/random` loses the same share independently.
 
 use crate::LinkSpec;
 use crate::table::OfLink;
@@ -225,7 +225,8 @@ mod tests {
         assert!(link("preset=lte-recorded,up-rate=1mbit").down.trace.is_some());
     }
 
-    /// With `/random` the mean share of lost packets stays, in both directions.
+    /// A preset with the suffix `/random` loses packets independently. In both directions, the mean share of lost
+    /// packets is the same as without the suffix.
     #[test]
     fn a_preset_can_lose_packets_independently() {
         let link = |text: &str| LinkSpec::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));

@@ -124,8 +124,8 @@ impl Impairment<Bytes> for Overhead {
     }
 }
 
-/// The time that each packet takes on the medium in addition to the time for its bytes. It does not depend on the rate:
-/// access to the medium, a preamble, the receiver's answer.
+/// The time that each packet takes on the medium in addition to the time for its bytes. It does not depend on the rate.
+/// It covers access to the medium, a preamble, and the acknowledgement of the receiver.
 pub(crate) struct PacketTime;
 
 impl Impairment<Duration> for PacketTime {
@@ -147,7 +147,7 @@ impl Impairment<Duration> for PacketTime {
     }
 }
 
-/// Rejects a packet cost for a direction without a rate, because a recorded trace already includes the cost.
+/// Rejects a packet cost for a direction with a trace or an unlimited rate. A recorded trace already includes the cost.
 fn needs_a_rate(spec: &DirectionSpec, key: &str, is_nothing: bool) -> Result<(), String> {
     if is_nothing || (spec.trace.is_none() && !spec.rate.is_unlimited()) {
         return Ok(());
@@ -275,7 +275,7 @@ mod tests {
         let changes = [(us(2000), rate("9mbit")), (us(1000), rate("2mbit"))];
         let mut link = Rate::new(rate("1mbit")).with_changes(&changes);
         assert_eq!(link.transmit(us(0), 1500).end, us(3000));
-        // Here the rate changes while the link is idle.
+        // The rate changes twice while the link is idle.
         let mut link = Rate::new(rate("1mbit")).with_changes(&changes);
         assert_eq!(link.transmit(us(7000), 1125).end, us(8000));
     }
@@ -284,7 +284,7 @@ mod tests {
     fn framing_and_access_cost_each_packet_the_same() {
         let (overhead, time) = (Bytes(24), Duration::from_micros(118));
         // At 10 Mbit/s, (1500 + 24) bytes take 1219.2 us and (40 + 24) bytes take 51.2 us. The packet time adds 118 us
-        // to each.
+        // to each packet.
         let mut link = Rate::new(rate("10mbit")).with_packet_cost(overhead, time);
         assert_eq!(link.transmit(us(0), 1500).end.as_nanos(), 1_337_200);
         assert_eq!(link.transmit(us(0), 40).end.as_nanos(), 1_506_400);

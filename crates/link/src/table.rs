@@ -2,7 +2,7 @@
 //! impairment.
 //!
 //! `impairments!` is called once, in `lib.rs`. Its rows generate the fields of [`DirectionSpec`], the elements of
-//! [`Stage`], the counters of changed packets, and [`ROWS`](crate::ROWS), which command lines, plans and printing use.
+//! [`Stage`], the counters of changed packets, and [`ROWS`](crate::ROWS). Command lines, plans and printing use `ROWS`.
 //! The code for each row is in a file of its own, as an implementation of [`Impairment`].
 
 use crate::contention::Contention;
@@ -38,13 +38,13 @@ pub(crate) enum Scope {
     Direction {
         set: fn(&mut DirectionSpec, &str) -> Result<(), String>,
         /// Copies the key's setting from the second argument to the first.
-        take: fn(&mut DirectionSpec, &DirectionSpec),
+        copy: fn(&mut DirectionSpec, &DirectionSpec),
         /// Returns the key's setting as text; empty if the setting need not be written.
         show: fn(&DirectionSpec) -> String,
         check: fn(&DirectionSpec) -> Result<(), String>,
     },
     /// The key sets a value of the whole link.
-    Link { set: fn(&mut LinkSpec, &str) -> Result<(), String>, take: fn(&mut LinkSpec, &LinkSpec) },
+    Link { set: fn(&mut LinkSpec, &str) -> Result<(), String>, copy: fn(&mut LinkSpec, &LinkSpec) },
 }
 
 /// A setting of one direction, of type `T`, and the element that implements it.
@@ -63,7 +63,8 @@ pub(crate) trait Impairment<T> {
         Ok(())
     }
 
-    /// Creates the element; `None` if the setting has no effect, or if the element of another row implements it.
+    /// Creates the element; `None` if the setting has no effect, or if the element of another row implements the
+    /// setting.
     fn stage<P: Carried>(_side: &Side<'_>) -> Result<Option<Stage<P>>, SpecError> {
         Ok(None)
     }
@@ -85,9 +86,9 @@ pub(crate) struct Side<'a> {
     pub(crate) seed: u64,
     /// The random number generator of the direction. Every element draws from its own fork of this generator.
     pub(crate) rng: Rng,
-    /// The medium, if both directions share one and use it in the order of arrival.
+    /// The medium that both directions share; `None` if they share none, or if both ends contend for it (`contention`).
     pub(crate) medium: Option<Medium>,
-    /// The medium and the index of this direction's end, if both ends contend for the medium.
+    /// The shared medium and the index of this direction's end, if both ends contend for the medium.
     pub(crate) contention: Option<(Rc<RefCell<Contention>>, usize)>,
     /// The counter of the loss model, if both directions share it.
     pub(crate) counter: Option<Rc<Cell<Nth>>>,
@@ -105,8 +106,8 @@ macro_rules! key {
 
 /// Declares the table of impairments. A row for a setting of one direction has the form `field: type = default,
 /// element, value, help;` (`field as "key"` if the key is not a valid field name). A row ends with `passing NAME` if
-/// its element implements [`ImmediateElement`](crate::element::ImmediateElement). If the element changes packets, `counts FIELD at N
-/// "phrase"` follows, where N orders the counters in reports.
+/// its element implements [`ImmediateElement`](crate::element::ImmediateElement). If the element changes packets,
+/// `counts FIELD at N "phrase"` follows, where N orders the counters in reports.
 macro_rules! impairments {
     ($(
         each direction {
@@ -164,7 +165,7 @@ macro_rules! impairments {
                                 spec.$field = <$element as table::Impairment<$kind>>::read(text)?;
                                 Ok(())
                             },
-                            take: |spec, other| spec.$field.clone_from(&other.$field),
+                            copy: |spec, other| spec.$field.clone_from(&other.$field),
                             show: <$element as table::Impairment<$kind>>::show,
                             check: <$element as table::Impairment<$kind>>::check,
                         },
@@ -178,7 +179,7 @@ macro_rules! impairments {
                         help: $whole_help,
                         scope: table::Scope::Link {
                             set: <$whole as table::OfLink>::set,
-                            take: <$whole as table::OfLink>::take,
+                            copy: <$whole as table::OfLink>::take,
                         },
                     },
                 )*)?
@@ -224,7 +225,7 @@ macro_rules! impairments {
                 }
             }
 
-            /// The same as [`holding`](Self::holding), to push a packet or to advance.
+            /// Returns the element for modification, if it holds packets.
             #[inline]
             pub(crate) fn holding_mut(&mut self) -> Option<&mut dyn HoldingElement<P>> {
                 match self {

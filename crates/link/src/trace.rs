@@ -2,8 +2,8 @@
 //!
 //! In mahimahi's format, each line is a time in whole milliseconds, never decreasing. At each of these times the link
 //! can deliver 1500 bytes (an *opportunity*). Several packets may share one opportunity, and one packet may need
-//! several. If no packet waits for the rest of an opportunity, that rest is lost. The trace repeats, and its last time
-//! is the length of the period.
+//! several opportunities. If no packet waits for the rest of an opportunity, that rest is lost. The trace repeats, and
+//! its last time is the length of the period.
 //!
 //! Lines with several columns contain times and rates, and perhaps round-trip times and loss rates (modules `columns`
 //! and `series`). A trace in columns also repeats.
@@ -46,8 +46,8 @@ pub struct Opportunities {
 }
 
 impl Trace {
-    /// Parses the text of a trace file. The first line that is not a comment decides whether the format is mahimahi's
-    /// or columns. Empty lines and lines beginning with `#` are skipped.
+    /// Parses the text of a trace file. The first line that is not a comment decides whether the format is that of
+    /// mahimahi or columns. Empty lines and lines beginning with `#` are skipped.
     ///
     /// # Errors
     /// The error names the first invalid line and says what to write there, or says that the trace has no lines or no
@@ -191,8 +191,8 @@ impl Opportunities {
         // previous repetition.
         let round = ms.saturating_sub(1) / self.period_ms();
         let within = ms - round * self.period_ms();
-        let place = self.times.partition_point(|time| u64::from(*time) < within) as u64;
-        round * self.times.len() as u64 + place
+        let index = self.times.partition_point(|time| u64::from(*time) < within) as u64;
+        round * self.times.len() as u64 + index
     }
 }
 
@@ -203,7 +203,7 @@ pub struct TracePlayer {
     /// The index of the current opportunity.
     index: u64,
     /// The number of bytes that the current opportunity can still deliver.
-    left: u64,
+    bytes_left: u64,
     /// The time at which the last transmission ends.
     free: Instant,
 }
@@ -225,30 +225,30 @@ impl TracePlayer {
     /// Creates a serializer that plays `trace` from its beginning at [`Instant::ZERO`].
     #[must_use]
     pub const fn new(trace: Opportunities) -> Self {
-        Self { trace, index: 0, left: OPPORTUNITY_BYTES, free: Instant::ZERO }
+        Self { trace, index: 0, bytes_left: OPPORTUNITY_BYTES, free: Instant::ZERO }
     }
 
     /// Schedules a packet; see [`Serializer::transmit`](crate::rate::Serializer::transmit).
     pub fn transmit(&mut self, at: Instant, bytes: usize) -> Transmission {
         if self.trace.opportunity(self.index) < at {
             self.index = self.trace.first_from(at);
-            self.left = OPPORTUNITY_BYTES;
+            self.bytes_left = OPPORTUNITY_BYTES;
         }
-        if self.left == 0 {
+        if self.bytes_left == 0 {
             self.index += 1;
-            self.left = OPPORTUNITY_BYTES;
+            self.bytes_left = OPPORTUNITY_BYTES;
         }
         let start = self.trace.opportunity(self.index);
         let mut bytes = bytes as u64;
-        if bytes > self.left {
-            bytes -= self.left;
-            // All opportunities before the opportunity that takes the packet's last byte are skipped in one step.
+        if bytes > self.bytes_left {
+            bytes -= self.bytes_left;
+            // Skip to the opportunity that takes the packet's last byte, in one step.
             let whole = (bytes - 1) / OPPORTUNITY_BYTES;
             self.index += whole + 1;
             bytes -= whole * OPPORTUNITY_BYTES;
-            self.left = OPPORTUNITY_BYTES;
+            self.bytes_left = OPPORTUNITY_BYTES;
         }
-        self.left -= bytes;
+        self.bytes_left -= bytes;
         self.free = self.trace.opportunity(self.index);
         Transmission { start, end: self.free }
     }
@@ -260,7 +260,7 @@ impl TracePlayer {
     }
 }
 
-/// The maximum number of lines of a trace. At 100 Mbit/s this is some hours.
+/// The maximum number of lines of a trace. At 100 Mbit/s, a trace of this length lasts 100 minutes.
 pub const MAX_LINES: usize = 50_000_000;
 
 /// The number of bytes that one opportunity can deliver.

@@ -44,8 +44,8 @@ fn run_to(chain: &mut Chain<TestPacket>, now: Instant, out: &mut Vec<(Instant, T
 }
 
 fn conserved(meter: &Meter, held: usize) {
-    let gone = meter.left.plus(meter.lost());
-    assert_eq!(meter.carried().packets - gone.packets, held as u64);
+    let left_or_lost = meter.left.plus(meter.lost());
+    assert_eq!(meter.carried().packets - left_or_lost.packets, held as u64);
 }
 
 const LINKS: &[&str] = &[
@@ -103,7 +103,8 @@ fn another_seed_is_another_run() {
     }
 }
 
-/// If the runs of a link differ by the seed, the link says so. Otherwise a race would count them as one case.
+/// If runs of a link with different seeds differ, `is_random` returns true for the link. Otherwise a race would count
+/// all runs as one case.
 #[test]
 fn a_link_whose_runs_differ_by_seed_is_random() {
     for text in LINKS {
@@ -115,7 +116,7 @@ fn a_link_whose_runs_differ_by_seed_is_random() {
 
 #[test]
 fn every_impairment_is_in_a_storm() {
-    // The first two are other ways to set a delay and several keys; a trace is a file.
+    // Three keys are left out: `rtt` and `preset` only set other keys, and `trace` needs a file.
     let others = ["rtt", "preset", "trace"];
     for row in ROWS.iter().filter(|row| !others.contains(&row.key)) {
         let key = format!("{}=", row.key);

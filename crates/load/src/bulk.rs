@@ -47,10 +47,11 @@ where
     let count = bulk.connections.max(1);
     let mut tasks = Vec::new();
     for object in 0..count {
-        // If the bytes cannot be divided evenly, the first connections transfer one byte more.
+        // If the bytes cannot be divided evenly, each of the first connections transfers one byte more.
         let bytes = bulk.bytes / count as u64 + u64::from((object as u64) < bulk.bytes % count as u64);
-        let ask = BulkRequest { object, bytes, message_size: bulk.message_size.clamp(1, MAX_MESSAGE) };
-        let task = transfer(world.clone(), connector.clone(), ask, bulk.timeout, recorder.clone());
+        let bulk_request =
+            BulkRequest { object, bytes, message_size: bulk.message_size.clamp(1, MAX_MESSAGE) };
+        let task = transfer(world.clone(), connector.clone(), bulk_request, bulk.timeout, recorder.clone());
         tasks.push(world.spawn("bulk transfer", task));
     }
     let results = join(&world, bulk.deadline, tasks).await;
@@ -84,7 +85,7 @@ struct BulkRequest {
 async fn transfer<W, C>(
     world: W,
     connector: C,
-    ask: BulkRequest,
+    bulk_request: BulkRequest,
     timeout: Option<Duration>,
     recorder: Recorder,
 ) -> Result<u64, FetchError>
@@ -92,11 +93,11 @@ where
     W: World,
     C: Connector,
 {
-    recorder.issued(ask.object, world.now());
+    recorder.issued(bulk_request.object, world.now());
     let session = connector.connect(0).map_err(|error| FetchError::Connect(error.to_string()))?;
     recorder.opened(session.id(), world.now());
     let mut idle = IdleTimer::new(&world, timeout);
-    let result = receive(&world, &session, ask, &recorder, &mut idle).await;
+    let result = receive(&world, &session, bulk_request, &recorder, &mut idle).await;
     if result.is_ok() {
         session.close();
     } else {
@@ -108,28 +109,28 @@ where
 async fn receive<W: World, N: Session>(
     world: &W,
     session: &N,
-    ask: BulkRequest,
+    bulk_request: BulkRequest,
     recorder: &Recorder,
     idle: &mut IdleTimer<W>,
 ) -> Result<u64, FetchError> {
-    let begun = world.now();
+    let started_at = world.now();
     if !session.early_data() {
-        established(world, session, begun, recorder, idle).await?;
+        established(world, session, started_at, recorder, idle).await?;
     }
     let mut stream = session.open(0).map_err(|error| FetchError::Connect(error.to_string()))?;
     let exchange = ExchangeId { connection: session.id(), stream: 0, index: 0 };
     let request = 0..REQUEST_BYTES as u64;
-    recorder.assigned(ask.object, Assigned { at: world.now(), exchange, request, attempt: 0 });
-    stream.write_message(&ask.encode()).await.map_err(FetchError::Closed)?;
+    recorder.assigned(bulk_request.object, Assigned { at: world.now(), exchange, request, attempt: 0 });
+    stream.write_message(&bulk_request.encode()).await.map_err(FetchError::Closed)?;
     if session.early_data() {
         // The request was sent with the handshake. No answer can arrive before the handshake is done.
-        established(world, session, begun, recorder, idle).await?;
+        established(world, session, started_at, recorder, idle).await?;
     }
 
     let pattern = Pattern::of(NAME);
     let mut buffer = vec![0; 64 * 1024];
     let (mut got, mut moved) = (0, world.now());
-    while got < ask.bytes {
+    while got < bulk_request.bytes {
         let read = idle.wait(moved, |cx| stream.poll_read(cx, &mut buffer)).await;
         let read = read.ok_or(FetchError::Timeout)?.map_err(FetchError::Closed)?;
         moved = world.now();
@@ -137,18 +138,18 @@ async fn receive<W: World, N: Session>(
             return Err(FetchError::Closed(CloseReason::Finished));
         }
         if got == 0 {
-            recorder.first_byte(ask.object, moved);
+            recorder.first_byte(bulk_request.object, moved);
         }
         pattern
             .check(got, &buffer[..read])
             .map_err(|at| FetchError::Corrupt(format!("byte {at} is wrong")))?;
-        recorder.read(ask.object, moved, read as u64);
+        recorder.read(bulk_request.object, moved, read as u64);
         got += read as u64;
     }
-    if got > ask.bytes {
-        return Err(FetchError::Corrupt(format!("{got} bytes instead of {}", ask.bytes)));
+    if got > bulk_request.bytes {
+        return Err(FetchError::Corrupt(format!("{got} bytes instead of {}", bulk_request.bytes)));
     }
-    recorder.delivered(ask.object, Delivered { at: moved, response: 0..got, body: got });
+    recorder.delivered(bulk_request.object, Delivered { at: moved, response: 0..got, body: got });
     Ok(got)
 }
 
@@ -156,11 +157,11 @@ async fn receive<W: World, N: Session>(
 async fn established<W: World, N: Session>(
     world: &W,
     session: &N,
-    begun: Instant,
+    started_at: Instant,
     recorder: &Recorder,
     idle: &mut IdleTimer<W>,
 ) -> Result<(), FetchError> {
-    let done = idle.wait(begun, |cx| session.poll_established(cx)).await;
+    let done = idle.wait(started_at, |cx| session.poll_established(cx)).await;
     done.ok_or(FetchError::Timeout)?.map_err(FetchError::Closed)?;
     recorder.established(session.id(), world.now());
     Ok(())
@@ -182,7 +183,7 @@ where
 async fn send<W: World, N: Session>(world: W, session: N, recorder: Recorder) -> Result<(), CloseReason> {
     let mut stream = session.accept().await?;
     let Some(request) = read_request(&mut stream).await? else { return Ok(()) };
-    let Some(ask) = BulkRequest::decode(&request) else {
+    let Some(bulk_request) = BulkRequest::decode(&request) else {
         session.abort();
         return Ok(());
     };
@@ -191,8 +192,8 @@ async fn send<W: World, N: Session>(world: W, session: N, recorder: Recorder) ->
     let pattern = Pattern::of(NAME);
     let mut message = Vec::new();
     let mut sent = 0;
-    while sent < ask.bytes {
-        let size = (ask.message_size as u64).min(ask.bytes - sent);
+    while sent < bulk_request.bytes {
+        let size = (bulk_request.message_size as u64).min(bulk_request.bytes - sent);
         let piece = pattern.bytes(sent, size);
         let mut left = if piece.len() as u64 == size {
             &piece[..]
@@ -209,8 +210,8 @@ async fn send<W: World, N: Session>(world: W, session: N, recorder: Recorder) ->
             recorder.written(exchange, world.now());
         }
         while !left.is_empty() {
-            let taken = poll_fn(|cx| stream.poll_write_message(cx, left)).await?;
-            left = &left[taken..];
+            let written = poll_fn(|cx| stream.poll_write_message(cx, left)).await?;
+            left = &left[written..];
         }
         sent += size;
     }

@@ -37,7 +37,7 @@ use std::rc::Rc;
 pub struct Plan {
     /// The value of the Host field in requests.
     pub authority: String,
-    /// Whether TLS is used, because HTTP/2 requests contain the scheme of the URL.
+    /// Whether TLS is used. It determines the scheme of the URL that HTTP/2 requests contain.
     pub secure: bool,
     /// The target of all requests.
     pub target: String,
@@ -58,7 +58,7 @@ pub struct Plan {
     pub duration: Option<Duration>,
     /// The time without progress after which an object or a handshake has failed.
     pub timeout: Duration,
-    /// The maximum number of concurrent sessions in an open loop. Sessions beyond it count as failed.
+    /// The maximum number of concurrent sessions in an open loop. Further sessions are not opened and count as failed.
     pub max_sessions: u64,
     /// The seed of random intervals; `None` uses the randomness of the `World`.
     pub seed: Option<u64>,
@@ -163,17 +163,17 @@ impl<W: World, C: Connector> Load<W, C> {
             plan.authority,
             env!("CARGO_PKG_VERSION")
         );
-        let begun = world.now();
+        let started_at = world.now();
         let shared = LoadState {
             connector,
             server,
             request: request.into_bytes(),
-            tally: RefCell::new(Tally::new(begun)),
+            tally: RefCell::new(Tally::new(started_at)),
             open: RefCell::default(),
             over: Cell::new(false),
             requests_left: Cell::new(plan.requests.unwrap_or(u64::MAX)),
             sessions_left: Cell::new(plan.sessions.unwrap_or(u64::MAX)),
-            ends: plan.duration.map_or(Instant::MAX, |span| begun + span),
+            ends: plan.duration.map_or(Instant::MAX, |span| started_at + span),
             buffer: RefCell::new(vec![0; READ_BYTES]),
             queue: Queue::default(),
             plan,
@@ -260,14 +260,14 @@ impl<W: World, C: Connector> Load<W, C> {
     }
 
     fn schedule(&self, interval: Duration, random: bool) -> Schedule {
-        let begun = self.shared.tally.borrow().begun;
-        let drawn = || self.shared.plan.rng().unwrap_or_else(|| self.shared.world.rng("load"));
-        Schedule::new(begun, interval, random.then(drawn))
+        let started_at = self.shared.tally.borrow().started_at;
+        let rng = || self.shared.plan.rng().unwrap_or_else(|| self.shared.world.rng("load"));
+        Schedule::new(started_at, interval, random.then(rng))
     }
 }
 
 impl<W: World, C: Connector> LoadState<W, C> {
-    /// Whether another object may be begun. If so, the object counts as begun.
+    /// Returns whether another object may be begun. If so, the object counts as begun.
     fn take_request(&self) -> bool {
         take(&self.requests_left) && self.world.now() < self.ends
     }
@@ -289,12 +289,12 @@ impl<W: World, C: Connector> LoadState<W, C> {
 
     /// Records the delay from `planned`, the planned time of an object or session, to its actual start.
     fn record_start(&self, planned: Instant) {
-        let late = self.world.now().since(planned);
-        self.tally.borrow_mut().late.add(late);
+        let delay = self.world.now().since(planned);
+        self.tally.borrow_mut().start_delay.add(delay);
     }
 
-    fn fail(&self, cause: Cause, said: impl FnOnce() -> String) {
-        self.tally.borrow_mut().failed(self.world.now(), cause, said);
+    fn fail(&self, cause: Cause, message: impl FnOnce() -> String) {
+        self.tally.borrow_mut().failed(self.world.now(), cause, message);
     }
 }
 
@@ -312,8 +312,8 @@ struct Schedule {
 }
 
 impl Schedule {
-    fn new(begun: Instant, interval: Duration, rng: Option<Rng>) -> Self {
-        Self { next: begun, interval: nanos(interval).max(1), rng }
+    fn new(started_at: Instant, interval: Duration, rng: Option<Rng>) -> Self {
+        Self { next: started_at, interval: nanos(interval).max(1), rng }
     }
 
     fn next(&mut self) -> Instant {
@@ -333,7 +333,7 @@ impl Schedule {
 
 /// Calls [`Tally::tick`] after each second.
 async fn seconds<W: World, C: Connector>(load: Load<W, C>) {
-    let mut at = load.shared.tally.borrow().begun;
+    let mut at = load.shared.tally.borrow().started_at;
     loop {
         at += Duration::from_secs(1);
         load.shared.world.sleep_until(at).await;

@@ -7,8 +7,8 @@ use std::task::{Context, Poll};
 
 /// A timer that fires after `span` without progress; without a `span`, it never fires.
 ///
-/// Progress does not reset the timer, because setting a timer costs more than a read. When the timer fires, it is set again
-/// if there was progress meanwhile.
+/// Progress does not reset the timer, because setting a timer costs more than reading data from a stream. When the
+/// timer fires, it is set again if there was progress meanwhile.
 pub(crate) struct IdleTimer<W: World> {
     world: W,
     timer: W::Timer,
@@ -21,8 +21,8 @@ impl<W: World> IdleTimer<W> {
         Self { world: world.clone(), timer: world.timer(), armed: false, span: span.into() }
     }
 
-    /// Returns the result of `poll`, or `None` if `span` has passed since the last progress. `moved` is the time of the last
-    /// progress.
+    /// Waits for the result of `poll`, and returns it. Returns `None` when `span` has passed since the last progress.
+    /// `moved` is the time of the last progress.
     pub(crate) async fn wait<T>(
         &mut self,
         moved: Instant,

@@ -91,7 +91,7 @@ impl MessagesRequest {
     fn decode(bytes: &[u8; Self::BYTES]) -> Option<Self> {
         let long = |at: usize| Some(u64::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
         let word = |at: usize| Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
-        let ask = Self {
+        let request = Self {
             interval_ns: long(4)?,
             bulk: long(12)?,
             size: word(20)?,
@@ -100,9 +100,9 @@ impl MessagesRequest {
             step: word(32)?,
             bulk_write: word(36)?,
         };
-        let sizes = (MIN_SIZE..=MAX_SIZE).contains(&(ask.size as usize))
-            && (1..=crate::bulk::MAX_MESSAGE).contains(&(ask.bulk_write as usize));
-        (bytes[..4] == Self::MAGIC && sizes && ask.step > 0 && ask.count < BULK).then_some(ask)
+        let sizes = (MIN_SIZE..=MAX_SIZE).contains(&(request.size as usize))
+            && (1..=crate::bulk::MAX_MESSAGE).contains(&(request.bulk_write as usize));
+        (bytes[..4] == Self::MAGIC && sizes && request.step > 0 && request.count < BULK).then_some(request)
     }
 }
 
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_request_is_what_was_asked_for_or_nothing() {
-        let ask = MessagesRequest {
+        let request = MessagesRequest {
             interval_ns: 10,
             size: 300,
             count: 7,
@@ -121,11 +121,11 @@ mod tests {
             bulk: 5,
             bulk_write: 9,
         };
-        assert_eq!(MessagesRequest::decode(&ask.encode()), Some(ask));
+        assert_eq!(MessagesRequest::decode(&request.encode()), Some(request));
         for wrong in [
-            MessagesRequest { size: 7, ..ask },
-            MessagesRequest { step: 0, ..ask },
-            MessagesRequest { bulk_write: 0, ..ask },
+            MessagesRequest { size: 7, ..request },
+            MessagesRequest { step: 0, ..request },
+            MessagesRequest { bulk_write: 0, ..request },
         ] {
             assert_eq!(MessagesRequest::decode(&wrong.encode()), None);
         }

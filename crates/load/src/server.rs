@@ -4,7 +4,7 @@ use anabranch_transport::{CloseReason, Listener, Stream};
 use anabranch_world::{Tasks, World};
 use std::future::Future;
 
-/// Serves each session that `listener` accepts in a task of its own, until the listener fails.
+/// Serves the sessions that `listener` accepts, each in a task of its own, until the listener fails.
 pub(crate) async fn serve_each<W: World, L: Listener, F>(
     world: &W,
     mut listener: L,

@@ -86,7 +86,7 @@ fn a_random_schedule_keeps_its_rate_and_limits_hold() {
     let tally = load(Plan { max_sessions: 3, duration: Some(Duration::from_secs(10)), ..plan(pace) });
     let due = tally.sessions + tally.errors[Cause::Full as usize];
     assert!((850..=1150).contains(&due), "{due}");
-    assert_eq!(tally.most_concurrent, 3);
+    assert_eq!(tally.max_concurrent, 3);
     assert_eq!(tally.replies, tally.sessions);
 }
 
@@ -116,8 +116,8 @@ fn an_overload_ends_after_the_timeout() {
     let (replies, failed) = (tally.replies, tally.errors[Cause::Timeout as usize]);
     assert_eq!((replies + failed, failed), (160, tally.error_count()));
     assert!((95..=110).contains(&replies) && tally.duration() < Duration::from_millis(6_300), "{tally:?}");
-    // A load of new sessions, each of which requests many objects one after another, ends one timeout after the end of
-    // its plan, too.
+    // Each new session requests many objects one after another. This load must also end one timeout after the end of
+    // its plan.
     let interval = Duration::from_secs(1);
     let pace = Pace::Open { interval, random: false };
     let tally = load(Plan { pace, objects: Some(1_000), ..short });

@@ -4,3 +4,4 @@ mod bulk;
 mod load;
 #[path = "../../http/tests/rig/mod.rs"]
 mod rig;
+mod throughput;

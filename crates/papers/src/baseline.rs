@@ -1,5 +1,5 @@
-//! Simple models of a table's values, computed from the plan of the table alone. A study whose results are no nearer to
-//! the published values than these models explains nothing.
+//! Simple models of a table's values, computed from the plan of the table alone. If a study's results are no nearer to
+//! the published values than these models, the study explains nothing.
 //!
 //! *Arithmetic only*: a connection opens in one round trip. A request leaves when its connection is open and free, and
 //! takes half a round trip. It then waits for the server's time and for the requests before it. The response arrives at
@@ -76,11 +76,13 @@ impl Baseline {
             return Ok(Vec::new());
         }
         let draft = table.draft(1, seeds.first, &seeds.changes_of(table, &[]));
-        let places =
+        let table_points =
             draft.and_then(|draft| table.table_points(&draft, &BTreeMap::new(), None, seeds.transports));
-        let places = places?;
+        let table_points = table_points?;
         let of = |model| {
-            let points = places.iter().map(|place| Rc::new(predicted(model, place, table.definition.heads)));
+            let points = table_points
+                .iter()
+                .map(|table_point| Rc::new(predict(model, table_point, table.definition.heads)));
             let figures = Figures { points: points.collect(), cases: None };
             let cells: Vec<PublishedCell> =
                 rows.clone().map(|row| PublishedCell::measure(table, row, &figures)).collect();
@@ -89,28 +91,28 @@ impl Baseline {
         Ok(MODELS.into_iter().map(of).collect())
     }
 
-    /// Returns the skill of our runs over the model: 1 minus our error divided by the model's error. The skill is 1 if our
-    /// values equal the published ones, and 0 if they are no better than the model's. It is below 0 if they are worse. Each
-    /// error is the root of the mean square of ln(value/published). Calibrated cells, and cells for which our runs or the
-    /// model have no value, do not count.
+    /// Returns the skill of our runs over the model: 1 minus our error divided by the model's error. The skill is 1 if
+    /// our values equal the published values. It is 0 if our error equals the model's error, and below 0 if our error
+    /// is larger. Each error is the root of the mean square of ln(value/published). Calibrated cells, and cells for
+    /// which our runs or the model have no value, do not count.
     #[must_use]
-    pub fn skill(&self, ours: &[PublishedCell]) -> Option<f64> {
+    pub fn skill(&self, own_cells: &[PublishedCell]) -> Option<f64> {
         let off = |cell: &PublishedCell| {
-            cell.ours.filter(|ours| *ours > 0.0).map(|ours| (ours / cell.published).ln())
+            cell.ours.filter(|own_value| *own_value > 0.0).map(|own_value| (own_value / cell.published).ln())
         };
-        let pairs: Vec<(f64, f64)> = (ours.iter().zip(&self.cells))
+        let pairs: Vec<(f64, f64)> = (own_cells.iter().zip(&self.cells))
             .filter(|(own, _)| own.evidence != Evidence::Calibrated)
-            .filter_map(|(own, its)| off(own).zip(off(its)))
+            .filter_map(|(own, of_model)| off(own).zip(off(of_model)))
             .collect();
         let square = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(|pair| of(pair).powi(2)).sum::<f64>();
-        let (ours, its) = (square(|pair| pair.0), square(|pair| pair.1));
-        (its > 0.0).then(|| 1.0 - (ours / its).sqrt())
+        let (own_squares, model_squares) = (square(|pair| pair.0), square(|pair| pair.1));
+        (model_squares > 0.0).then(|| 1.0 - (own_squares / model_squares).sqrt())
     }
 }
 
 /// Returns the values that a model predicts for every contestant of a [`Table`]. `heads` is passed to [`Metric::of`].
-fn predicted(model: Model, place: &TablePoint, heads: u64) -> Point {
-    let plan = &place.plan;
+fn predict(model: Model, table_point: &TablePoint, heads: u64) -> Point {
+    let plan = &table_point.plan;
     let numbers = |point: &PointPlan, contestant: &Contestant| {
         (contestant.label.clone(), vec![predict_contestant(model, point, contestant, heads)])
     };
@@ -119,7 +121,7 @@ fn predicted(model: Model, place: &TablePoint, heads: u64) -> Point {
         .first()
         .into_iter()
         .flat_map(|point| plan.contestants.iter().map(move |contestant| numbers(point, contestant)));
-    Point { factors: place.factors.clone(), contestants: contestants.collect() }
+    Point { factors: table_point.factors.clone(), contestants: contestants.collect() }
 }
 
 /// The network as a model sees it. Times are in seconds, sizes in bytes.
@@ -128,14 +130,14 @@ struct Link {
     /// Seconds that a body byte takes on the medium.
     byte: f64,
     /// Seconds that a body byte takes over one connection.
-    own_byte: f64,
+    connection_byte: f64,
     /// Seconds that the server takes for a request.
     request: f64,
     /// The bytes of user data per packet.
     payload: f64,
     /// The number of packets per acknowledgement.
     ack_every: f64,
-    /// The shares of lost packets: of the client's packets (up) and of the server's (down).
+    /// The shares of lost packets: of the client's packets, and of the server's packets.
     loss: [f64; 2],
 }
 
@@ -160,7 +162,7 @@ impl Link {
             + seconds(nanos(contestant.cost.per_packet));
         let ack_every = knobs.get("ack_every").and_then(|text| text.parse().ok()).unwrap_or(2.0);
         let loss = [&path.up, &path.down].map(|side| loss(&side.loss));
-        let own_byte = match model {
+        let connection_byte = match model {
             Model::Arithmetic => 0.0,
             Model::Pftk => {
                 let timeout = knobs.get("rto_min").and_then(|text| parse_duration(text).ok());
@@ -172,7 +174,7 @@ impl Link {
         Some(Self {
             rtt,
             byte: packet.max(cost) / payload,
-            own_byte,
+            connection_byte,
             request: seconds(nanos(contestant.cost.per_request))
                 + seconds(nanos(point.workload.server_time.unwrap_or_default())),
             payload,
@@ -198,9 +200,9 @@ fn loss(spec: &LossSpec) -> f64 {
 }
 
 /// Returns packets per second according to J. Padhye, V. Firoiu, D. Towsley and J. Kurose, "Modeling TCP throughput: a
-/// simple model and its empirical validation" (1998), the full model. `p` is the share of lost packets. `rtt` and the first
-/// `timeout` are in seconds. `window` is the maximum number of packets in flight that the receiver allows. `ack_every` is
-/// the number of packets per acknowledgement. Without loss the result is one window per round trip.
+/// simple model and its empirical validation" (1998), the full model. `p` is the share of lost packets. `rtt` and the
+/// first `timeout` are in seconds. `window` is the maximum number of packets in flight that the receiver allows.
+/// `ack_every` is the number of packets per acknowledgement. Without loss the result is one window per round trip.
 #[must_use]
 pub fn pftk(p: f64, rtt: f64, timeout: f64, window: f64, ack_every: f64) -> f64 {
     if p <= 0.0 {
@@ -210,7 +212,8 @@ pub fn pftk(p: f64, rtt: f64, timeout: f64, window: f64, ack_every: f64) -> f64 
     // The mean window, in packets, if nothing but loss limits it (the formula's E[W]).
     let c = (2.0 + b) / (3.0 * b);
     let free = c + (8.0 * q / (3.0 * b * p) + c * c).sqrt();
-    // The probability that a loss in a window of w packets is detected only by the retransmission timer (the formula's Q).
+    // The probability that a loss in a window of w packets is detected only by the retransmission timer (the formula's
+    // Q).
     let late = |w: f64| {
         let q3 = q.powi(3);
         ((1.0 - q3) * (1.0 + q3 * (1.0 - q.powf(w - 3.0))) / (1.0 - q.powf(w))).min(1.0)
@@ -233,18 +236,18 @@ struct FetchSchedule {
 /// A connection of a [`FetchSchedule`].
 struct Connection {
     /// The time at which the connection is open.
-    open: f64,
-    /// The time at which its last byte has left the server.
+    opened_at: f64,
+    /// The time at which the last byte of the connection's objects has left the server.
     sent: f64,
-    /// The times at which its objects ended.
-    ends: Vec<f64>,
+    /// The times at which the connection's objects arrived at the client.
+    arrivals: Vec<f64>,
 }
 
 impl Connection {
     /// Returns the time at which the connection can take a request, with at most `at_once` requests outstanding.
     fn free(&self, at_once: usize) -> f64 {
-        let before = self.ends.len().checked_sub(at_once).map(|before| self.ends[before]);
-        before.map_or(self.open, |end| end.max(self.open))
+        let before = self.arrivals.len().checked_sub(at_once).map(|before| self.arrivals[before]);
+        before.map_or(self.opened_at, |end| end.max(self.opened_at))
     }
 }
 
@@ -262,35 +265,36 @@ impl FetchSchedule {
         for item in bound::items(workload, streams, None) {
             let cause = item.initiator.map_or(Some(0.0), |at| course.objects.get(at).map(|[_, end]| *end))?;
             let issued = cause + seconds(item.think_ns);
-            // Uses the connection that is free first. Opens a new connection if none is free at once and the limit allows
-            // it.
-            let usable = connections.iter().enumerate().filter(|(_, own)| own.ends.len() < most);
+            // Uses the connection that is free first. Opens a new connection if none is free at once and the limit
+            // allows it.
+            let usable = connections.iter().enumerate().filter(|(_, own)| own.arrivals.len() < most);
             let first = usable.min_by(|(_, a), (_, b)| a.free(at_once).total_cmp(&b.free(at_once)));
             let first = first.map(|(at, _)| at);
             let busy =
-                connections.iter().filter(|own| own.ends.last().is_some_and(|end| *end > issued)).count();
-            let is_free = |at: &usize| connections[*at].free(at_once) <= issued.max(connections[*at].open);
+                connections.iter().filter(|own| own.arrivals.last().is_some_and(|end| *end > issued)).count();
+            let is_free =
+                |at: &usize| connections[*at].free(at_once) <= issued.max(connections[*at].opened_at);
             let used = match first.filter(|at| is_free(at) || busy >= policy.connections) {
                 Some(at) => at,
                 None => {
                     // At the limit, the new connection opens when the number of busy connections falls below the limit.
-                    let mut ends: Vec<f64> =
-                        connections.iter().filter_map(|own| own.ends.last().copied()).collect();
-                    ends.sort_by(|a, b| b.total_cmp(a));
-                    let begun = ends.get(policy.connections.saturating_sub(1));
-                    let open = begun.map_or(issued, |end| end.max(issued)) + link.rtt;
-                    connections.push(Connection { open, sent: 0.0, ends: Vec::new() });
+                    let mut last_arrivals: Vec<f64> =
+                        connections.iter().filter_map(|own| own.arrivals.last().copied()).collect();
+                    last_arrivals.sort_by(|a, b| b.total_cmp(a));
+                    let freed_at = last_arrivals.get(policy.connections.saturating_sub(1));
+                    let opened_at = freed_at.map_or(issued, |end| end.max(issued)) + link.rtt;
+                    connections.push(Connection { opened_at, sent: 0.0, arrivals: Vec::new() });
                     connections.len() - 1
                 }
             };
             let own = &mut connections[used];
-            let asked = issued.max(own.free(at_once));
-            server = (asked + link.rtt / 2.0).max(server) + link.request;
-            let (begun, bytes) = (server.max(own.sent), item.response as f64);
-            medium = medium.max(begun) + bytes * link.byte;
-            own.sent = (begun + bytes * link.own_byte).max(medium);
+            let requested_at = issued.max(own.free(at_once));
+            server = (requested_at + link.rtt / 2.0).max(server) + link.request;
+            let (freed_at, bytes) = (server.max(own.sent), item.response as f64);
+            medium = medium.max(freed_at) + bytes * link.byte;
+            own.sent = (freed_at + bytes * link.connection_byte).max(medium);
             let end = own.sent + link.rtt / 2.0;
-            own.ends.push(end);
+            own.arrivals.push(end);
             course.objects.push([issued, end]);
         }
         course.connections = connections.len();
@@ -352,18 +356,19 @@ mod tests {
 
     #[test]
     fn the_formula_is_that_of_the_paper() {
-        // By hand, with p = 2 % and b = 2: E[W] = 2/3 + sqrt(0.98 * 200/3 + 4/9) = 8.7770. Q = (1 - 0.941192) (1 + 0.941192
-        // (1 - 0.98^5.7770)) / (1 - 0.98^8.7770) = 0.058808 * 1.103690 / 0.162482 = 0.399465. The rate is (49 + 8.7770 +
-        // 0.407617) / (0.1 * 9.7770 + 0.399465 * 1.020834 / 0.98) = 58.18462 / 1.393813 = 41.745.
+        // By hand, with p = 2 % and b = 2: E[W] = 2/3 + sqrt(0.98 * 200/3 + 4/9) = 8.7770. Q = (1 - 0.941192) (1 +
+        // 0.941192 (1 - 0.98^5.7770)) / (1 - 0.98^8.7770) = 0.058808 * 1.103690 / 0.162482 = 0.399465. The rate is (49
+        // + 8.7770 + 0.407617) / (0.1 * 9.7770 + 0.399465 * 1.020834 / 0.98) = 58.18462 / 1.393813 = 41.745.
         let rate = pftk(0.02, 0.1, 1.0, 1000.0, 2.0);
         assert!((rate / 41.745 - 1.0).abs() < 0.001, "{rate}");
-        // If the window of 4 packets is the limit, the rate is (49 + 4 + Q/0.98) / (0.1 (1 + 12.25 + 2) + Q 1.020834/0.98).
-        // Here Q = min(1, 0.058808 (1 + 0.941192 * 0.02) / (1 - 0.98^4)) = 0.058808 * 1.018824 / 0.077632 = 0.771787.
+        // If the window of 4 packets is the limit, the rate is (49 + 4 + Q/0.98) / (0.1 (1 + 12.25 + 2) + Q
+        // 1.020834/0.98). Here Q = min(1, 0.058808 (1 + 0.941192 * 0.02) / (1 - 0.98^4)) = 0.058808 * 1.018824 /
+        // 0.077632 = 0.771787.
         let rate = pftk(0.02, 0.1, 1.0, 4.0, 2.0);
         assert!((rate / (53.787538 / 2.328945) - 1.0).abs() < 0.001, "{rate}");
         assert_eq!(pftk(0.0, 0.1, 1.0, 4.0, 2.0), 40.0, "without loss: the window a round trip");
-        // With a small loss there are hardly any timeouts, and the rate is that of the square root formula of the same
-        // authors: 1/(RTT sqrt(2bp/3)).
+        // With a small loss rate there are hardly any timeouts. The rate is then that of the square root formula of the
+        // same authors: 1/(RTT sqrt(2bp/3)).
         let (p, b) = (1e-6, 2.0);
         let root = 1.0 / (0.1 * (2.0 * b * p / 3.0_f64).sqrt());
         assert!((pftk(p, 0.1, 0.2, 1e9, b) / root - 1.0).abs() < 0.01);
@@ -376,16 +381,18 @@ mod tests {
                     transport = ['all=tcp', 'one=tcp:outstanding=1', 'each=tcp:per-object=yes']\n";
         let printed = "contestant,loss,s\nall,0,0.5\none,0,1\neach,0,0.2\nall,1%,2\n";
         let found = baselines(&table(plan, printed));
-        // The set-up takes one round trip, and the request and the response take another, and 200 packets of 1040 bytes
-        // take 208 ms: together 0.408 s. The contestant with one request at a time takes one more round trip. The
-        // contestant with one connection per object takes no longer than the contestant with all requests at once.
+        // The set-up takes one round trip, the request and the response take another round trip, and 200 packets of
+        // 1040 bytes take 208 ms: together 0.408 s. The contestant with one request at a time takes one more round
+        // trip. The contestant with one connection per object takes no longer than the contestant with all requests at
+        // once.
         let arithmetic: Vec<f64> = found[0].cells.iter().map(|cell| cell.ours.expect("a number")).collect();
         for (ours, right) in arithmetic.iter().zip([0.408, 0.508, 0.408, 0.408]) {
             assert!((ours - right).abs() < 1e-9, "{arithmetic:?}");
         }
         let orders = &found[0].orders;
         assert_eq!((orders.all, orders.same), (3, 2), "print has each, all, one; what is alike is not right");
-        // With loss, the model is no faster than the formula. Without loss and with a large window, it equals arithmetic.
+        // With loss, the PFTK model is no faster than its formula. Without loss and with a large window, it equals the
+        // arithmetic model.
         let formula: Vec<f64> = found[1].cells.iter().map(|cell| cell.ours.expect("a number")).collect();
         assert!(formula[3] > 2.0 && formula[0] < 0.45, "{formula:?}");
     }
@@ -396,16 +403,20 @@ mod tests {
                     response-head = '200B'\nobjects = '2x99800B'\ntransport = ['all=tcp']\n";
         let table = table(plan, "contestant,loss,s\nall,0,0.816\n");
         let found = &baselines(&table)[0];
-        let ours = |value: f64| {
+        let value_of = |value: f64| {
             let mut cells = found.cells.clone();
             cells[0].ours = Some(value);
             found.skill(&cells).expect("a skill")
         };
         // The skill is 1 minus our error divided by the model's error. Here the model's value is half the published
         // value.
-        assert!((ours(0.816) - 1.0).abs() < 1e-9 && ours(0.408).abs() < 1e-9 && ours(1.632).abs() < 1e-9);
-        assert!((ours(0.204) + 1.0).abs() < 1e-9, "a quarter is twice as far");
-        assert!((ours(0.816 / 2.0_f64.sqrt()) - 0.5).abs() < 1e-9);
+        assert!(
+            (value_of(0.816) - 1.0).abs() < 1e-9
+                && value_of(0.408).abs() < 1e-9
+                && value_of(1.632).abs() < 1e-9
+        );
+        assert!((value_of(0.204) + 1.0).abs() < 1e-9, "a quarter is twice as far");
+        assert!((value_of(0.816 / 2.0_f64.sqrt()) - 0.5).abs() < 1e-9);
         let mut cells = found.cells.clone();
         cells[0].evidence = Evidence::Calibrated;
         assert_eq!(found.skill(&cells), None, "what is calibrated is no skill");

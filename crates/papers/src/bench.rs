@@ -5,8 +5,8 @@
 //! are stored. A counting bench runs nothing: it returns the number of runs that another bench would have to make for
 //! the same figures.
 //!
-//! If contestants race separately, each runs only once per set of conditions, whatever other contestants are in the
-//! plan. A change of one contestant therefore runs only that contestant again.
+//! If contestants race separately, each of them runs only once under the same conditions, whatever other contestants
+//! are in the plan. A change of one contestant therefore runs only that contestant again.
 
 use super::figures::{Figures, Numbers, Point, hex};
 use super::table::TablePoint;
@@ -60,8 +60,8 @@ pub enum StudyError {
 }
 
 impl From<String> for StudyError {
-    fn from(what: String) -> Self {
-        Self::Change(what)
+    fn from(message: String) -> Self {
+        Self::Change(message)
     }
 }
 
@@ -70,10 +70,10 @@ pub struct StudyRuns<'a> {
     /// The options for running plans; `None` if runs are only counted.
     options: Option<&'a Options<'a>>,
     store: &'a dyn Store,
-    known: HashMap<String, Rc<Point>>,
+    points_by_name: HashMap<String, Rc<Point>>,
     /// The results of contestants that raced separately, by a digest of all their conditions. The lists of results are
     /// empty if runs are only counted.
-    alone: HashMap<String, Vec<Numbers>>,
+    by_conditions: HashMap<String, Vec<Numbers>>,
     /// The number of runs that were made or counted.
     done: usize,
 }
@@ -82,23 +82,29 @@ pub struct StudyRuns<'a> {
 struct Missing<'a> {
     /// The name under which the figures will be stored.
     name: &'a String,
-    place: &'a TablePoint,
-    /// The plan of the place, with only the contestants that must be run.
-    rest: Plan,
+    table_point: &'a TablePoint,
+    /// The plan of this point, with only the contestants that must be run.
+    remaining: Plan,
 }
 
 impl<'a> StudyRuns<'a> {
     /// Returns a bench that runs plans with `options` and keeps their figures in `store`.
     #[must_use]
     pub fn new(options: &'a Options<'a>, store: &'a dyn Store) -> Self {
-        Self { options: Some(options), store, known: HashMap::new(), alone: HashMap::new(), done: 0 }
+        Self {
+            options: Some(options),
+            store,
+            points_by_name: HashMap::new(),
+            by_conditions: HashMap::new(),
+            done: 0,
+        }
     }
 
     /// Returns a bench that runs nothing and counts the runs whose figures `store` does not hold. The figures that it
     /// returns are empty.
     #[must_use]
     pub fn counting(store: &'a dyn Store) -> Self {
-        Self { options: None, store, known: HashMap::new(), alone: HashMap::new(), done: 0 }
+        Self { options: None, store, points_by_name: HashMap::new(), by_conditions: HashMap::new(), done: 0 }
     }
 
     /// Returns the number of runs that were made or counted.
@@ -107,40 +113,40 @@ impl<'a> StudyRuns<'a> {
         self.done
     }
 
-    /// Returns the figures of these places, and runs those whose figures are not stored. `heads` is as in
+    /// Returns the figures of the points `places`. Points whose figures are not stored are run first. `heads` is as in
     /// [`Metric::of`](super::Metric::of).
     ///
     /// # Errors
     /// [`StudyError`] if the run was interrupted, if an invariant of this program is broken, or if the store fails.
-    pub fn figures(&mut self, places: &[TablePoint], heads: u64) -> Result<Figures, StudyError> {
-        let names: Vec<String> = places.iter().map(|place| name(place, heads)).collect();
+    pub fn figures(&mut self, table_points: &[TablePoint], heads: u64) -> Result<Figures, StudyError> {
+        let names: Vec<String> = table_points.iter().map(|table_point| name(table_point, heads)).collect();
         let mut missing: Vec<Missing<'_>> = Vec::new();
-        // The contestants that an earlier place runs under the same conditions, so they need not run again.
+        // The contestants that an earlier point runs under the same conditions. They need not run again.
         let mut planned: HashSet<String> = HashSet::new();
-        for (name, place) in names.iter().zip(places) {
-            if self.known.contains_key(name) || missing.iter().any(|other| other.name == name) {
+        for (name, table_point) in names.iter().zip(table_points) {
+            if self.points_by_name.contains_key(name) || missing.iter().any(|other| other.name == name) {
                 continue;
             }
-            let kept = self.store.load(name).map_err(StudyError::Store)?;
-            if let (Some(text), true) = (&kept, self.options.is_some()) {
-                self.keep(name, text)?;
+            let stored = self.store.load(name).map_err(StudyError::Store)?;
+            if let (Some(text), true) = (&stored, self.options.is_some()) {
+                self.insert_point(name, text)?;
             }
-            if kept.is_some() {
-                self.remember(name, place, heads);
+            if stored.is_some() {
+                self.share_contestants(name, table_point, heads);
             } else {
-                let mut rest = place.plan.clone();
+                let mut plan = table_point.plan.clone();
                 let is_new = |one: &Contestant| {
-                    let key = alone(place, one, heads);
-                    !self.alone.contains_key(&key) && planned.insert(key)
+                    let key = conditions_digest(table_point, one, heads);
+                    !self.by_conditions.contains_key(&key) && planned.insert(key)
                 };
-                if !place.plan.together {
-                    rest.contestants.retain(is_new);
+                if !table_point.plan.together {
+                    plan.contestants.retain(is_new);
                 }
-                missing.push(Missing { name, place, rest });
+                missing.push(Missing { name, table_point, remaining: plan });
             }
             if self.options.is_none() {
-                let point = Point { factors: place.factors.clone(), ..Point::default() };
-                self.known.insert(name.clone(), Rc::new(point));
+                let point = Point { factors: table_point.factors.clone(), ..Point::default() };
+                self.points_by_name.insert(name.clone(), Rc::new(point));
             }
         }
         match self.options {
@@ -151,27 +157,29 @@ impl<'a> StudyRuns<'a> {
             }
             None => {
                 for one in &missing {
-                    self.done += one.rest.run_count();
-                    self.remember(one.name, one.place, heads);
+                    self.done += one.remaining.run_count();
+                    self.share_contestants(one.name, one.table_point, heads);
                 }
             }
         }
-        let points = names.iter().filter_map(|name| self.known.get(name).cloned()).collect();
-        Ok(Figures { points, cases: cases(places) })
+        let points = names.iter().filter_map(|name| self.points_by_name.get(name).cloned()).collect();
+        Ok(Figures { points, cases: distinct_runs(table_points) })
     }
 
     fn race(&mut self, group: &[Missing<'_>], heads: u64, options: &Options<'_>) -> Result<(), StudyError> {
         let before = self.done;
         let progress = |done: usize| (options.progress)(before + done);
-        let plans: Vec<&Plan> = group.iter().map(|one| &one.rest).collect();
+        let plans: Vec<&Plan> = group.iter().map(|one| &one.remaining).collect();
         let races = batch::races(&plans, &Options { progress: &progress, ..*options })?;
         self.done += plans.iter().map(|plan| plan.run_count()).sum::<usize>();
-        for (Missing { name, place, .. }, race) in group.iter().zip(&races) {
-            let mut point = Point::of(place.factors.clone(), race, heads);
-            if !place.plan.together {
-                // A contestant that did not run now ran earlier under the same conditions, so its numbers are added.
-                for one in &place.plan.contestants {
-                    if let Some(numbers) = self.alone.get(&alone(place, one, heads)) {
+        for (Missing { name, table_point, .. }, race) in group.iter().zip(&races) {
+            let mut point = Point::of(table_point.factors.clone(), race, heads);
+            if !table_point.plan.together {
+                // Adds the numbers of the contestants that ran earlier under the same conditions, and were therefore
+                // not run again.
+                for one in &table_point.plan.contestants {
+                    if let Some(numbers) = self.by_conditions.get(&conditions_digest(table_point, one, heads))
+                    {
                         point
                             .contestants
                             .entry(shown(&one.text).to_owned())
@@ -181,51 +189,53 @@ impl<'a> StudyRuns<'a> {
             }
             let text = point.to_text();
             self.store.save(name, &text).map_err(StudyError::Store)?;
-            self.keep(name, &text)?;
-            self.remember(name, place, heads);
+            self.insert_point(name, &text)?;
+            self.share_contestants(name, table_point, heads);
         }
         Ok(())
     }
 
-    /// Stores the results of each contestant of a known place under that contestant's own conditions.
-    fn remember(&mut self, name: &str, place: &TablePoint, heads: u64) {
-        if place.plan.together {
+    /// Stores the results of each contestant of a point whose results are known, under that contestant's own
+    /// conditions.
+    fn share_contestants(&mut self, name: &str, table_point: &TablePoint, heads: u64) {
+        if table_point.plan.together {
             return;
         }
-        let point = self.known.get(name).cloned();
-        for one in &place.plan.contestants {
+        let point = self.points_by_name.get(name).cloned();
+        for one in &table_point.plan.contestants {
             let numbers = point.as_ref().and_then(|point| point.contestants.get(shown(&one.text)));
             if self.options.is_none() || numbers.is_some() {
                 let numbers = numbers.cloned().unwrap_or_default();
-                self.alone.entry(alone(place, one, heads)).or_insert(numbers);
+                self.by_conditions.entry(conditions_digest(table_point, one, heads)).or_insert(numbers);
             }
         }
     }
 
-    /// Adds the figures of a place, parsed from their stored text. New figures also take this way through text, so that
-    /// a continued run gives the same numbers as an uninterrupted one.
-    fn keep(&mut self, name: &str, text: &str) -> Result<(), StudyError> {
+    /// Adds the figures of a point, parsed from their stored text. New figures are also written as text and parsed, so
+    /// that a continued run gives the same numbers as an uninterrupted one.
+    fn insert_point(&mut self, name: &str, text: &str) -> Result<(), StudyError> {
         let point = Point::from_text(text).map_err(|error| StudyError::Store(format!("{name} {error}")))?;
-        self.known.insert(name.to_owned(), Rc::new(point));
+        self.points_by_name.insert(name.to_owned(), Rc::new(point));
         Ok(())
     }
 }
 
-/// Returns the number of possible cases; `None` if it differs between places. Places at which nothing is drawn from the
-/// seed do not count.
-pub(super) fn cases(places: &[TablePoint]) -> Option<u64> {
-    let has_chance = |place: &&TablePoint| {
-        place.plan.cross.is_some() || place.plan.points.iter().any(PointPlan::has_chance)
+/// Returns the number of distinct runs that different seeds can give; `None` if this number is not the same at all
+/// points. Points at which nothing is drawn from the seed do not count.
+pub(super) fn distinct_runs(table_points: &[TablePoint]) -> Option<u64> {
+    let is_random = |table_point: &&TablePoint| {
+        table_point.plan.cross.is_some() || table_point.plan.points.iter().any(PointPlan::is_random)
     };
-    let mut all = places.iter().filter(has_chance).map(|place| match place.plan.points.as_slice() {
-        [point] if place.plan.cross.is_none() => point.cases(),
-        _ => None,
-    });
+    let mut all =
+        table_points.iter().filter(is_random).map(|table_point| match table_point.plan.points.as_slice() {
+            [point] if table_point.plan.cross.is_none() => point.cases(),
+            _ => None,
+        });
     let first = all.next()??;
     all.all(|other| other == Some(first)).then_some(first)
 }
 
-/// Returns the name under which the figures of a place are stored.
+/// Returns the name under which the figures of a point are stored.
 fn name(TablePoint { factors, plan }: &TablePoint, heads: u64) -> String {
     let text = format!("{} {heads} {factors:?}\n{}", env!("CARGO_PKG_VERSION"), plan.to_toml());
     format!("{}.figures", &hex(text.as_bytes())[..24])
@@ -233,20 +243,20 @@ fn name(TablePoint { factors, plan }: &TablePoint, heads: u64) -> String {
 
 /// Returns a digest of all conditions of a contestant that races separately. The contestant's results depend on nothing
 /// else.
-fn alone(TablePoint { factors, plan }: &TablePoint, one: &Contestant, heads: u64) -> String {
+fn conditions_digest(TablePoint { factors, plan }: &TablePoint, one: &Contestant, heads: u64) -> String {
     let Plan { points, cross, seeds, .. } = plan;
     hex(format!("{heads} {factors:?} {points:?} {cross:?} {seeds:?} {one:?}").as_bytes())
 }
 
-/// Groups places that run at the same time, so that no thread idles if each place has few runs. Groups are small, so that an
-/// interruption loses few results.
-fn groups<'a, 'b>(places: &'a [Missing<'b>], threads: usize) -> Vec<&'a [Missing<'b>]> {
+/// Groups points that run at the same time, so that no thread idles if each point has few runs. Groups are small, so
+/// that an interruption loses few results.
+fn groups<'a, 'b>(missing: &'a [Missing<'b>], threads: usize) -> Vec<&'a [Missing<'b>]> {
     let enough = 16 * threads;
     let (mut groups, mut first, mut runs) = (Vec::new(), 0, 0);
-    for (at, one) in places.iter().enumerate() {
-        runs += one.rest.run_count();
-        if runs >= enough || at + 1 == places.len() {
-            groups.push(&places[first..=at]);
+    for (at, one) in missing.iter().enumerate() {
+        runs += one.remaining.run_count();
+        if runs >= enough || at + 1 == missing.len() {
+            groups.push(&missing[first..=at]);
             (first, runs) = (at + 1, 0);
         }
     }
@@ -314,17 +324,17 @@ mod tests {
             study.run(Size::Full, &seeds, &mut bench).expect("counted");
             bench.runs()
         };
-        // Runs to make: 2 without loss, because nothing is random; 6 with loss; 1 of the table `one`; 3 with the
-        // changed round trip. The changed window takes 4, because it changes only one contestant.
+        // These runs have to be made: 2 without loss, because nothing is random; 6 with loss; 1 of the table `one`; 3
+        // with the changed round-trip time. The changed window takes 4 runs, because it changes only one contestant.
         assert_eq!(count(), 2 + 6 + 1 + 3 + 4);
-        let (made, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let (runs_made, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
         let progress = |done: usize| {
-            made.fetch_max(done, Ordering::Relaxed);
+            runs_made.fetch_max(done, Ordering::Relaxed);
         };
         let options = Options { threads: 2, progress: &progress, stop: &stop };
         let mut bench = StudyRuns::new(&options, &store);
         study.run(Size::Full, &seeds, &mut bench).expect("run");
-        assert_eq!((bench.runs(), made.load(Ordering::Relaxed)), (16, 16));
+        assert_eq!((bench.runs(), runs_made.load(Ordering::Relaxed)), (16, 16));
         // Stored figures are not run again. If some figures are lost, only their runs are made again.
         assert_eq!(count(), 0);
         let lost = store.0.borrow().keys().min().cloned().expect("a file");
@@ -337,10 +347,10 @@ mod tests {
     /// result is reused.
     #[test]
     fn reused_results_equal_fresh_ones() {
-        let table = |plan: &str| {
+        let table = |keys: &str| {
             let head = "title = ''\nsource = ''\nunit = 's'\nmetric = 'page'\nruns = 3\nquick_runs = 3\n[plan]\n\
                         rtt = '40ms'\nobjects = '5x20kB'\n";
-            crate::Table::parse("pages", &format!("{head}{plan}"), None).expect("a table")
+            crate::Table::parse("pages", &format!("{head}{keys}"), None).expect("a table")
         };
         let (stop, progress) = (AtomicBool::new(false), |_: usize| {});
         let options = Options { threads: 1, progress: &progress, stop: &stop };
@@ -363,16 +373,16 @@ mod tests {
         ] {
             let table = table(plan);
             let draft = table.draft(seeds, 1, &[]).expect("a draft");
-            let places = table
+            let table_points = table
                 .table_points(&draft, &std::collections::BTreeMap::new(), None, &Transports::standard())
                 .expect("places");
             let before = (shared.runs(), counting.runs());
-            let found = shared.figures(&places, 0).expect("run");
-            counting.figures(&places, 0).expect("counted");
+            let found = shared.figures(&table_points, 0).expect("run");
+            counting.figures(&table_points, 0).expect("counted");
             assert_eq!((shared.runs() - before.0, counting.runs() - before.1), (runs, runs), "{plan}");
             assert_eq!(
                 found,
-                StudyRuns::new(&options, &NullStore).figures(&places, 0).expect("run"),
+                StudyRuns::new(&options, &NullStore).figures(&table_points, 0).expect("run"),
                 "{plan}"
             );
         }

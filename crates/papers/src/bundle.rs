@@ -82,7 +82,7 @@ pub fn files(name: &str) -> Result<Vec<(String, Vec<u8>)>, String> {
 
 /// Returns an error message for the first name in the study that is unsafe in a script or as a file name.
 #[must_use]
-pub fn unfit(study: &Study) -> Option<String> {
+pub fn not_bundled_reason(study: &Study) -> Option<String> {
     let fits = |name: &&String| {
         !name.is_empty()
             && !name.starts_with(['.', '-'])
@@ -119,8 +119,8 @@ pub fn check(study: &Study, full: bool) -> String {
         .replace("@SIZES@", if full { "quick full" } else { "quick" })
 }
 
-/// Returns the text of `map.csv`. It lists each table, figure, claim and cause, with the command that prints the compared
-/// numbers, the outcome, and the file that contains the outcome.
+/// Returns the text of `map.csv`. It lists each table, figure, claim and cause, with the command that prints the
+/// compared numbers, the outcome, and the file that contains the outcome.
 #[must_use]
 pub fn map(study: &Study, quick: &Outputs, full: Option<&Outputs>) -> String {
     let name = &study.definition.name;
@@ -164,16 +164,17 @@ pub fn map(study: &Study, quick: &Outputs, full: Option<&Outputs>) -> String {
             .map(|outputs| outputs.and_then(|outputs| outputs.get(&format!("{name}/{of}"))))
             .map(|text| text.map(|text| by_id(text, column)).unwrap_or_default())
     };
-    let came = outcomes("claims.csv", "outcome");
+    let outcomes_by_claim = outcomes("claims.csv", "outcome");
     for claim in &study.claims {
         let tables = study.tables_of(claim);
         let mut commands: Vec<String> = Vec::new();
         commands.extend((!tables.is_empty()).then(|| show(&tables)));
         let has_feature = claim.checks().any(|check| matches!(check, Check::Feature { .. }));
         commands.extend(has_feature.then(|| FEATURES.to_owned()));
-        let [quick, full] = came.each_ref().map(|came| came.get(&claim.id).cloned().unwrap_or_default());
+        let [quick, full] =
+            outcomes_by_claim.each_ref().map(|outcomes| outcomes.get(&claim.id).cloned().unwrap_or_default());
         let [id, place, says, check] =
-            [&claim.id, &claim.place, &claim.claim, &claim.check].map(Clone::clone);
+            [&claim.id, &claim.location, &claim.claim, &claim.check].map(Clone::clone);
         let commands = commands.join("; ");
         rows.push(vec![
             "claim".to_owned(),
@@ -300,12 +301,13 @@ pub fn readme(study: &Study, built: &Built<'_>, quick: &Outputs, full: bool) -> 
 mod tests {
     use super::*;
 
-    /// Checks that every claim of every study has a row, and that the row has a command unless no run decides the claim.
+    /// Checks that every claim of every study has a row, and that the row has a command unless no run decides the
+    /// claim.
     #[test]
     fn the_map_has_every_claim_with_its_command() {
         for name in super::super::names() {
             let study = super::super::open(name).unwrap_or_else(|e| panic!("{e}"));
-            assert_eq!(unfit(&study), None);
+            assert_eq!(not_bundled_reason(&study), None);
             let quick = Outputs::from([(
                 format!("{name}/claims.csv"),
                 "id,outcome\no13,holds\ns01,fails\n".to_owned(),
@@ -318,12 +320,12 @@ mod tests {
                 let row = row.unwrap_or_else(|| panic!("{name}: {}", claim.id));
                 let undecidable = claim.checks().all(|check| matches!(check, Check::Undecidable(_)));
                 assert_eq!(row[5].is_empty(), undecidable, "{name}: {row:?}");
-                let came = match claim.id.as_str() {
+                let outcome = match claim.id.as_str() {
                     "o13" => "holds",
                     "s01" => "fails",
                     _ => "",
                 };
-                assert_eq!(&row[6], came);
+                assert_eq!(&row[6], outcome);
             }
             assert_eq!(plans(&study).expect("plans").len(), 2 * study.tables.len());
             let check = check(&study, false);

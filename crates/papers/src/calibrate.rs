@@ -25,15 +25,15 @@ const STEPS: usize = 4;
 /// The maximum number of bisection trials.
 const TRIALS: usize = 24;
 /// The largest remaining error at which the search ends, as a logarithm.
-const NEAR: f64 = 0.0005;
+const TOLERANCE: f64 = 0.0005;
 /// The maximum change of a number in one step, as a logarithm.
-const FAR: f64 = std::f64::consts::LN_2 * 2.0;
+const MAX_STEP: f64 = std::f64::consts::LN_2 * 2.0;
 /// The smallest effect that a number must have on its own cell: the change of ln(cell) divided by the change of
 /// ln(number). A number with a smaller effect stays unchanged, because doubling it would move the cell by less than a
 /// thousandth.
 const FLAT: f64 = 0.001;
 /// The size of the trial step that measures the effect of a number, as a logarithm.
-const ASIDE: f64 = 0.2;
+const PROBE_STEP: f64 = 0.2;
 
 /// One `[[calibrate]]` entry of `readings.toml`.
 #[derive(Clone, Debug, Deserialize)]
@@ -110,11 +110,11 @@ impl Calibration {
         Ok(Calibrated { change: self.change(value)?, tables: self.tables.clone() })
     }
 
-    /// Returns the number as text, and the logarithm of the value as rounded in that text.
+    /// Returns the number as rounded text, and the logarithm of the rounded number.
     fn text(&self, log: f64) -> (String, f64) {
         let unit = number(&self.start).map_or("", |(_, unit)| unit);
-        let places = if matches!(unit, "ns" | "B" | "" | "p") { 0 } else { 3 };
-        let text = format!("{:.places$}{unit}", log.exp());
+        let decimals = if matches!(unit, "ns" | "B" | "" | "p") { 0 } else { 3 };
+        let text = format!("{:.decimals$}{unit}", log.exp());
         let value = number(&text).map_or(0.0, |(value, _)| value);
         // A number that rounds to zero would be invalid, so the start value is used.
         if value > 0.0 { (text, value.ln()) } else { (self.start.clone(), self.log()) }
@@ -130,12 +130,13 @@ fn sizes(text: &str) -> Option<Vec<f64>> {
     text.split(',').map(|one| one.parse::<Bytes>().ok().map(|size| size.0 as f64)).collect()
 }
 
-/// Returns ln(ours/published) of each cell; `None` for a cell without a value of ours.
+/// Returns ln(ours/published) of each cell; `None` for a cell for which our runs have no value.
 fn logs(table: &Table, rows: &[&Row], figures: &Figures) -> Vec<Option<f64>> {
     let log = |row: &&Row| {
         let point = figures.at(&row.labels)?;
-        let ours = interval::mean(&point.values(row.contestant(), table.definition.metric, row.object()))?;
-        (ours > 0.0).then(|| (ours / row.value).ln())
+        let measured =
+            interval::mean(&point.values(row.contestant(), table.definition.metric, row.object()))?;
+        (measured > 0.0).then(|| (measured / row.value).ln())
     };
     rows.iter().map(log).collect()
 }
@@ -202,68 +203,68 @@ fn as_text(sizes: &[f64]) -> String {
     sizes.iter().map(|size| format!("{size:.0}B")).collect::<Vec<_>>().join(",")
 }
 
-/// The result of a trial: the logarithms of the numbers as rounded, and the errors of their cells. The errors are `None` if
-/// a cell has no value.
+/// The result of a trial: the logarithms of the numbers as rounded, and the errors of their cells. The errors are
+/// `None` if a cell has no value.
 type Trial = (Vec<f64>, Option<Vec<f64>>);
 
-/// Finds where `off` is zero by Newton's method. If the method finds no zero, returns the nearest trial.
-fn solve<E>(start: Vec<f64>, mut off: impl FnMut(&[f64]) -> Result<Trial, E>) -> Result<Vec<f64>, E> {
+/// Finds a zero of the function `off` by Newton's method. If the method finds no zero, returns the nearest trial.
+fn solve<E>(start: Vec<f64>, mut trial: impl FnMut(&[f64]) -> Result<Trial, E>) -> Result<Vec<f64>, E> {
     if start.is_empty() {
         return Ok(start);
     }
-    // The error of a trial is a sum, so that a cell that cannot be met does not hide the improvement of the other
-    // cells.
-    let size = |off: &[f64]| off.iter().map(|one| one.abs()).sum::<f64>();
-    let (mut at, Some(mut here)) = off(&start)? else { return Ok(start) };
-    let mut best = (size(&here), at.clone());
+    // The error of a trial is a sum over the cells. If one cell cannot be met, the sum still shows the improvement of
+    // the other cells.
+    let size = |trial: &[f64]| trial.iter().map(|one| one.abs()).sum::<f64>();
+    let (mut point, Some(mut errors)) = trial(&start)? else { return Ok(start) };
+    let mut best = (size(&errors), point.clone());
     for _ in 0..STEPS {
-        if here.iter().all(|one| one.abs() < NEAR) {
+        if errors.iter().all(|one| one.abs() < TOLERANCE) {
             break;
         }
         // Measures the effect of each number on each cell by a trial step.
-        let mut rows: Vec<Vec<f64>> = vec![Vec::new(); at.len()];
-        for which in 0..at.len() {
-            let mut aside = at.clone();
-            aside[which] += ASIDE;
-            let (aside, Some(there)) = off(&aside)? else { return Ok(best.1) };
-            let step = aside[which] - at[which];
-            for (row, (there, here)) in rows.iter_mut().zip(there.iter().zip(&here)) {
-                row.push(if step > 0.0 { (there - here) / step } else { 0.0 });
+        let mut rows: Vec<Vec<f64>> = vec![Vec::new(); point.len()];
+        for coordinate in 0..point.len() {
+            let mut probe = point.clone();
+            probe[coordinate] += PROBE_STEP;
+            let (probe, Some(probe_errors)) = trial(&probe)? else { return Ok(best.1) };
+            let step = probe[coordinate] - point[coordinate];
+            for (row, (probe_errors, errors)) in rows.iter_mut().zip(probe_errors.iter().zip(&errors)) {
+                row.push(if step > 0.0 { (probe_errors - errors) / step } else { 0.0 });
             }
         }
-        let Some(step) = steps(&rows, &here) else { break };
-        let next: Vec<f64> = at.iter().zip(step).map(|(at, step)| at + step).collect();
-        let (next, Some(there)) = off(&next)? else { break };
-        if next == at {
+        let Some(step) = steps(&rows, &errors) else { break };
+        let next: Vec<f64> = point.iter().zip(step).map(|(point, step)| point + step).collect();
+        let (next, Some(probe_errors)) = trial(&next)? else { break };
+        if next == point {
             break;
         }
-        (at, here) = (next, there);
-        if size(&here) < best.0 {
-            best = (size(&here), at.clone());
+        (point, errors) = (next, probe_errors);
+        if size(&errors) < best.0 {
+            best = (size(&errors), point.clone());
         }
     }
     Ok(best.1)
 }
 
-/// Returns the step of each number, given the effect of each number on each cell. A number without effect on its own cell
-/// stays unchanged. If a step is too large, it is limited, and the other steps are computed again.
-fn steps(effects: &[Vec<f64>], here: &[f64]) -> Option<Vec<f64>> {
+/// Returns the step of each number, given the effect of each number on each cell. A number without effect on its own
+/// cell stays unchanged. If a step is too large, it is limited, and the other steps are computed again.
+fn steps(effects: &[Vec<f64>], errors: &[f64]) -> Option<Vec<f64>> {
     let mut fixed: Vec<Option<f64>> =
         effects.iter().enumerate().map(|(at, row)| (row[at].abs() < FLAT).then_some(0.0)).collect();
     loop {
-        let free: Vec<usize> = (0..here.len()).filter(|at| fixed[*at].is_none()).collect();
+        let free: Vec<usize> = (0..errors.len()).filter(|at| fixed[*at].is_none()).collect();
         let rows = free.iter().map(|row| {
             let moved = fixed.iter().zip(&effects[*row]).filter_map(|(step, effect)| Some((*step)? * effect));
-            let right = -here[*row] - moved.sum::<f64>();
+            let right = -errors[*row] - moved.sum::<f64>();
             free.iter().map(|column| effects[*row][*column]).chain([right]).collect()
         });
         let found = linear(rows.collect())?;
-        let mut far = free.iter().zip(&found).filter(|(_, step)| step.abs() > FAR).peekable();
-        if far.peek().is_none() {
+        let mut too_large = free.iter().zip(&found).filter(|(_, step)| step.abs() > MAX_STEP).peekable();
+        if too_large.peek().is_none() {
             free.iter().zip(&found).for_each(|(at, step)| fixed[*at] = Some(*step));
             return fixed.into_iter().collect();
         }
-        far.for_each(|(at, step)| fixed[*at] = Some(FAR.copysign(*step)));
+        too_large.for_each(|(at, step)| fixed[*at] = Some(MAX_STEP.copysign(*step)));
     }
 }
 
@@ -322,7 +323,7 @@ fn fit<E>(
         if error < best.0 {
             best = (error, sizes);
         }
-        if now.iter().all(|one| one.abs() < NEAR) {
+        if now.iter().all(|one| one.abs() < TOLERANCE) {
             break;
         }
         for at in 0..ends.len() {

@@ -1,10 +1,10 @@
-//! Causes: the effect of one changed assumption on a study's results, and whether the measured effect is the one that
-//! the study states.
+//! Causes: the effect of one changed assumption on a study's results, and whether the measured effect is within the
+//! bounds that the study states.
 //!
 //! `causes.toml` holds the causes of a study. A cause that explains cells is run over the whole table. It explains the
-//! cells that differ from the published values without the change and are near them with it. The [`CauseKind`] of a cause
-//! limits what it may claim. For example, a change of known properties of the rig shows an effect, but explains
-//! nothing.
+//! cells that differ from the published values without the change, and are near the published values with the change.
+//! The [`CauseKind`] of a cause limits what it may claim. For example, a change of known properties of the rig shows an
+//! effect, but explains nothing.
 
 use super::bench::{StudyError, StudyRuns};
 use super::change::Change;
@@ -37,24 +37,24 @@ pub struct CauseDefinition {
     pub at: BTreeMap<String, String>,
     /// The bounds of the effect. The effect is the number with the change divided by the number without it.
     pub effect: [f64; 2],
-    /// The finding in one sentence. `{}` is replaced by the effect, `{was}` by the number without the change, and `{is}` by
-    /// the number with it.
+    /// The finding in one sentence. `{}` is replaced by the effect, `{was}` by the number without the change, and
+    /// `{is}` by the number with it.
     pub says: String,
-    /// Whether the change is made in the whole table. The cause then explains each cell that the change brings near the
-    /// published value.
+    /// Whether the change is made in the whole table. If so, the cause explains each cell that the change brings near
+    /// the published value.
     #[serde(default)]
     pub explains: bool,
     /// Whether the cause is known to be false. It is a negative control that the check must refute.
     #[serde(default)]
     pub planted: bool,
-    /// Whether the cause was found by trying many variants, so that it proves nothing by itself.
+    /// Whether the cause was found by trying many variants. If so, it proves nothing by itself.
     #[serde(default)]
     pub exploratory: bool,
-    /// Whether the change contradicts known properties of the rig, so that the cause only shows the effect of a setting.
+    /// Whether the change contradicts known properties of the rig. If so, the cause shows only the effect of a setting.
     #[serde(default)]
     pub counterfactual: bool,
-    /// The heading of the chart of the cause; absent if it has no chart. A cause with a chart is run along a whole curve of
-    /// its table.
+    /// The heading of the chart of the cause; absent if it has no chart. A cause with a chart is run along a whole
+    /// curve of its table.
     pub chart: Option<String>,
 }
 
@@ -86,8 +86,8 @@ impl CauseKind {
         }
     }
 
-    /// Returns the words that follow a count of causes of this kind, as in "3 findings". The count is of causes that
-    /// have the expected result.
+    /// Returns the words that follow a number in output, as in "3 findings". The number counts the causes of this kind
+    /// that have the expected result.
     #[must_use]
     pub const fn of_several(self) -> &'static str {
         match self {
@@ -110,7 +110,7 @@ pub struct CauseResult {
     pub numbers: [Option<f64>; 2],
     /// Whether the effect is as stated: within its bounds, and on the same side of 1 as the bounds.
     pub holds: bool,
-    /// Whether the study ran with changed assumptions, to which the sentence of the cause does not apply.
+    /// Whether the study ran with changed assumptions. If so, the sentence of the cause does not apply.
     pub elsewhere: bool,
     /// The figures without the change and with it, if the cause has a chart.
     pub figures: Option<[Figures; 2]>,
@@ -174,7 +174,7 @@ impl CauseDefinition {
         }
     }
 
-    /// Returns whether the result is the expected one. A planted cause must be refuted, and any other cause must hold.
+    /// Returns whether the result is as expected. A planted cause must be refuted, and any other cause must hold.
     #[must_use]
     pub fn is_met(&self, holds: bool) -> bool {
         holds != self.planted
@@ -202,10 +202,10 @@ impl CauseDefinition {
             let mut wide = at.clone();
             wide.retain(|key, _| along.as_ref() != Some(key));
             // Runs without the change are runs of the table itself. If the cause explains cells, the whole table also
-            // runs with the change. In both cases all contestants run, so that the results are shared.
+            // runs with the change. In both cases all contestants run, so that tables and causes can share these runs.
             let names = (!changes.is_empty() && !self.explains).then(|| subject.names());
-            let places = table.table_points(&draft, &wide, names.as_deref(), seeds.transports)?;
-            let figures = bench.figures(&places, table.definition.heads)?;
+            let table_points = table.table_points(&draft, &wide, names.as_deref(), seeds.transports)?;
+            let figures = bench.figures(&table_points, table.definition.heads)?;
             let is_there = |point: &&Rc<Point>| {
                 at.iter().all(|(key, level)| point.factors.get(key).is_none_or(|own| own == level))
             };
@@ -213,18 +213,19 @@ impl CauseDefinition {
             logs.push(points.flat_map(|point| subject.logs(point, metric, object)).collect::<Vec<_>>());
             both.push(figures);
         }
-        let numbers = [0, 1].map(|which| MeanEstimate::of(&logs[which]).map(|number| number.mean));
+        let numbers = [0, 1].map(|side| MeanEstimate::of(&logs[side]).map(|number| number.mean));
         let effects = difference(&logs[1], &logs[0]);
-        // The effect counts as exact only if both plans have the same possible cases, and all of them were run.
+        // The effect counts as exact only if both plans have the same possible cases and all of these cases were run.
         let cases = table.cases(&both[0]).filter(|_| logs[1].len() == 1 || both[1].cases == both[0].cases);
         let runs = effects.iter().flatten().count();
         let effect = MeanEstimate::of(&effects).map(|effect| effect.of_cases(runs, cases));
         let [low, high] = self.effect;
         let holds = effect.is_some_and(|effect| {
             let within = (low..=high).contains(&effect.mean);
-            // The interval of a stated effect must exclude 1, which is no effect.
-            let told = (low <= 1.0 || effect.interval[0] > 1.0) && (high >= 1.0 || effect.interval[1] < 1.0);
-            within && told
+            // An effect of 1 is no effect, so the interval of a stated effect must exclude 1.
+            let is_decided =
+                (low <= 1.0 || effect.interval[0] > 1.0) && (high >= 1.0 || effect.interval[1] < 1.0);
+            within && is_decided
         });
         let figures = <[Figures; 2]>::try_from(both).ok().filter(|_| self.chart.is_some());
         let elsewhere = !seeds.changes.is_empty();
@@ -233,8 +234,8 @@ impl CauseDefinition {
 }
 
 impl CauseResult {
-    /// Returns the finding in one sentence with the measured effect. If the study ran with changed assumptions, returns a
-    /// neutral sentence with the change and its effect.
+    /// Returns the finding in one sentence with the measured effect. If the study ran with changed assumptions, returns
+    /// a neutral sentence with the change and its effect.
     #[must_use]
     pub fn sentence(&self) -> String {
         let effect = self.effect.map_or("nothing".to_owned(), |effect| format!("x{effect}"));
@@ -257,14 +258,14 @@ impl CauseResult {
         }
     }
 
-    /// Returns whether the result is the expected one.
+    /// Returns whether the result is as expected: refuted for a planted cause, and confirmed for any other cause.
     #[must_use]
     pub fn is_met(&self) -> bool {
         self.cause.is_met(self.holds)
     }
 }
 
-/// The seeds of a study, and what else applies to the whole study.
+/// The inputs of a whole study: its seeds, the changes of assumptions, and the transports.
 #[derive(Clone, Copy, Debug)]
 pub struct Seeds<'a> {
     /// The number of seeds.

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 pub const AGREES: f64 = 1.1;
 /// A cell is near the published value if our value differs from it by at most this factor.
 pub const NEAR: f64 = 1.5;
-/// The number of means that are resampled. Each is a mean over as many runs as the paper averaged.
+/// The number of means that are resampled. Each mean is over as many runs as the paper averaged.
 const DRAWS: usize = 2_000;
 /// If the upper end of our range divided by the lower end exceeds this ratio, the range is too wide to be informative.
 const INFORMATIVE: f64 = 2.0;
@@ -27,13 +27,13 @@ pub struct PublishedCell {
     pub published: f64,
     /// The mean over our runs that have a value; `None` if no run has one.
     pub ours: Option<f64>,
-    /// The 95 % interval of our mean divided by the published number. The two ends are equal if nothing is drawn from the
-    /// seed.
+    /// The 95 % interval of our mean divided by the published number. The two ends are equal if nothing is drawn from
+    /// the seed.
     pub ratio: Option<[f64; 2]>,
     /// The range, from the 2.5th to the 97.5th percentile, of means over as many runs as the paper averaged.
     pub range: Option<[f64; 2]>,
-    /// The smallest and the largest mean over as many runs as the paper averaged, if the drop-every-n-th rule counts on
-    /// from run to run. `None` if there is no such rule.
+    /// For a drop-every-n-th rule whose counter continues from run to run: the smallest and the largest mean over as
+    /// many runs as the paper averaged. `None` without this rule.
     pub running: Option<[f64; 2]>,
     /// The number of runs, and the number of runs that did not finish.
     pub runs: (usize, usize),
@@ -45,8 +45,8 @@ pub struct PublishedCell {
     pub explained: Vec<String>,
     /// The exploratory causes whose change brings the cell near the published value. They explain nothing.
     pub exploratory_causes: Vec<String>,
-    /// The counterfactuals whose change brings the cell near the published value. They contradict known properties of the
-    /// rig and explain nothing.
+    /// The counterfactuals whose change brings the cell near the published value. They contradict known properties of
+    /// the rig and explain nothing.
     pub counterfactual_causes: Vec<String>,
 }
 
@@ -71,7 +71,7 @@ pub enum CellVerdict {
 pub enum Evidence {
     /// The cell is evidence about the transports.
     Transport,
-    /// The cell only shows the arrivals of requests, or arithmetic.
+    /// The cell shows only when requests arrive, or the result of arithmetic.
     Arithmetic,
     /// The cell is no evidence, because it was used to set an input.
     Calibrated,
@@ -149,8 +149,8 @@ impl PublishedCell {
         matches!(self.verdict, CellVerdict::Agrees | CellVerdict::Near)
     }
 
-    /// Returns whether the whole interval is near the published value, if the interval is widened to hold for `cells` cells
-    /// at once (Bonferroni).
+    /// Returns whether the whole interval is near the published value, if the interval is widened to hold for `cells`
+    /// cells at once (Bonferroni).
     #[must_use]
     pub fn is_near_among(&self, cells: usize) -> bool {
         let wider = interval::widened(self.runs.0, cells);
@@ -161,7 +161,7 @@ impl PublishedCell {
         matches!(CellVerdict::of(ratio), CellVerdict::Agrees | CellVerdict::Near)
     }
 
-    /// Measures the cell of a published row in our runs.
+    /// Compares the published number in a row with the value of our runs.
     #[must_use]
     pub fn measure(table: &Table, row: &Row, figures: &Figures) -> Self {
         // A label may stand for every level of a factor, so there may be several points.
@@ -236,8 +236,8 @@ pub(super) fn range_of_means(values: &[f64], averaged: usize) -> Option<[f64; 2]
     Some([means[DRAWS * 25 / 1_000], means[DRAWS * 975 / 1_000 - 1]])
 }
 
-/// Returns the smallest and the largest mean over `averaged` consecutive runs whose drop counter continues. Each run has its
-/// value and its number of packets. The run with seed s (from 1) drops packet 1 + s mod `cases` first.
+/// Returns the smallest and the largest mean over `averaged` consecutive runs whose drop counter continues. Each run
+/// has its value and its number of packets. The run with seed s (from 1) drops packet 1 + s mod `cases` first.
 fn running_means(runs: &[(f64, usize)], cases: usize, averaged: usize) -> Option<[f64; 2]> {
     // Returns the run in which `passed` packets pass before the first packet is dropped.
     let after = |passed: usize| runs[(passed + cases - 1) % cases];

@@ -1,7 +1,7 @@
 //! A change of one assumption: of a key of the plan, or of a setting of contestants.
 //!
-//! For example, `mtu=1500` sets a key of the plan. `tcp:iw=10` sets a setting of the contestant `tcp`, and `*:iw=10` sets it
-//! for every contestant. `sctp-*:nagle=no` sets it for the contestants whose names start with `sctp-`.
+//! For example, `mtu=1500` sets a key of the plan. `tcp:iw=10` sets a setting of the contestant `tcp`, and `*:iw=10`
+//! sets it for every contestant. `sctp-*:nagle=no` sets it for the contestants whose names start with `sctp-`.
 
 use anabranch_lab::plan::{Draft, PlanError};
 use anabranch_results::label;
@@ -48,9 +48,9 @@ impl Change {
         self.of.as_ref().is_none_or(|of| contestants.iter().any(|name| matches(of, name)))
     }
 
-    /// Returns whether the change overrides `fixed` in a plan with these contestants. `fixed` is a key, optionally followed
-    /// by `=` and a pattern of values that do not override it. For example, the pattern `nth:10*` matches all values that
-    /// start with `nth:10`.
+    /// Returns whether the change overrides `fixed` in a plan with these contestants. `fixed` is a key, optionally
+    /// followed by `=` and a pattern of values that do not override it. For example, the pattern `nth:10*` matches all
+    /// values that start with `nth:10`.
     #[must_use]
     pub fn departs_from(&self, fixed: &str, contestants: &[String]) -> bool {
         let (key, values) = fixed.split_once('=').map_or((fixed, None), |(key, values)| (key, Some(values)));
@@ -118,8 +118,9 @@ fn matches(pattern: &str, name: &str) -> bool {
 fn with_setting(text: &str, key: &str, value: &str) -> String {
     let (nick, spec) = label::split(text);
     let (transport, settings) = spec.split_once(':').unwrap_or((spec, ""));
-    let others = settings.split(',').filter(|one| !one.is_empty() && one.split('=').next() != Some(key));
-    let mut settings: Vec<String> = others.map(str::to_owned).collect();
+    let other_settings =
+        settings.split(',').filter(|one| !one.is_empty() && one.split('=').next() != Some(key));
+    let mut settings: Vec<String> = other_settings.map(str::to_owned).collect();
     settings.push(format!("{key}={value}"));
     let nick = nick.map_or(String::new(), |nick| format!("{nick}="));
     format!("{nick}{transport}:{}", settings.join(","))
@@ -136,7 +137,7 @@ mod tests {
 
     fn changed(text: &str) -> Result<Vec<String>, String> {
         let draft = Change::parse(text)?.apply(draft())?;
-        let rtt = draft.value("rtt").map(|given| format!("rtt={}", given.levels.join("|")));
+        let rtt = draft.value("rtt").map(|values| format!("rtt={}", values.levels.join("|")));
         Ok(rtt.into_iter().chain(draft.transports.into_iter().map(|(text, _)| text)).collect())
     }
 
@@ -175,14 +176,14 @@ mod tests {
 
     #[test]
     fn changes_that_match_nothing_are_errors() {
-        for (change, told) in [
+        for (change, expected) in [
             ("rtt", "KEY=VALUE"),
             (":iw=1", "KEY=VALUE"),
             ("udp:iw=1", "there are tcp, s1, s2"),
             ("weight=1", "weight"),
         ] {
             let error = changed(change).expect_err(change);
-            assert!(error.contains(told), "{change}: {error}");
+            assert!(error.contains(expected), "{change}: {error}");
         }
     }
 }

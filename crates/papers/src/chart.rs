@@ -1,4 +1,5 @@
-//! The chart of a finding: the values without its change and with it, at each point of a curve, beside the published values.
+//! The chart of a finding: the values without the change and with the change, at each point of a curve, beside the
+//! published values.
 
 use super::cause::CauseResult;
 use super::figures::Figures;
@@ -38,7 +39,7 @@ fn contrast(table: &Table, own: &TableResult, found: &CauseResult) -> Option<Con
         own.cells.iter().find(|cell| is_own && cell.labels == labels).map(|cell| cell.published)
     };
     let mut rows = Vec::new();
-    for labels in places(&found.cause.at, &along, without, &names) {
+    for labels in chart_points(&found.cause.at, &along, without, &names) {
         let marks = names
             .iter()
             .map(|name| Marks {
@@ -55,14 +56,14 @@ fn contrast(table: &Table, own: &TableResult, found: &CauseResult) -> Option<Con
         }
     }
     rows.retain(|row| !row.marks.is_empty());
-    let held = found.cause.at.iter().filter(|(key, _)| **key != along);
-    let held: Vec<String> = held.map(|(key, level)| format!(", {key} {level}")).collect();
+    let fixed = found.cause.at.iter().filter(|(key, _)| **key != along);
+    let fixed: Vec<String> = fixed.map(|(key, level)| format!(", {key} {level}")).collect();
     Some(Contrast {
         id: found.cause.id.clone(),
         heading,
         sentence: found.sentence(),
         change: shown(&found.cause.change),
-        scope: format!("Table {}: {}{}", table.name, table.definition.title, held.concat()),
+        scope: format!("Table {}: {}{}", table.name, table.definition.title, fixed.concat()),
         unit: if is_own { table.definition.unit.clone() } else { metric.name() },
         along,
         rows,
@@ -79,27 +80,27 @@ fn shown(changes: &[String]) -> String {
 }
 
 /// Returns the labels of each point along a curve of the table. The other factors are at the levels of the cause.
-fn places(
+fn chart_points(
     at: &BTreeMap<String, String>,
     along: &str,
     figures: &Figures,
     names: &[String],
 ) -> Vec<BTreeMap<String, String>> {
-    let mut places = Vec::new();
+    let mut found = Vec::new();
     for point in &figures.points {
         let mut labels = point.factors.clone();
         if let Some(object) = at.get("object") {
             labels.insert("object".to_owned(), object.clone());
         }
         if along != "object" || !at.contains_key(along) {
-            places.push(labels);
+            found.push(labels);
             continue;
         }
         let runs = names.first().and_then(|name| point.contestants.get(name)?.first());
         for object in 1..=runs.map_or(0, super::figures::Numbers::objects) {
             labels.insert("object".to_owned(), object.to_string());
-            places.push(labels.clone());
+            found.push(labels.clone());
         }
     }
-    places
+    found
 }

@@ -1,7 +1,7 @@
 //! The claims of a published work, and the checks that decide them.
 //!
-//! `claims.csv` holds the claims, with the columns `id,place,kind,claim,check`. [`check`] defines the language of the last
-//! column.
+//! `claims.csv` holds the claims, with the columns `id,place,kind,claim,check`. [`check`] defines the language of the
+//! last column.
 
 use super::check::{self, Check, Reading};
 use serde::Deserialize;
@@ -12,7 +12,7 @@ pub struct Claim {
     /// The identifier of the claim: a letter for the work, and a number.
     pub id: String,
     /// The location of the claim in the work.
-    pub place: String,
+    pub location: String,
     /// The kind of claim: measurement, explanation, mechanism, expectation, conclusion or citation.
     pub kind: String,
     /// The claim, briefly and in our own words.
@@ -48,7 +48,7 @@ pub fn parse(text: &str) -> Result<Vec<Claim>, String> {
     let claims = reader.deserialize::<Row>().map(|row| {
         let Row { id, place, kind, claim, check } = row.map_err(|error| format!("claims.csv: {error}"))?;
         let readings = check::readings(&check).map_err(|error| format!("claims.csv: {id}: {error}"))?;
-        Ok(Claim { id, place, kind, claim, check, readings })
+        Ok(Claim { id, location: place, kind, claim, check, readings })
     });
     claims.collect()
 }

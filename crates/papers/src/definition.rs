@@ -17,7 +17,8 @@ pub struct Definition {
     pub question: String,
     /// The names of the tables, in their order. The first table is the main table.
     pub tables: Vec<String>,
-    /// The tables and figures of the published work. Each names the tables and claims of the study that reproduce it.
+    /// The tables and figures of the published work. Each entry names the study's tables that reproduce the table or
+    /// figure, and the claims about it.
     #[serde(default, rename = "figure")]
     pub figures: Vec<Redone>,
     /// The assumptions, with the ranges in which they are varied.
@@ -26,8 +27,8 @@ pub struct Definition {
     /// The tables that are evaluated while assumptions vary; if absent, only the first table is.
     #[serde(default, rename = "vary-tables")]
     pub vary_tables: Vec<String>,
-    /// The cells that are not evaluated while assumptions vary. Each entry is a set of labels, and a cell with all of them
-    /// is left out.
+    /// The cells that are not evaluated while assumptions vary. Each entry is a set of labels, and a cell with all of
+    /// them is left out.
     #[serde(default, rename = "vary-without")]
     pub vary_without: Vec<BTreeMap<String, String>>,
     /// The parameters of the plans, with their values and origins.

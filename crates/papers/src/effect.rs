@@ -1,5 +1,5 @@
-//! A number that is measured in the runs of a point, with its 95 % interval. The number is the value of one contestant, or
-//! the ratio of two contestants on the same seeds.
+//! A number that is measured in the runs of a point, with its 95 % interval. The number is the value of one contestant,
+//! or the ratio of two contestants on the same seeds.
 
 use super::figures::Point;
 use super::metric::Metric;
@@ -65,8 +65,8 @@ fn paired<'a>(
     (0..count).map(move |i| Some((at(one, i)?, at(other, i)?)))
 }
 
-/// A geometric or arithmetic mean with its 95 % interval. If the values are all equal, both ends of the interval are the
-/// mean.
+/// A geometric or arithmetic mean with its 95 % interval. If the values are all equal, both ends of the interval are
+/// the mean.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct MeanEstimate {
     /// The mean.
@@ -92,8 +92,8 @@ impl MeanEstimate {
         Some(Self { mean, interval: interval::ci95(values).unwrap_or([mean, mean]) })
     }
 
-    /// Returns the ratio of the means of two numbers, paired by seed. `None` if no run has both numbers, or if a mean is not
-    /// above 0.
+    /// Returns the ratio of the means of two numbers, paired by seed. `None` if no run has both numbers, or if a mean
+    /// is not above 0.
     #[must_use]
     pub fn of_means(one: &[Option<f64>], other: &[Option<f64>]) -> Option<Self> {
         let pairs: Vec<(f64, f64)> = paired(one, other).flatten().collect();
@@ -109,7 +109,8 @@ impl MeanEstimate {
         Some(Self { mean, interval: [mean * low.exp(), mean * high.exp()] })
     }
 
-    /// Returns the estimate without an interval if its `runs` runs are all possible `cases`, otherwise unchanged.
+    /// Returns the estimate without an interval if its runs (`runs`) cover all possible `cases`. Otherwise returns the
+    /// estimate unchanged.
     #[must_use]
     pub fn of_cases(self, runs: usize, cases: Option<u64>) -> Self {
         let interval = if cases == Some(runs as u64) { [self.mean; 2] } else { self.interval };
@@ -167,15 +168,16 @@ mod tests {
 
     #[test]
     fn a_ratio_of_means_is_that_of_the_sums() {
-        // One run of two is slow. By geometric means, the rate falls to a tenth (the root of 0.01). By arithmetic
-        // means, the rate falls to 0.505.
+        // One run of two is slow. The ratio of the geometric means falls to a tenth (the root of 0.01). The ratio of
+        // the arithmetic means falls only to 0.505.
         let (with, without) = ([Some(1.0), Some(0.01)], [Some(1.0), Some(1.0)]);
         let by_means = MeanEstimate::of_means(&with, &without).expect("a ratio");
         assert!((by_means.mean - 0.505).abs() < 1e-12);
         let logs = |values: &[Option<f64>]| values.iter().map(|v| v.map(f64::ln)).collect::<Vec<_>>();
         let by_runs = MeanEstimate::of(&difference(&logs(&with), &logs(&without))).expect("a ratio");
         assert!((by_runs.mean - 0.1).abs() < 1e-12);
-        // If the ratios are all equal, both ends of the interval are the ratio. A pair with a missing value is left out.
+        // If the ratios are all equal, both ends of the interval are the ratio. A pair with a missing value is left
+        // out.
         let same = MeanEstimate::of_means(&[Some(3.0), None, Some(3.0)], &[Some(2.0)]).expect("a ratio");
         assert_eq!((same.mean, same.interval), (1.5, [1.5, 1.5]));
         assert_eq!(MeanEstimate::of_means(&[Some(1.0)], &[Some(0.0)]), None);

@@ -1,9 +1,9 @@
 //! Emulated results of a study: the host's own protocols on the rig of the study, in the emulated world. They are shown
-//! beside the published values and our simulated values, but not judged.
+//! beside the published values and our simulated values, but get no verdict.
 //!
-//! `emulated.toml` in the folder of a study lists the tables with emulated results, and the plan keys that replace those of
-//! the table. This module reads that file, builds the plans, and renders the columns. The caller runs the plans, because
-//! they take real time on the host.
+//! `emulated.toml` in the folder of a study lists the tables with emulated results, and the plan keys that replace
+//! those of the table. This module reads that file, builds the plans, and renders the columns. The caller runs the
+//! plans, because they take real time on the host.
 
 use super::bench::{StudyError, StudyRuns};
 use super::cause::Seeds;
@@ -28,8 +28,8 @@ pub struct Emulated {
     pub beside: String,
     /// The number of runs per cell.
     pub runs: u64,
-    /// A sentence about conditions that hold in the runs but are not in the plan, and about differences between the two
-    /// sides.
+    /// A sentence about conditions that hold in the emulated runs but are not in the plan, and about differences
+    /// between the emulated and the simulated runs.
     pub says: String,
     /// Changes to the plan of our simulated runs, so that they have the settings of the emulated runs.
     #[serde(default)]
@@ -46,7 +46,7 @@ pub struct Row {
     /// The published value; `None` if there is none.
     pub published: Option<f64>,
     /// The mean of our simulated runs; `None` if there is none.
-    pub ours: Option<f64>,
+    pub simulated: Option<f64>,
     /// For each emulated contestant, in the order of the plan, the values of its runs.
     pub emulated: Vec<Vec<f64>>,
 }
@@ -62,7 +62,7 @@ pub struct Side {
     pub beside: String,
     /// The contestants in the emulated world, as typed.
     pub contestants: Vec<String>,
-    /// The conditions of the runs: kernel, settings, and differences between the two sides.
+    /// The conditions of the emulated runs: kernel, settings, and differences from the simulated runs.
     pub says: String,
     /// The cells, in the order of the plan.
     pub rows: Vec<Row>,
@@ -91,7 +91,7 @@ pub fn none(study: &Study) -> String {
 }
 
 impl Emulated {
-    /// Returns the complete plan. `runs` replaces the number of runs of the file.
+    /// Returns the complete plan. If `runs` is given, it replaces the number of runs in the file.
     ///
     /// # Errors
     /// A one-line message if the table does not exist or the plan is wrong.
@@ -135,13 +135,13 @@ impl Emulated {
         bench: &mut StudyRuns<'_>,
     ) -> Result<Side, StudyError> {
         let table = self.table(study)?;
-        let ours = self.ours(table, seeds, bench)?;
-        Ok(self.columns(table, race, &ours))
+        let simulated = self.simulate(table, seeds, bench)?;
+        Ok(self.columns(table, race, &simulated))
     }
 
     /// Returns our simulated values of the table. All contestants must run, because some plan keys apply only to
     /// contestants that are not compared.
-    fn ours(
+    fn simulate(
         &self,
         table: &Table,
         seeds: &Seeds<'_>,
@@ -150,40 +150,41 @@ impl Emulated {
         let changes = self.change.iter().map(|text| Change::parse(text)).collect::<Result<Vec<_>, _>>();
         let changes = changes.map_err(|error| format!("emulated.toml: {}: {error}", self.of))?;
         let draft = table.draft(seeds.runs, seeds.first, &changes);
-        let places =
+        let table_points =
             draft.and_then(|draft| table.table_points(&draft, &BTreeMap::new(), None, seeds.transports));
-        bench.figures(&places?, table.definition.heads)
+        bench.figures(&table_points?, table.definition.heads)
     }
 
-    fn columns(&self, table: &Table, race: &Race, ours: &Figures) -> Side {
+    fn columns(&self, table: &Table, race: &Race, simulated: &Figures) -> Side {
         let definition = &table.definition;
         let first = race.points.first();
         let contestants: Vec<_> =
             first.iter().flat_map(|point| &point.contestants).map(|c| c.name.clone()).collect();
         // Each point has one row. For a metric of objects, each object of a point has one row.
-        let places = race.points.iter().flat_map(|point| {
-            let there = Point::of_contestants(point.factors.clone(), &point.contestants, definition.heads);
-            let there = Rc::new(there);
-            let first = there.contestants.values().next().and_then(|runs| runs.first());
+        let points_and_objects = race.points.iter().flat_map(|point| {
+            let emulated_point =
+                Point::of_contestants(point.factors.clone(), &point.contestants, definition.heads);
+            let emulated_point = Rc::new(emulated_point);
+            let first = emulated_point.contestants.values().next().and_then(|runs| runs.first());
             let objects: Vec<Option<usize>> = match definition.metric.is_of_objects() {
                 true => (1..=first.map_or(0, |run| run.objects())).map(Some).collect(),
                 false => vec![None],
             };
-            objects.into_iter().map(move |object| (Rc::clone(&there), object))
+            objects.into_iter().map(move |object| (Rc::clone(&emulated_point), object))
         });
-        let rows = places.map(|(there, object)| {
-            let mut labels = there.factors.clone();
+        let rows = points_and_objects.map(|(emulated_point, object)| {
+            let mut labels = emulated_point.factors.clone();
             labels.extend(object.map(|number| ("object".to_owned(), number.to_string())));
-            let values = |text: &String| there.values(label::shown(text), definition.metric, object);
+            let values = |text: &String| emulated_point.values(label::shown(text), definition.metric, object);
             let printed = table.rows().find(|row| {
                 row.contestant() == self.beside
                     && labels.iter().all(|(key, level)| row.labels.get(key).is_none_or(|own| own == level))
             });
             let virtual_time =
-                ours.at(&labels).map(|own| own.values(&self.beside, definition.metric, object));
+                simulated.at(&labels).map(|own| own.values(&self.beside, definition.metric, object));
             Row {
                 published: printed.map(|row| row.value),
-                ours: virtual_time.as_deref().and_then(mean),
+                simulated: virtual_time.as_deref().and_then(mean),
                 emulated: contestants.iter().map(values).collect(),
                 labels,
             }
@@ -197,12 +198,16 @@ impl Emulated {
         });
         let settings: Vec<_> = settings.collect();
         let kernel = race.host.kernel.as_deref().unwrap_or("no kernel's name");
-        let ours = match self.change.is_empty() {
+        let simulated = match self.change.is_empty() {
             true => String::new(),
             false => format!("ours with {}; ", self.change.join(" ")),
         };
-        let says =
-            format!("{kernel}; {}; {} runs; {ours}{}", settings.join("; "), self.runs_of(race), self.says);
+        let says = format!(
+            "{kernel}; {}; {} runs; {simulated}{}",
+            settings.join("; "),
+            self.runs_of(race),
+            self.says
+        );
         Side {
             table: self.of.clone(),
             unit: definition.unit.clone(),
@@ -219,8 +224,8 @@ impl Emulated {
     }
 }
 
-/// Renders the emulated results of a study as text: published values, simulated values, and the emulated mean with minimum
-/// and maximum.
+/// Renders the emulated results of a study as text: published values, simulated values, and the emulated mean with
+/// minimum and maximum.
 #[must_use]
 pub fn text(study: &Study, sides: &[Side]) -> String {
     let mut out = String::new();
@@ -228,22 +233,26 @@ pub fn text(study: &Study, sides: &[Side]) -> String {
         let name = &study.definition.name;
         let _ = writeln!(out, "{name}/{}, {}: beside, not judged\n{}", side.table, side.beside, side.unit);
         out += &super::text::wrapped(&side.says, 98);
-        let place = |row: &Row| {
+        let row_name = |row: &Row| {
             // The levels are in the order of the keys, followed by the object.
             let (objects, factors): (Vec<_>, Vec<_>) =
                 row.labels.iter().partition(|(key, _)| *key == "object");
             let object = objects.into_iter().map(|(_, number)| format!("object {number}"));
             factors.into_iter().map(|(_, level)| level.clone()).chain(object).collect::<Vec<_>>().join(" ")
         };
-        let wide = side.rows.iter().map(|row| place(row).len()).max().unwrap_or(0);
+        let wide = side.rows.iter().map(|row| row_name(row).len()).max().unwrap_or(0);
         let heads = side.contestants.iter().map(|name| format!("  {:>24}", label::shown(name)));
         let _ = writeln!(out, "{:wide$}  {:>9}  {:>9}{}", "", "print", "ours", heads.collect::<String>());
         for row in &side.rows {
             let one = |value: Option<f64>| value.map_or("-".to_owned(), super::effect::figure);
-            let there = row.emulated.iter().map(|values| format!("  {:>24}", spread(values)));
-            let (printed, ours) = (one(row.published), one(row.ours));
-            let _ =
-                writeln!(out, "{:wide$}  {printed:>9}  {ours:>9}{}", place(row), there.collect::<String>());
+            let cells = row.emulated.iter().map(|values| format!("  {:>24}", spread(values)));
+            let (printed, simulated) = (one(row.published), one(row.simulated));
+            let _ = writeln!(
+                out,
+                "{:wide$}  {printed:>9}  {simulated:>9}{}",
+                row_name(row),
+                cells.collect::<String>()
+            );
         }
         out.push('\n');
     }
@@ -272,16 +281,16 @@ pub fn csv(sides: &[Side]) -> String {
     let mut rows = vec![HEAD.map(str::to_owned).to_vec()];
     for side in sides {
         for row in &side.rows {
-            let place: Vec<_> = row.labels.iter().map(|(key, level)| format!("{key}={level}")).collect();
+            let levels: Vec<_> = row.labels.iter().map(|(key, level)| format!("{key}={level}")).collect();
             for (contestant, values) in side.contestants.iter().zip(&row.emulated) {
                 let ends = (!values.is_empty()).then(|| ends(values));
                 rows.push(vec![
                     side.table.clone(),
                     side.unit.clone(),
-                    place.join(" "),
+                    levels.join(" "),
                     side.beside.clone(),
                     optional(row.published),
-                    optional(row.ours),
+                    optional(row.simulated),
                     contestant.clone(),
                     values.len().to_string(),
                     optional(mean(values)),
@@ -335,8 +344,8 @@ mod tests {
                     Seeds { runs: 1, first: 1, changes: &[], transports: &Transports::standard() },
                     side.table(&study).expect("a table"),
                 );
-                let ours = side.ours(table, &seeds, &mut StudyRuns::counting(&NullStore));
-                assert!(ours.is_ok(), "{name}: {ours:?}");
+                let simulated = side.simulate(table, &seeds, &mut StudyRuns::counting(&NullStore));
+                assert!(simulated.is_ok(), "{name}: {simulated:?}");
                 sides += 1;
             }
         }
@@ -348,7 +357,7 @@ mod tests {
         let row = |printed, ours, there| Row {
             labels: BTreeMap::from([("objects".to_owned(), "50x100B".to_owned())]),
             published: printed,
-            ours,
+            simulated: ours,
             emulated: there,
         };
         let side = Side {

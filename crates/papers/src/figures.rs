@@ -59,8 +59,8 @@ impl Numbers {
         }
     }
 
-    /// Returns the numbers that a model predicts for a run. `objects` has the seconds to the request and to the delivery of
-    /// each object.
+    /// Returns the numbers that a model predicts for a run. `objects` has the seconds to the request and to the
+    /// delivery of each object.
     pub(super) fn predicted(of_run: impl Fn(Metric) -> Option<f64>, objects: Vec<[f64; 2]>) -> Self {
         let own = if objects.len() > MOST_OBJECTS { Vec::new() } else { objects };
         Self {
@@ -134,7 +134,7 @@ impl Point {
         Self { factors, contestants: contestants.collect() }
     }
 
-    /// Returns the content of the figures' file.
+    /// Returns the content of the file that stores the figures.
     #[must_use]
     pub fn to_text(&self) -> String {
         let text = serde_json::to_string(self).unwrap_or_default();
@@ -142,10 +142,10 @@ impl Point {
         format!("{text}{DIGEST}{digest}\n")
     }
 
-    /// Reads the content of a figures' file.
+    /// Reads the content of a file of figures.
     ///
     /// # Errors
-    /// Describes the defect. The text continues a line that begins with the file's name.
+    /// A text that describes the defect. The caller prints the text after the name of the file, in one sentence.
     pub fn from_text(text: &str) -> Result<Self, String> {
         let (content, end) = text.rsplit_once(DIGEST).ok_or("is damaged: it has no digest at its end")?;
         if end.trim_end() != hex(content.as_bytes()) {

@@ -49,7 +49,8 @@ pub struct TableResult {
     pub figures: Figures,
 }
 
-/// The effect of a cause on all cells of a table. It includes the cells that the cause moves away from the published values.
+/// The effect of a cause on all cells of a table. It includes the cells that the cause moves away from the published
+/// values.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WholeTableEffect {
     /// The number of cells that differ from the published value without the change and are near it with the change.
@@ -57,8 +58,8 @@ pub struct WholeTableEffect {
     /// The labels of cells that are near the published value without the change and differ from it with the change.
     /// Calibrated cells are left out.
     pub no_longer_near: Vec<String>,
-    /// The root of the mean square of ln(ours/published), without the change and with it, over the cells that are evidence
-    /// about the transports.
+    /// The root of the mean square of ln(ours/published), without the change and with it, over the cells that are
+    /// evidence about the transports.
     pub errors: [f64; 2],
 }
 
@@ -90,8 +91,8 @@ impl TableResult {
         self.mismatches().iter().filter(|cell| cell.explained.is_empty()).count()
     }
 
-    /// Returns the number of cells with a price: every cause that explains such a cell moves another cell away from its
-    /// published value.
+    /// Returns the number of explained cells with a price. A cell has a price if each cause that explains it moves
+    /// another cell away from its published value.
     #[must_use]
     pub fn explained_at_a_price(&self) -> usize {
         let has_price = |id: &String| {
@@ -139,8 +140,8 @@ impl Study {
             let seeds = Seeds { runs: size.of(table), ..*seeds };
             let result = cause.run(table, &seeds, bench)?;
             if cause.explains && !cause.planted {
-                let is_another = |other: &&super::CauseDefinition| {
-                    other.explains && !other.planted && other.table == cause.table
+                let is_another = |second: &&super::CauseDefinition| {
+                    second.explains && !second.planted && second.table == cause.table
                 };
                 let tried = self.causes.iter().filter(is_another).count();
                 let over = explain(cause, table, own, tried, &seeds, bench)?;
@@ -166,7 +167,7 @@ impl Study {
         causes: &[CauseFound],
         set: &[String],
     ) -> Result<CheckResult, String> {
-        let wrong = |what: String| format!("claims.csv: {}: {what}", claim.id);
+        let wrong = |message: String| format!("claims.csv: {}: {message}", claim.id);
         let each = claim.readings.iter().map(|reading| {
             let found = self.decide_all(&reading.checks, tables, causes, set).map_err(wrong)?;
             Ok((reading.name.as_str(), found))
@@ -203,7 +204,7 @@ impl Study {
         let mut all: Option<CheckResult> = None;
         for check in checks {
             let one = match check {
-                // The point of the claim does not exist in this run, because one of its keys was set for all tables.
+                // The run has no point for this claim, because one of the claim's keys was set for all tables.
                 Check::Table { relation, at, .. } if relation.names_of(at, set).is_some() => {
                     let key = relation.names_of(at, set).unwrap_or_default();
                     CheckResult {
@@ -250,8 +251,8 @@ impl Study {
 /// Runs a table and compares its cells with the published values.
 fn run_table(table: &Table, seeds: &Seeds<'_>, bench: &mut StudyRuns<'_>) -> Result<TableResult, StudyError> {
     let draft = seeds.draft(table, &[])?;
-    let places = table.table_points(&draft, &BTreeMap::new(), None, seeds.transports)?;
-    let figures = bench.figures(&places, table.definition.heads)?;
+    let table_points = table.table_points(&draft, &BTreeMap::new(), None, seeds.transports)?;
+    let figures = bench.figures(&table_points, table.definition.heads)?;
     let rows = table.rows();
     let cells: Vec<PublishedCell> = rows.map(|row| PublishedCell::measure(table, row, &figures)).collect();
     let orders = Orders::of(table, &cells);
@@ -259,8 +260,9 @@ fn run_table(table: &Table, seeds: &Seeds<'_>, bench: &mut StudyRuns<'_>) -> Res
     Ok(TableResult { name, cells, orders, baselines, whole_table_effects: over, figures })
 }
 
-/// Runs the whole table with the change of a cause. Records which cells move near the published values, and which move away.
-/// Each of the `tried` causes tries every cell that differs, so intervals are widened for that many comparisons.
+/// Runs the whole table with the change of a cause. Records which cells move near the published values, and which move
+/// away. `tried` is the number of causes that are tested on every cell that differs. Intervals are widened for the
+/// resulting number of comparisons.
 fn explain(
     cause: &super::CauseDefinition,
     table: &Table,
@@ -283,12 +285,15 @@ fn explain(
     };
     let tries = tried * own.mismatches().len();
     for cell in own.cells.iter_mut().filter(|cell| cell.evidence != Evidence::Calibrated) {
-        let Some(other) = changed.cells.iter().find(|other| other.labels == cell.labels) else { continue };
-        if cell.is_near() && other.is_off() {
+        let Some(changed_cell) = changed.cells.iter().find(|changed_cell| changed_cell.labels == cell.labels)
+        else {
+            continue;
+        };
+        if cell.is_near() && changed_cell.is_off() {
             let labels: Vec<&str> = cell.labels.values().map(String::as_str).collect();
             over.no_longer_near.push(labels.join(" "));
         }
-        if cell.is_off() && other.is_near_among(tries) {
+        if cell.is_off() && changed_cell.is_near_among(tries) {
             over.newly_near += 1;
             let list = match cause.kind() {
                 CauseKind::Finding => &mut cell.explained,
@@ -307,9 +312,9 @@ fn feature(row: &str, words: &[(String, String)]) -> Result<CheckResult, String>
     let mut wrong = Vec::new();
     for (column, word) in words {
         let cell = line.cells.iter().find(|cell| cell.transport.eq_ignore_ascii_case(column));
-        let said = cell.ok_or_else(|| format!("no column '{column}'"))?.cell.verdict.name();
-        if said != word {
-            wrong.push(format!("{column}: {said}"));
+        let verdict = cell.ok_or_else(|| format!("no column '{column}'"))?.cell.verdict.name();
+        if verdict != word {
+            wrong.push(format!("{column}: {verdict}"));
         }
     }
     Ok(match wrong.is_empty() {

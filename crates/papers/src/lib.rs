@@ -46,7 +46,6 @@ pub mod effect;
 pub mod emulated;
 pub mod figures;
 pub mod findings;
-pub mod kept;
 pub mod measured;
 pub mod metric;
 pub mod order;
@@ -57,6 +56,7 @@ pub mod quote;
 pub mod readings;
 pub mod sensitivity;
 mod shipped;
+pub mod stored_scores;
 pub mod table;
 pub mod text;
 
@@ -67,9 +67,9 @@ pub use claim::Claim;
 pub use definition::{Definition, Origin, Parameter, Redone};
 pub use emulated::Emulated;
 pub use findings::{Findings, TableResult};
-pub use kept::StoredScores;
 pub use metric::Metric;
 pub use readings::Readings;
+pub use stored_scores::StoredScores;
 pub use table::{Size, Table};
 
 use anabranch_lab::plan;
@@ -91,7 +91,7 @@ pub struct Study {
     pub claims: Vec<Claim>,
     /// The readings of what the paper leaves open; `None` if the study has no `readings.toml`.
     pub readings: Option<Readings>,
-    /// The stored scores of the study.
+    /// The scores of the study that are stored in its folder.
     pub stored_scores: StoredScores,
     /// The page of prose, as Markdown.
     pub page: String,
@@ -114,7 +114,8 @@ pub enum CopyStatus {
     Changed {
         /// The files that differ or are missing.
         files: Vec<String>,
-        /// The SHA-256, in hexadecimal, of those files of the changed study that the program also contains.
+        /// The SHA-256, in hexadecimal, of the changed study's files. Files that the program does not contain are left
+        /// out.
         digest: String,
     },
     /// The program contains no study of this name.
@@ -151,8 +152,8 @@ pub fn open(name: &str) -> Result<Study, String> {
         let known: Vec<_> = names().collect();
         return Err(format!("no study '{name}'; there are {}, and folders with a {MAIN}", known.join(", ")));
     };
-    let file = |wanted: &str| {
-        let found = files.iter().find(|(name, _)| *name == wanted);
+    let file = |name_of_file: &str| {
+        let found = files.iter().find(|(name, _)| *name == name_of_file);
         Ok(found.map(|(_, text)| (*text).to_owned()))
     };
     Study::parse(file).map_err(|error| format!("studies/{name}/{error}"))
@@ -163,18 +164,18 @@ fn copied(name: &str, file: impl Fn(&str) -> Result<Option<String>, String>) -> 
     let Some((_, shipped)) = SHIPPED.iter().find(|(known, _)| *known == name) else {
         return Ok(CopyStatus::Own);
     };
-    let (mut others, mut all) = (Vec::new(), String::new());
+    let (mut other_files, mut all) = (Vec::new(), String::new());
     for (known, text) in *shipped {
         let own = file(known)?;
         if own.as_deref() != Some(*text) {
-            others.push((*known).to_owned());
+            other_files.push((*known).to_owned());
         }
         let own = own.unwrap_or_default();
         all += &format!("{known} {}\n{own}", own.len());
     }
-    Ok(match others.is_empty() {
+    Ok(match other_files.is_empty() {
         true => CopyStatus::Same,
-        false => CopyStatus::Changed { files: others, digest: figures::hex(all.as_bytes()) },
+        false => CopyStatus::Changed { files: other_files, digest: figures::hex(all.as_bytes()) },
     })
 }
 
@@ -233,7 +234,7 @@ impl Study {
         })
     }
 
-    /// Returns the parameter that a change overrides, if the paper states the parameter or it is derived from the paper.
+    /// Returns the parameter that a change overrides, if the parameter is stated in the paper or derived from it.
     #[must_use]
     pub fn stated(&self, change: &Change) -> Option<&Parameter> {
         self.definition.parameters.iter().find(|parameter| {
@@ -275,8 +276,8 @@ impl Study {
         }
         self.check_parameters()?;
         for vary in &self.definition.vary {
-            if let Some(what) = vary.wrong() {
-                return Err(format!("{MAIN}: vary: {}: {what}", vary.key));
+            if let Some(problem) = vary.wrong() {
+                return Err(format!("{MAIN}: vary: {}: {problem}", vary.key));
             }
         }
         let vary = self.definition.vary.iter().filter_map(|vary| vary.tables.as_ref()).flatten();
@@ -289,7 +290,7 @@ impl Study {
             return Err(format!("readings.toml: {line}"));
         }
         for figure in &self.definition.figures {
-            let wrong = |what: String| format!("{MAIN}: {}: {what}", figure.name);
+            let wrong = |problem: String| format!("{MAIN}: {}: {problem}", figure.name);
             if let Some(table) = figure.tables.iter().find(|name| self.table(name).is_none()) {
                 return Err(wrong(format!("no table '{table}'")));
             }
@@ -310,11 +311,11 @@ impl Study {
         quote::check(self)
     }
 
-    /// Checks that no finding changes what the paper states or what follows from a statement. Such a change shows the effect
-    /// of a setting, but does not explain the published numbers.
+    /// Checks that no finding changes what the paper states or what follows from a statement. Such a change shows the
+    /// effect of a setting, but does not explain the published numbers.
     fn check_parameters(&self) -> Result<(), String> {
         for parameter in &self.definition.parameters {
-            let wrong = |what: String| format!("{MAIN}: {}: {what}", parameter.name);
+            let wrong = |message: String| format!("{MAIN}: {}: {message}", parameter.name);
             if let Some(table) = parameter.tables.iter().flatten().find(|name| self.table(name).is_none()) {
                 return Err(wrong(format!("no table '{table}'")));
             }
@@ -450,8 +451,8 @@ mod tests {
         assert!(text::listing([("ha-2005", open("ha-2005"))]).1);
     }
 
-    /// Checks that everything in prose that looks like a number of ours is a link. Other numbers come from the paper or the
-    /// plan.
+    /// Checks that everything in prose that looks like a number of ours is a link. Other numbers come from the paper or
+    /// the plan.
     #[test]
     fn no_factor_stands_in_prose_without_its_run() {
         for name in names() {
@@ -490,7 +491,8 @@ mod tests {
         }
     }
 
-    /// Ten seeds are all cases of a rule that drops every tenth packet. They are not all cases of any other random choice.
+    /// With a rule that drops every tenth packet, ten seeds must count as all possible cases. With any other random
+    /// choice, they must not count as all cases.
     #[test]
     fn cases_are_of_one_counter_alone() {
         let study = open("osterdahl-2005").unwrap_or_else(|e| panic!("{e}"));
@@ -506,10 +508,10 @@ mod tests {
             let changes: Vec<Change> =
                 change.into_iter().map(|text| Change::parse(text).expect("a change")).collect();
             let draft = table.draft(10, 1, &changes).unwrap_or_else(|e| panic!("{e}"));
-            let places = table
+            let table_points = table
                 .table_points(&draft, &BTreeMap::new(), None, &Transports::standard())
                 .unwrap_or_else(|e| panic!("{e}"));
-            assert_eq!(bench::cases(&places), cases, "{change:?}");
+            assert_eq!(bench::distinct_runs(&table_points), cases, "{change:?}");
         }
     }
 
@@ -520,20 +522,22 @@ mod tests {
             assert_eq!(study.definition.name, name);
             for table in &study.tables {
                 let draft = table.draft(2, 1, &[]).unwrap_or_else(|e| panic!("{name}/{e}"));
-                let places = table
+                let table_points = table
                     .table_points(&draft, &BTreeMap::new(), None, &Transports::standard())
                     .unwrap_or_else(|e| panic!("{name}/{e}"));
                 for row in table.rows() {
-                    let at = |place: &&table::TablePoint| {
+                    let at = |table_point: &&table::TablePoint| {
                         let of = |key: &String| row.labels.get(key).map(String::as_str);
                         let fits = |(key, level): (&String, &String)| {
                             [Some(level.as_str()), Some(figures::MEAN)].contains(&of(key))
                         };
-                        place.factors.iter().all(fits)
+                        table_point.factors.iter().all(fits)
                     };
-                    let place =
-                        places.iter().find(at).unwrap_or_else(|| panic!("{name}/{}: {row:?}", table.name));
-                    let raced = place.plan.contestants.iter().any(|c| c.label == row.contestant());
+                    let table_point = table_points
+                        .iter()
+                        .find(at)
+                        .unwrap_or_else(|| panic!("{name}/{}: {row:?}", table.name));
+                    let raced = table_point.plan.contestants.iter().any(|c| c.label == row.contestant());
                     assert!(raced, "{name}/{}: '{}' is not raced", table.name, row.contestant());
                 }
             }

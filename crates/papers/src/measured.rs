@@ -23,8 +23,8 @@ pub struct Measured<'a> {
     pub runs: usize,
     /// The number of runs in which an object failed or was not delivered by the deadline.
     pub unfinished: usize,
-    /// The mean and its 95 % interval; `None` if no run has a value. The two ends are equal if nothing is drawn from the
-    /// seed.
+    /// The mean and its 95 % interval; `None` if no run has a value. The two ends are equal if nothing is drawn from
+    /// the seed.
     pub mean: Option<(f64, [f64; 2])>,
     /// The published value; `None` if there is none.
     pub published: Option<f64>,
@@ -70,20 +70,20 @@ pub fn all<'a>(table: &Table, found: &'a TableResult, metric: Metric) -> Vec<Mea
     numbers
 }
 
-/// Returns means over all levels of a factor, for every contestant, if the published cells are such means.
+/// Returns means over all levels of a factor, for every contestant, if the published cells are means over levels.
 fn means_of_levels<'a>(table: &Table, found: &'a TableResult) -> Vec<Measured<'a>> {
     let metric = table.definition.metric;
-    let mut places: Vec<BTreeMap<String, String>> = Vec::new();
+    let mut levels: Vec<BTreeMap<String, String>> = Vec::new();
     for cell in found.cells.iter().filter(|cell| cell.labels.values().any(|label| label == MEAN)) {
         let mut labels = cell.labels.clone();
         labels.remove("contestant");
-        if !places.contains(&labels) {
-            places.push(labels);
+        if !levels.contains(&labels) {
+            levels.push(labels);
         }
     }
     let Some(first) = found.figures.points.first() else { return Vec::new() };
     let mut numbers = Vec::new();
-    for labels in places {
+    for labels in levels {
         let points = found.figures.all_at(&labels);
         let object = labels.get("object").and_then(|number| number.parse().ok());
         let names = table.names();
@@ -117,8 +117,8 @@ fn published(found: &TableResult, contestant: &str, labels: &BTreeMap<String, St
     found.cells.iter().find(|cell| cell.labels.iter().all(own)).map(|cell| cell.published)
 }
 
-/// Returns the text of `tables/TABLE.csv`. The numbers of the table's own metric come first, then those of all other metrics
-/// for which runs have values.
+/// Returns the text of `tables/TABLE.csv`. The numbers of the table's own metric come first, then those of all other
+/// metrics for which runs have values.
 #[must_use]
 pub fn csv(table: &Table, found: &TableResult) -> String {
     let own = table.definition.metric;
@@ -140,8 +140,8 @@ pub fn csv(table: &Table, found: &TableResult) -> String {
     let mut rows =
         vec![keys.iter().map(|key| key.as_str()).chain(rest).map(str::to_owned).collect::<Vec<_>>()];
     let objects = [Metric::ObjectEnd, Metric::ObjectTime].into_iter().filter(|_| own.is_of_objects());
-    let others = objects.chain(OF_RUNS).filter(|metric| *metric != own);
-    for metric in std::iter::once(own).chain(others) {
+    let other_metrics = objects.chain(OF_RUNS).filter(|metric| *metric != own);
+    for metric in std::iter::once(own).chain(other_metrics) {
         for one in all(table, found, metric) {
             if one.mean.is_none() && metric != own {
                 continue;
@@ -195,16 +195,16 @@ pub fn text(table: &Table, found: &TableResult, added: bool) -> String {
     let width = |at: usize, head: &str| {
         rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0).max(head.len())
     };
-    let (names, places) = (width(0, "contestant"), width(1, "at"));
+    let (names, level_width) = (width(0, "contestant"), width(1, "at"));
     let what = if added { "added, without print" } else { "measured; nothing is printed" };
     let mut out = format!("\n{}: {}; {what}; {}\n\n", table.name, definition.title, definition.unit);
     let _ = writeln!(
         out,
-        "{:<names$}  {:<places$}  {:>9}  {:>17}  {:>5}",
+        "{:<names$}  {:<level_width$}  {:>9}  {:>17}  {:>5}",
         "contestant", "at", "ours", "95 % interval", "runs"
     );
-    for [name, place, mean, rest] in &rows {
-        let _ = writeln!(out, "{name:<names$}  {place:<places$}  {mean:>9}  {rest}");
+    for [name, levels, mean, rest] in &rows {
+        let _ = writeln!(out, "{name:<names$}  {levels:<level_width$}  {mean:>9}  {rest}");
     }
     out
 }

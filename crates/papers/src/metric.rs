@@ -1,7 +1,7 @@
 //! The metrics that turn a run into a number that a paper publishes.
 //!
-//! A metric describes a whole run, or one object of the run. Times are in seconds. Rates are in bytes per second, unless a
-//! paper's tool uses another unit.
+//! A metric describes a whole run, or one object of the run. Times are in seconds. Rates are in bytes per second,
+//! unless a paper's tool uses another unit.
 
 use anabranch_results::{Object, Run};
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,8 @@ pub enum Metric {
     /// Seconds until every object is delivered.
     Page,
     /// The Net I/O of httperf: KiB per second of HTTP bytes in both directions, including heads. The bytes of answered
-    /// requests are divided by the time until the last one ended. The rate is 0 if no request was answered.
+    /// requests are divided by the time until the last answered request ended. The rate is 0 if no request was
+    /// answered.
     NetIo,
     /// Seconds until the last answered request ended.
     LastAnswer,
@@ -57,7 +58,7 @@ pub enum Metric {
     Connect,
     /// Seconds from the time when a connection may carry user data until every object is delivered.
     Transfer,
-    /// Seconds from a path failure to the first arrival of data that was sent after it.
+    /// Seconds from a path failure to the first arrival of data that was sent after the failure.
     Failover,
     /// Seconds for which a complete object waited at the receiver for missing bytes of another object, as a mean over
     /// the objects.
@@ -113,8 +114,9 @@ impl Metric {
         matches!(self, Self::ObjectEnd | Self::ObjectTime)
     }
 
-    /// Returns the value of the run; `None` if the run has none. `heads` is the number of bytes of a request's head and a
-    /// response's head together. `shared` is the contestant's share and Jain's index, if contestants share the network.
+    /// Returns the value of the run; `None` if the run has no value. `heads` is the number of bytes of a request's head
+    /// and a response's head together. `shared` is the contestant's share and Jain's index, if contestants share the
+    /// network.
     #[must_use]
     pub fn of(self, run: &Run, heads: u64, shared: Option<(f64, f64)>) -> Option<f64> {
         let page = run.page_ns.map(seconds).filter(|page| *page > 0.0);
@@ -153,7 +155,7 @@ impl Metric {
             Self::Connect => run.connect_ns.map(seconds),
             Self::Transfer => Some(seconds(run.page_ns?.saturating_sub(run.connect_ns?))),
             Self::Failover => run.failover_ns.map(seconds),
-            Self::Blocked => mean(run, |object| object.why.and_then(|why| why.blocked_ns)),
+            Self::Blocked => mean(run, |object| object.why.and_then(|breakdown| breakdown.blocked_ns)),
             Self::Share => shared.map(|(share, _)| share),
             Self::Jain => shared.map(|(_, jain)| jain),
         }
@@ -206,8 +208,8 @@ fn last_answer(run: &Run) -> Option<f64> {
     run.objects.iter().filter_map(|object| object.delivered_ns).max().map(seconds)
 }
 
-/// Returns the mean over the objects of a run. `None` if an object has no value, because a mean over the other objects would
-/// be too optimistic.
+/// Returns the mean over the objects of a run. `None` if an object has no value, because a mean over the other objects
+/// would be too optimistic.
 fn mean(run: &Run, of: impl Fn(&Object) -> Option<u64>) -> Option<f64> {
     let values = run.objects.iter().map(of).collect::<Option<Vec<u64>>>()?;
     (!values.is_empty()).then(|| seconds(values.iter().sum()) / values.len() as f64)

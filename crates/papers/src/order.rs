@@ -1,8 +1,8 @@
 //! Orders of contestants. An order says which contestant of a pair has the larger published value at a point of a
 //! table. It is kept if our values have the same order.
 //!
-//! Orders within a row of the table share their causes. Rows in which all orders are kept are therefore counted, too.
-//! By chance, half of the orders would be kept.
+//! Orders within a row of the table share their causes. Therefore the rows in which all orders are kept are counted, in
+//! addition to the orders. By chance, half of the orders would be kept.
 
 use super::cell::{Evidence, PublishedCell};
 use super::table::Table;
@@ -16,17 +16,17 @@ pub const TIE: f64 = 1.02;
 pub struct Orders {
     /// The number of published orders for which we have values.
     pub all: usize,
-    /// The number of published orders that are the same in our values.
+    /// The number of published orders that our values confirm.
     pub same: usize,
     /// The number of independent rows of the table that have orders.
     pub rows: usize,
-    /// The number of rows in which all orders are the same in our values.
+    /// The number of rows in which our values confirm all orders.
     pub same_rows: usize,
-    /// The number of published orders for which our two values are equal. They do not count as the same.
+    /// The number of published orders for which our two values are equal. `same` does not count these orders.
     pub alike: usize,
     /// The number of pairs whose published values are tied.
     pub ties: usize,
-    /// The orders that are the same in our values, as two contestants and the labels of the point.
+    /// The orders that our values confirm, as two contestants and the labels of the point.
     pub preserved: Vec<(String, BTreeMap<String, String>)>,
     /// The orders that are reversed or equal in our values, as two contestants and the labels of the point.
     pub missed: Vec<(String, BTreeMap<String, String>)>,
@@ -38,7 +38,7 @@ impl Orders {
     pub fn of(table: &Table, cells: &[PublishedCell]) -> Self {
         let mut orders = Self::default();
         let mut rows: BTreeMap<Vec<&str>, bool> = BTreeMap::new();
-        let place = |cell: &PublishedCell| -> BTreeMap<String, String> {
+        let other_labels = |cell: &PublishedCell| -> BTreeMap<String, String> {
             cell.labels
                 .iter()
                 .filter(|(key, _)| *key != "contestant")
@@ -46,7 +46,7 @@ impl Orders {
                 .collect()
         };
         for (at, one) in cells.iter().enumerate() {
-            for other in cells.iter().skip(at + 1).filter(|other| place(other) == place(one)) {
+            for other in cells.iter().skip(at + 1).filter(|other| other_labels(other) == other_labels(one)) {
                 let calibrated = |cell: &PublishedCell| cell.evidence == Evidence::Calibrated;
                 let (Some(a), Some(b)) = (one.ours, other.ours) else { continue };
                 if calibrated(one) && calibrated(other) {
@@ -67,7 +67,7 @@ impl Orders {
                 let [a, b] =
                     [one, other].map(|cell| cell.labels.get("contestant").map_or("", String::as_str));
                 let list = if same { &mut orders.preserved } else { &mut orders.missed };
-                list.push((format!("{a} and {b}"), place(one)));
+                list.push((format!("{a} and {b}"), other_labels(one)));
             }
         }
         (orders.rows, orders.same_rows) = (rows.len(), rows.values().filter(|same| **same).count());
@@ -76,18 +76,19 @@ impl Orders {
 }
 
 impl Orders {
-    /// Lists the orders that are not the same in our values, grouped by pair of contestants.
+    /// Lists the orders that our values do not confirm, grouped by pair of contestants.
     #[must_use]
     pub fn not_preserved_in_words(&self) -> String {
         let mut pairs: Vec<(&str, Vec<String>)> = Vec::new();
-        for (pair, place) in &self.missed {
-            let place: Vec<&str> = place.values().map(String::as_str).collect();
+        for (pair, levels) in &self.missed {
+            let levels: Vec<&str> = levels.values().map(String::as_str).collect();
             match pairs.iter_mut().find(|(known, _)| known == pair) {
-                Some((_, places)) => places.push(place.join("/")),
-                None => pairs.push((pair, vec![place.join("/")])),
+                Some((_, level_lists)) => level_lists.push(levels.join("/")),
+                None => pairs.push((pair, vec![levels.join("/")])),
             }
         }
-        let pairs = pairs.into_iter().map(|(pair, places)| format!("{pair} at {}", places.join(", ")));
+        let pairs =
+            pairs.into_iter().map(|(pair, level_lists)| format!("{pair} at {}", level_lists.join(", ")));
         pairs.collect::<Vec<_>>().join("; ")
     }
 }

@@ -40,7 +40,7 @@ pub fn html(
     };
     let points = findings.tables.iter().flat_map(|found| &found.figures.points);
     let runs = points.flat_map(|point| point.contestants.values()).map(Vec::len).max().unwrap_or(0);
-    let made = format!("seeds from {} on, up to {runs} at a place, {set}", seeds.first);
+    let provenance = format!("seeds from {} on, up to {runs} at a place, {set}", seeds.first);
     anabranch_report::paper::html(&Paper {
         title: definition.title.clone(),
         source: definition.source.clone(),
@@ -61,15 +61,15 @@ pub fn html(
         parameters: parameters(study),
         command: command.to_owned(),
         cite: format!(
-            "{}: {}. Version {program}; study {}, {made}. It redoes {}: {}.",
+            "{}: {}. Version {program}; study {}, {provenance}. It redoes {}: {}.",
             cited("- name"),
             cited("title"),
             text::called(study),
             definition.source.trim_end_matches('.'),
             definition.title
         ),
-        made: format!(
-            "Run in virtual time by anabranch {program}: {}, {made}. The same seeds give the same bytes.",
+        provenance: format!(
+            "Run in virtual time by anabranch {program}: {}, {provenance}. The same seeds give the same bytes.",
             text::called(study)
         ),
     })
@@ -114,15 +114,20 @@ fn more(study: &Study, findings: &Findings) -> Vec<(String, Grid)> {
                 .to_owned(),
             Grid { heads: heads(&["changed", "error"]), rows: found.alone.iter().map(error).collect() },
         ));
-        let row = |held: &super::sensitivity::Robustness| {
-            let (holds, of) = held.joint;
-            let fragile = if held.is_fragile() { "fragile" } else { "" };
-            vec![held.name.clone(), format!("{holds} of {of}"), fragile.to_owned(), held.broken_by.join(", ")]
+        let row = |robustness: &super::sensitivity::Robustness| {
+            let (holds, of) = robustness.joint;
+            let fragile = if robustness.is_fragile() { "fragile" } else { "" };
+            vec![
+                robustness.name.clone(),
+                format!("{holds} of {of}"),
+                fragile.to_owned(),
+                robustness.broken_by.join(", "),
+            ]
         };
         let names = ["order or finding", "points in which it holds", "", "alone it is broken by"];
         more.push((
             "What hangs on the assumptions: all changed at once, and each alone".to_owned(),
-            Grid { heads: heads(&names), rows: found.held.iter().map(row).collect() },
+            Grid { heads: heads(&names), rows: found.robustness.iter().map(row).collect() },
         ));
     }
     more
@@ -147,16 +152,16 @@ fn causes(findings: &Findings) -> Grid {
     let rows = findings.causes.iter().map(|found| {
         let cause = &found.cause;
         let words = [cause.kind().word(), found.verdict()].map(str::to_owned);
-        let [kind, here] = words;
+        let [kind, verdict] = words;
         let says = found.sentence() + &text::over(findings, &cause.id);
-        vec![cause.id.clone(), kind, cause.change.join(" "), says, here]
+        vec![cause.id.clone(), kind, cause.change.join(" "), says, verdict]
     });
     Grid { heads: heads(&["cause", "kind", "change", "what it does", "here"]), rows: rows.collect() }
 }
 
 fn claims(findings: &Findings) -> Grid {
     let rows = findings.claims.iter().map(|(claim, found)| {
-        let of = [&claim.id, &claim.place, &claim.claim, &claim.check];
+        let of = [&claim.id, &claim.location, &claim.claim, &claim.check];
         let mut row: Vec<String> = of.into_iter().cloned().collect();
         row.extend([found.outcome.word().to_owned(), found.description.clone()]);
         row
@@ -195,8 +200,8 @@ fn cells(findings: &Findings) -> Grid {
 /// The labels of a cell, by column.
 type Labels = BTreeMap<String, String>;
 
-/// Returns a table as curves along one column: the column that the table names, or its last column, or its first factor. If
-/// there is no such column, the contestants are the levels.
+/// Returns a table as curves along one column: the column that the table names, or its last column, or its first
+/// factor. If none of these columns varies, the contestants are the levels.
 fn sheet(table: &Table, found: &TableResult) -> Sheet {
     let metric = table.definition.metric;
     let objects = metric.is_of_objects();
@@ -223,22 +228,22 @@ fn sheet(table: &Table, found: &TableResult) -> Sheet {
                 // A map uses the geometric mean, as `race` does, so that a single page load of a minute does not
                 // dominate.
                 let mean = if table.definition.map { interval::geometric_mean } else { interval::mean };
-                let ours = mean(&values).zip(range_of_means(&values, table.definition.averaged));
-                let mut place = labels.clone();
-                let level = place.remove(&along).unwrap_or_default();
-                place.remove("contestant");
-                match panels.iter_mut().find(|(known, _)| *known == place) {
+                let estimate = mean(&values).zip(range_of_means(&values, table.definition.averaged));
+                let mut labels_of_panel = labels.clone();
+                let level = labels_of_panel.remove(&along).unwrap_or_default();
+                labels_of_panel.remove("contestant");
+                match panels.iter_mut().find(|(known, _)| *known == labels_of_panel) {
                     Some((_, levels)) if levels.contains(&level) => {}
                     Some((_, levels)) => levels.push(level),
-                    None => panels.push((place, vec![level])),
+                    None => panels.push((labels_of_panel, vec![level])),
                 }
-                numbers.push((labels, ours.map(|(mean, [low, high])| [low, mean, high])));
+                numbers.push((labels, estimate.map(|(mean, [low, high])| [low, mean, high])));
             }
         }
     }
-    let panels = panels.into_iter().map(|(place, levels)| {
+    let panels = panels.into_iter().map(|(labels_of_panel, levels)| {
         let at = |name: &str, level: &String| {
-            let mut labels = place.clone();
+            let mut labels = labels_of_panel.clone();
             labels.insert(along.clone(), level.clone());
             // If the contestants are the levels, the curve of each contestant has a single point, at the level of its
             // own name.
@@ -257,7 +262,8 @@ fn sheet(table: &Table, found: &TableResult) -> Sheet {
                 .collect(),
             published: levels.iter().map(|level| printed(&at(name, level))).collect(),
         };
-        let title: Vec<String> = place.iter().map(|(key, level)| format!("{key} {level}")).collect();
+        let title: Vec<String> =
+            labels_of_panel.iter().map(|(key, level)| format!("{key} {level}")).collect();
         Panel {
             title: title.join(", "),
             curves: table.names().iter().map(curve).collect(),

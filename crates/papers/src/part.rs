@@ -29,7 +29,7 @@ impl Study {
         };
         self.claims.retain(|claim| {
             let needed: Vec<bool> = claim.checks().filter_map(table_of).collect();
-            !needed.is_empty() && needed.iter().all(|there| *there)
+            !needed.is_empty() && needed.iter().all(|is_present| *is_present)
         });
         self.causes = causes;
         for figure in &mut self.definition.figures {
@@ -64,8 +64,8 @@ impl Study {
         self.tables.iter().map(|table| table.name.as_str()).filter(|name| needs(name)).collect()
     }
 
-    /// Adds these contestants to every table. Tables whose contestants race at the same time stay unchanged, because another
-    /// contestant would change all results. Returns the names of the unchanged tables.
+    /// Adds these contestants to every table. Tables whose contestants race at the same time stay unchanged, because
+    /// another contestant would change all results. Returns the names of the unchanged tables.
     ///
     /// # Errors
     /// A one-line message if a contestant of that name already exists.
@@ -80,8 +80,9 @@ impl Study {
             let Some(all) = plan.get_mut("transport").and_then(toml::Value::as_array_mut) else { continue };
             for text in contestants {
                 let name = label::shown(text);
-                let taken = |one: &toml::Value| one.as_str().is_some_and(|other| label::shown(other) == name);
-                if all.iter().any(taken) {
+                let is_taken =
+                    |one: &toml::Value| one.as_str().is_some_and(|other| label::shown(other) == name);
+                if all.iter().any(is_taken) {
                     return Err(format!(
                         "'{text}': {} has a contestant {name}; give this one another name, as mine=sctp:streams=1",
                         table.name

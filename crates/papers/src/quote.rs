@@ -153,7 +153,8 @@ impl Quote {
                 let terms = std::iter::once(one).chain(other).map(|term| term.contestant());
                 let unknown =
                     terms.into_iter().find(|contestant| names.iter().all(|name| name != contestant));
-                unknown.map_or(Ok(()), |who| Err(format!("no contestant '{who}' in {name}")))
+                unknown
+                    .map_or(Ok(()), |unknown_name| Err(format!("no contestant '{unknown_name}' in {name}")))
             }
             Self::Takes(name, id) => {
                 let table = table(name)?;
@@ -172,7 +173,7 @@ impl Quote {
     /// Returns the text of the quotation, from the results.
     fn text(&self, study: &Study, findings: &Findings) -> String {
         let table = |name: &str| findings.tables.iter().find(|found| found.name == name);
-        let said = match self {
+        let quoted = match self {
             Self::Readings(what) => text::scores(study, findings).map(|scores| what.of(scores)),
             Self::Sensitivity(what) => text::varied(study, findings).and_then(|found| what.of(found)),
             Self::Takes(name, id) => table(name).and_then(|found| {
@@ -193,7 +194,7 @@ impl Quote {
                 })
             }
         };
-        said.unwrap_or_else(|| "no number".to_owned())
+        quoted.unwrap_or_else(|| "no number".to_owned())
     }
 }
 
@@ -232,8 +233,8 @@ impl ReadingsFigure {
         let wrong = || {
             format!("'{part}' where count, seeds, or selected, held-out, stated-only or median was expected")
         };
-        let (which, of) = part.split_once('.').unwrap_or((part, ""));
-        let which = match which {
+        let (part_name, of) = part.split_once('.').unwrap_or((part, ""));
+        let part_name = match part_name {
             "count" if of.is_empty() => return Ok(Self::Count),
             "seeds" if of.is_empty() => return Ok(Self::Seeds),
             "selected" => QuotedReading::Selected,
@@ -243,9 +244,9 @@ impl ReadingsFigure {
             _ => return Err(wrong()),
         };
         match of {
-            "" => Ok(Self::Error(which)),
-            "reading" => Ok(Self::Reading(which)),
-            "orders" => Ok(Self::Orders(which)),
+            "" => Ok(Self::Error(part_name)),
+            "reading" => Ok(Self::Reading(part_name)),
+            "orders" => Ok(Self::Orders(part_name)),
             _ => Err(wrong()),
         }
     }
@@ -259,18 +260,18 @@ impl ReadingsFigure {
                 match which {
                     QuotedReading::Selected => scores.readings[scores.selected].loss(),
                     QuotedReading::HeldOut => scores.held_out_loss(),
-                    QuotedReading::StatedOnly => scores.readings[scores.stated].loss(),
+                    QuotedReading::StatedOnly => scores.readings[scores.stated_only].loss(),
                     QuotedReading::Median => scores.median,
                 }
                 .exp()
             ),
             Self::Reading(QuotedReading::Selected) => scores.readings[scores.selected].name.clone(),
-            Self::Reading(QuotedReading::StatedOnly) => scores.readings[scores.stated].name.clone(),
+            Self::Reading(QuotedReading::StatedOnly) => scores.readings[scores.stated_only].name.clone(),
             Self::Reading(_) => scores.held_out_names().join(", or "),
             Self::Orders(which) => {
                 let [same, all, ..] = match which {
                     QuotedReading::Selected => scores.orders_of(scores.selected),
-                    QuotedReading::StatedOnly => scores.orders_of(scores.stated),
+                    QuotedReading::StatedOnly => scores.orders_of(scores.stated_only),
                     _ => scores.held_out_orders(),
                 };
                 format!("{same} of {all}")
@@ -281,14 +282,14 @@ impl ReadingsFigure {
 
 impl SensitivityFigure {
     fn of(self, found: &Sensitivity) -> Option<String> {
-        let fragile: Vec<_> = found.held.iter().filter(|held| held.is_fragile()).collect();
+        let fragile: Vec<_> = found.robustness.iter().filter(|robustness| robustness.is_fragile()).collect();
         Some(match self {
-            Self::Held => format!("{} of {}", found.held.len() - fragile.len(), found.held.len()),
+            Self::Held => format!("{} of {}", found.robustness.len() - fragile.len(), found.robustness.len()),
             Self::Fragile if fragile.is_empty() => "none".to_owned(),
             Self::Fragile => {
-                let each = fragile
-                    .iter()
-                    .map(|held| format!("{} ({} of {})", held.name, held.joint.0, held.joint.1));
+                let each = fragile.iter().map(|robustness| {
+                    format!("{} ({} of {})", robustness.name, robustness.joint.0, robustness.joint.1)
+                });
                 each.collect::<Vec<_>>().join("; ")
             }
             Self::Error => {
@@ -299,8 +300,8 @@ impl SensitivityFigure {
     }
 }
 
-/// Returns one word if all claims have the same outcome, as a sentence about several claims needs. Otherwise returns each
-/// outcome.
+/// Returns one word if all claims have the same outcome, so that a sentence about several claims can use the word.
+/// Otherwise returns each outcome.
 fn outcomes(ids: &[String], findings: &Findings) -> String {
     let of = |id: &String| {
         let found = findings.claims.iter().find(|(claim, _)| claim.id == *id);
@@ -356,8 +357,8 @@ fn quotes(page: &str) -> Result<Vec<(std::ops::Range<usize>, Quote)>, String> {
 /// # Errors
 /// A one-line message with the link and the error.
 pub fn check(study: &Study) -> Result<(), String> {
-    for (place, quote) in quotes(&study.page)? {
-        let text = &study.page[place];
+    for (range, quote) in quotes(&study.page)? {
+        let text = &study.page[range];
         quote.check(study).map_err(|error| format!("page.md: the link '{text}': {error}"))?;
     }
     Ok(())
@@ -369,17 +370,17 @@ pub fn filled(study: &Study, findings: &Findings) -> String {
     let mut out = String::with_capacity(study.page.len());
     let mut end = 0;
     // Errors in the page are ignored here, because they are reported when the study is opened.
-    for (place, quote) in quotes(&study.page).unwrap_or_default() {
-        out.push_str(&study.page[end..place.start]);
+    for (range, quote) in quotes(&study.page).unwrap_or_default() {
+        out.push_str(&study.page[end..range.start]);
         out.push_str(&quote.text(study, findings));
-        end = place.end;
+        end = range.end;
     }
     out.push_str(&study.page[end..]);
     out
 }
 
-/// Renders Markdown as HTML, without its title. Quotations link to the quoted item on the same page. Links to other files
-/// become plain text.
+/// Renders Markdown as HTML, without its title. Quotations link to the quoted item on the same page. Links to other
+/// files become plain text.
 #[must_use]
 pub fn html(page: &str, is_drawn: impl Fn(&str) -> bool) -> String {
     let mut out = String::new();
@@ -414,17 +415,17 @@ pub fn html(page: &str, is_drawn: impl Fn(&str) -> bool) -> String {
 impl Quote {
     /// Returns the anchor of the quoted item on the page of the study.
     fn anchor(&self, is_drawn: &impl Fn(&str) -> bool) -> String {
-        let mut place = String::from("#");
+        let mut slug = String::from("#");
         let _ = match self {
-            Self::Cause(id) => write!(place, "cause-{id}"),
-            Self::Claims(ids) => write!(place, "claim-{}", ids.first().map_or("", String::as_str)),
-            Self::Count(name, ..) | Self::Number(name, ..) if is_drawn(name) => write!(place, "table-{name}"),
-            Self::Takes(_, id) => write!(place, "cause-{id}"),
-            Self::Readings(_) => write!(place, "more-2"),
-            Self::Sensitivity(_) => write!(place, "more-3"),
-            Self::Count(..) | Self::Number(..) => write!(place, "cells"),
+            Self::Cause(id) => write!(slug, "cause-{id}"),
+            Self::Claims(ids) => write!(slug, "claim-{}", ids.first().map_or("", String::as_str)),
+            Self::Count(name, ..) | Self::Number(name, ..) if is_drawn(name) => write!(slug, "table-{name}"),
+            Self::Takes(_, id) => write!(slug, "cause-{id}"),
+            Self::Readings(_) => write!(slug, "more-2"),
+            Self::Sensitivity(_) => write!(slug, "more-3"),
+            Self::Count(..) | Self::Number(..) => write!(slug, "cells"),
         };
-        place
+        slug
     }
 }
 
@@ -437,7 +438,7 @@ mod tests {
         let page = "# Title *it*\n\nA [x](causes.toml#rtt), [b *c*](claims.csv#x1,x2) and\n[](t.toml#a[loss=nth:10/shared,object=2]/b.packets),\n\
                     [5](t.toml#differ[loss=2%]), [the file](ns-2.tcl), [a page](../x.toml#y), [the web](https://x.org/a.toml#b).";
         let found = quotes(page).expect("a page");
-        let texts: Vec<&str> = found.iter().map(|(place, _)| &page[place.clone()]).collect();
+        let texts: Vec<&str> = found.iter().map(|(range, _)| &page[range.clone()]).collect();
         assert_eq!(texts, ["x", "b *c*", "", "5"]);
         assert_eq!(found[0].1, Quote::Cause("rtt".to_owned()));
         assert_eq!(found[1].1, Quote::Claims(vec!["x1".to_owned(), "x2".to_owned()]));

@@ -1,10 +1,10 @@
 //! Sensitivity analysis of a study. Each assumption is changed alone, and all assumptions are changed at once.
 //!
 //! `[[vary]]` of `study.toml` names an assumption, and its range or its alternatives. An assumption that is changed
-//! alone takes the two ends of its range, or each alternative. All assumptions at once take the values of a Latin
-//! hypercube of [`POINTS`] points, log-uniform within the ranges. The analysis covers the orders and findings of the
-//! first table, or of the tables that the study names (`vary-tables`). An order or finding is fragile if it holds in
-//! fewer than the share [`FRAGILE`] of the points.
+//! alone takes the two ends of its range, or each alternative. When all assumptions are changed at once, they take the
+//! values of a Latin hypercube of [`POINTS`] points, log-uniform within the ranges. The analysis covers the orders and
+//! findings of the first table, or of the tables that the study names (`vary-tables`). An order or finding is fragile
+//! if it holds in fewer than the share [`FRAGILE`] of the points.
 
 use super::bench::{StudyError, StudyRuns};
 use super::cause::Seeds;
@@ -65,13 +65,14 @@ impl Robustness {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Sensitivity {
     /// The digest of everything that determines the result.
-    pub of: String,
-    /// Each single change, with the error of the cells under the change: the root of the mean square of ln(ours/published).
+    pub digest: String,
+    /// Each single change, with the error of the cells after the change: the root of the mean square of
+    /// ln(ours/published).
     pub alone: Vec<(String, Option<f64>)>,
-    /// The minimum, median and maximum, over the points of the hypercube, of the error of the cells.
+    /// The minimum, median and maximum of the cells' error over the points of the hypercube.
     pub joint_error: Option<[f64; 3]>,
     /// The orders of the tables, and the findings about them.
-    pub held: Vec<Robustness>,
+    pub robustness: Vec<Robustness>,
 }
 
 impl Vary {
@@ -94,7 +95,8 @@ impl Vary {
         self.between.iter().flatten().chain(&self.or).cloned().collect()
     }
 
-    /// Returns the value at this share of the range, or of the list of alternatives. `None` if it is the plan's own value.
+    /// Returns the value at this share of the range, or of the list of alternatives. `None` if it is the plan's own
+    /// value.
     fn at(&self, share: f64) -> Option<String> {
         match &self.between {
             Some([low, high]) => {
@@ -121,8 +123,8 @@ pub(super) fn number(text: &str) -> Option<(f64, &str)> {
     Some((number.parse().ok()?, unit))
 }
 
-/// Returns the points of a Latin hypercube. Each point has one share for each of `dimensions`. In each dimension, the shares
-/// from 0 to 1 are divided into `points` equal intervals, and each interval has one point.
+/// Returns the points of a Latin hypercube. Each point has one share for each of `dimensions`. In each dimension, the
+/// shares from 0 to 1 are divided into `points` equal intervals, and each interval has one point.
 fn hypercube(dimensions: usize, points: usize) -> Vec<Vec<f64>> {
     let mut rng = Rng::new(1).fork("hypercube");
     let columns: Vec<Vec<f64>> = (0..dimensions)
@@ -187,16 +189,16 @@ impl Study {
             }
             Ok::<_, StudyError>((anabranch_results::stats::interval::mean(&squares).map(f64::sqrt), outcomes))
         };
-        let mut held: BTreeMap<String, Robustness> = BTreeMap::new();
+        let mut robustness: BTreeMap<String, Robustness> = BTreeMap::new();
         let mut result =
-            Sensitivity { of: self.stored_scores.of_sensitivity.clone(), ..Sensitivity::default() };
+            Sensitivity { digest: self.stored_scores.of_sensitivity.clone(), ..Sensitivity::default() };
         for vary in &self.definition.vary {
             for value in vary.ends() {
                 let change = vary.change(&value)?;
                 let (error, outcomes) = run(&[(vary, change.clone())])?;
                 result.alone.push((change.to_string(), error));
                 for (name, holds) in outcomes {
-                    let one = entry(&mut held, name);
+                    let one = entry(&mut robustness, name);
                     if holds == Some(false) {
                         one.broken_by.push(change.to_string());
                     }
@@ -212,7 +214,7 @@ impl Study {
             let (error, outcomes) = run(&changes)?;
             errors.extend(error);
             for (name, holds) in outcomes {
-                let one = entry(&mut held, name);
+                let one = entry(&mut robustness, name);
                 if let Some(holds) = holds {
                     one.joint = (one.joint.0 + usize::from(holds), one.joint.1 + 1);
                 }
@@ -221,14 +223,14 @@ impl Study {
         errors.sort_by(f64::total_cmp);
         result.joint_error =
             errors.first().zip(errors.last()).map(|(least, most)| [*least, errors[errors.len() / 2], *most]);
-        result.held = held.into_values().collect();
+        result.robustness = robustness.into_values().collect();
         Ok(result)
     }
 }
 
-fn entry(held: &mut BTreeMap<String, Robustness>, name: String) -> &mut Robustness {
+fn entry(robustness: &mut BTreeMap<String, Robustness>, name: String) -> &mut Robustness {
     let new = || Robustness { name: name.clone(), broken_by: Vec::new(), joint: (0, 0) };
-    held.entry(name.clone()).or_insert_with(new)
+    robustness.entry(name.clone()).or_insert_with(new)
 }
 
 /// The names of orders and findings, and whether each holds; `None` if the runs do not decide it.
@@ -242,8 +244,8 @@ struct Varied<'a> {
 }
 
 impl Varied<'_> {
-    /// Returns the squared errors of the cells, and the outcomes, under these changes. If `named` is set, outcomes include
-    /// the name of the table.
+    /// Returns the squared errors of the cells, and the outcomes, under these changes. If `named` is set, outcomes
+    /// include the name of the table.
     fn outcomes(
         &self,
         changes: &[Change],
@@ -271,14 +273,14 @@ impl Varied<'_> {
 
 /// Returns the orders of a table, and whether each is as published.
 fn orders(found: &Orders, table: &str) -> Outcomes {
-    let of = |(pair, place): &(String, BTreeMap<String, String>)| {
-        let place: Vec<&str> = place.values().map(String::as_str).collect();
-        let at = if place.is_empty() { String::new() } else { format!(" at {}", place.join("/")) };
+    let of = |(pair, levels): &(String, BTreeMap<String, String>)| {
+        let levels: Vec<&str> = levels.values().map(String::as_str).collect();
+        let at = if levels.is_empty() { String::new() } else { format!(" at {}", levels.join("/")) };
         let table = if table.is_empty() { String::new() } else { format!(" of {table}") };
         format!("order of {pair}{at}{table}")
     };
-    let kept = found.preserved.iter().map(|one| (of(one), Some(true)));
-    kept.chain(found.missed.iter().map(|one| (of(one), Some(false)))).collect()
+    let preserved = found.preserved.iter().map(|one| (of(one), Some(true)));
+    preserved.chain(found.missed.iter().map(|one| (of(one), Some(false)))).collect()
 }
 
 #[cfg(test)]

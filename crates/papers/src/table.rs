@@ -72,26 +72,27 @@ pub struct Definition {
     /// The columns whose labels distinguish the independent rows of the table. Cells within a row share their causes.
     #[serde(default)]
     pub rows: Vec<String>,
-    /// The part of the plan that its author chose after seeing the rows of the table; absent if there is none. With
-    /// such a part, only readings can hold out the orders of the rows.
+    /// The part of the plan that its author chose after seeing the rows of the table; absent if there is none. If there
+    /// is one, the orders of the rows are no independent test of the plan. Only readings can hold these rows out.
     pub seen: Option<String>,
     /// The cells that determine an input of ours and therefore prove nothing. Each entry is a set of labels, and
     /// selects the cells that have all of them.
     #[serde(default)]
     pub calibrated: Vec<BTreeMap<String, String>>,
-    /// The cells that show arrivals or arithmetic, and nothing about the transport. Each entry is a set of labels, and
-    /// selects the cells that have all of them.
+    /// The cells that show only when requests arrive, or the result of arithmetic, and nothing about the transport.
+    /// Each entry is a set of labels, and selects the cells that have all of them.
     #[serde(default)]
     pub arithmetic: Vec<BTreeMap<String, String>>,
-    /// The number of possible cases, if the only random choice is which packet a drop-every-n-th rule drops first. The seeds
-    /// then enumerate all cases.
+    /// The number of possible cases, if the only random choice is which packet a drop-every-n-th rule drops first. The
+    /// seeds then enumerate all cases.
     #[serde(default)]
     pub enumerated: Option<u64>,
-    /// Whether the table was found by trying many variants. It proves nothing by itself, and no claim may rest on it.
+    /// Whether the table was found by trying many variants. If so, it proves nothing by itself, and no claim may rest
+    /// on it.
     #[serde(default)]
     pub exploratory: bool,
-    /// Whether the page starts with a map of the table, which shows each contestant's time relative to the fastest, row by
-    /// row.
+    /// Whether the page starts with a map of the table, which shows each contestant's time relative to the fastest, row
+    /// by row.
     #[serde(default)]
     pub map: bool,
     /// The column along which the curves are drawn; if absent, the last column.
@@ -200,7 +201,7 @@ impl Table {
         texts.map(|text| anabranch_results::label::shown(text).to_owned()).collect()
     }
 
-    /// Returns the plan as a draft. If `race` runs it, the numbers are the same.
+    /// Returns the plan as a draft. `race` gives the same numbers as the study if it runs this draft.
     ///
     /// # Errors
     /// A one-line message if the changes do not fit or the plan is wrong. A wrong plan is a defect of this program.
@@ -209,15 +210,15 @@ impl Table {
         for (key, value) in [("runs", runs), ("seed", seed)] {
             plan.insert(key.to_owned(), toml::Value::Integer(i64::try_from(value).unwrap_or(i64::MAX)));
         }
-        // `race` would search for causes after its runs, which does not change the cells. The causes of a study are
-        // experiments of their own.
+        // Turns off the causes of `race`, because the causes of a study are experiments of their own. The cells do not
+        // depend on this setting.
         plan.insert("causes".to_owned(), toml::Value::String("off".to_owned()));
         let draft = Draft::from_table(&format!("{}.toml", self.name), &plan).map_err(|e| e.to_string())?;
         changes.iter().try_fold(draft, |draft, change| change.apply(draft))
     }
 
-    /// Returns every combination of the plan's factors as a plan of its own, limited to the levels in `only` and to these
-    /// contestants. If nothing is drawn from the seed, the plan has one seed.
+    /// Returns every combination of the plan's factors as a plan of its own, limited to the levels in `only` and to
+    /// these contestants. If nothing is drawn from the seed, the plan has one seed.
     ///
     /// # Errors
     /// Returns the errors of [`draft`](Self::draft), and an error if no point has the levels in `only`.
@@ -230,12 +231,12 @@ impl Table {
     ) -> Result<Vec<TablePoint>, String> {
         let text = |error: anabranch_lab::plan::PlanError| error.to_string();
         let whole = Plan::interpret(draft.clone(), transports).map_err(text)?;
-        let mut places = Vec::new();
+        let mut found = Vec::new();
         for point in points(&whole) {
             // Keys that are not factors, such as `object`, select among the numbers of a run and not among the points.
-            let other =
+            let unknown =
                 only.iter().any(|(key, level)| point.factors.get(key).is_some_and(|own| own != level));
-            if other {
+            if unknown {
                 continue;
             }
             let mut draft = at_point(&whole.draft, &point.factors);
@@ -245,16 +246,16 @@ impl Table {
                 });
             }
             let mut plan = Plan::interpret(draft, transports).map_err(text)?;
-            if !plan.points.iter().any(PointPlan::has_chance) && plan.cross.is_none() {
+            if !plan.points.iter().any(PointPlan::is_random) && plan.cross.is_none() {
                 plan.seeds.truncate(1);
             }
             plan.causes = Causes::Off;
-            places.push(TablePoint { factors: point.factors.clone(), plan });
+            found.push(TablePoint { factors: point.factors.clone(), plan });
         }
-        if places.is_empty() {
+        if found.is_empty() {
             return Err(format!("{}: no point has {only:?}", self.name));
         }
-        Ok(places)
+        Ok(found)
     }
 
     /// Returns the number of possible cases if these figures cover all of them. `None` if the seeds are random draws,
@@ -298,9 +299,9 @@ pub(super) fn covers(cells: &[BTreeMap<String, String>], labels: &BTreeMap<Strin
 /// Returns the draft with each factor fixed to one level.
 fn at_point(draft: &Draft, factors: &BTreeMap<String, String>) -> Draft {
     let mut draft = draft.clone();
-    for given in &mut draft.given {
-        if let Some(level) = factors.get(given.key.name) {
-            given.levels = vec![level.clone()];
+    for values in &mut draft.given {
+        if let Some(level) = factors.get(values.key.name) {
+            values.levels = vec![level.clone()];
         }
     }
     for (number, path) in draft.paths.iter_mut().enumerate() {

@@ -7,7 +7,7 @@ use super::effect::figure;
 use super::findings::{Findings, TableResult, WholeTableEffect};
 use super::readings::Scores;
 use super::sensitivity::{FRAGILE, POINTS, SEEDS, Sensitivity};
-use super::{CauseKind, Change, CopyStatus, Study, Table, kept, measured};
+use super::{CauseKind, Change, CopyStatus, Study, Table, measured, stored_scores};
 use anabranch_results::csv::{of_rows, optional};
 use std::fmt::Write;
 
@@ -167,11 +167,11 @@ pub fn summary(study: &Study, findings: &Findings) -> String {
         findings.tables.iter().partition(|found| !found.cells.is_empty());
     for found in compared {
         let table = study.table(&found.name);
-        let beside = table.and_then(|table| table.definition.beside.as_deref());
+        let instrument = table.and_then(|table| table.definition.beside.as_deref());
         let seen = table.and_then(|table| table.definition.seen.as_deref());
         let is_exploratory = table.is_some_and(|table| table.definition.exploratory);
         let word = if is_exploratory { "exploratory, proves nothing by itself: " } else { "" };
-        let line = table_line(found, beside, seen);
+        let line = table_line(found, instrument, seen);
         let _ = writeln!(out, "{}/{}: {word}{line}", study.definition.name, found.name);
     }
     if !alone.is_empty() {
@@ -248,12 +248,12 @@ pub fn robustness(study: &Study, findings: &Findings) -> Vec<String> {
             ));
         }
         let fragile: Vec<String> = found
-            .held
+            .robustness
             .iter()
-            .filter(|held| held.is_fragile())
-            .map(|held| format!("{} ({} of {})", held.name, held.joint.0, held.joint.1))
+            .filter(|one| one.is_fragile())
+            .map(|one| format!("{} ({} of {})", one.name, one.joint.0, one.joint.1))
             .collect();
-        let (firm, all) = (found.held.len() - fragile.len(), found.held.len());
+        let (firm, all) = (found.robustness.len() - fragile.len(), found.robustness.len());
         let fragile = if fragile.is_empty() { "none".to_owned() } else { fragile.join(", ") };
         lines.push(format!(
             "{firm} of {all} orders and findings hold in {:.0} % of these points or more; fragile: {fragile}",
@@ -263,8 +263,8 @@ pub fn robustness(study: &Study, findings: &Findings) -> Vec<String> {
     lines
 }
 
-/// Renders the results of studies as a Markdown page: every table and figure, then every claim with the check that decides
-/// it.
+/// Renders the results of studies as a Markdown page: every table and figure, then every claim with the check that
+/// decides it.
 #[must_use]
 pub fn outcomes<'a>(all: impl IntoIterator<Item = (&'a Study, &'a Findings)>) -> String {
     let mut out = String::new();
@@ -302,7 +302,7 @@ fn bar(text: &str) -> String {
 }
 
 /// Summarises the cells and orders of a table in one line.
-fn table_line(found: &TableResult, beside: Option<&str>, seen: Option<&str>) -> String {
+fn table_line(found: &TableResult, instrument: Option<&str>, seen: Option<&str>) -> String {
     let mut parts = Vec::new();
     for (evidence, what) in
         [(Evidence::Transport, "cells"), (Evidence::Arithmetic, "cells of arrivals or arithmetic")]
@@ -327,8 +327,8 @@ fn table_line(found: &TableResult, beside: Option<&str>, seen: Option<&str>) -> 
         } else {
             what
         };
-        let beside = beside.map_or(String::new(), |who| format!(" of {who}, not of print"));
-        parts.push(format!("{} {what}{beside} ({})", of.len(), counts.collect::<Vec<_>>().join(", ")));
+        let instrument = instrument.map_or(String::new(), |name| format!(" of {name}, not of print"));
+        parts.push(format!("{} {what}{instrument} ({})", of.len(), counts.collect::<Vec<_>>().join(", ")));
     }
     let calibrated = found.cells.iter().filter(|cell| cell.evidence == Evidence::Calibrated).count();
     if calibrated > 0 {
@@ -373,9 +373,9 @@ fn table_line(found: &TableResult, beside: Option<&str>, seen: Option<&str>) -> 
         found.cells.iter().filter(with_range).filter(|cell| cell.is_inside() == Some(true)).collect();
     let of = found.cells.iter().filter(with_range).count();
     if of > 0 {
-        let told = inside.iter().filter(|cell| cell.is_informative()).count();
+        let informative = inside.iter().filter(|cell| cell.is_informative()).count();
         parts.push(format!(
-            "print inside our runs {} of {of} times, {told} of them with a range below x2",
+            "print inside our runs {} of {of} times, {informative} of them with a range below x2",
             inside.len()
         ));
     }
@@ -411,17 +411,17 @@ fn mismatches(found: &TableResult) -> String {
     }
 }
 
-/// Names the causes that bring a cell near its published value. Adds the kind of a cause that explains nothing. Adds
-/// the number of cells that a cause moves away from their published values.
+/// Names the causes that bring a cell near its published value. A cause that explains the cell is followed by the
+/// number of cells that it moves away. Any other cause has a word for its kind.
 pub(super) fn named(cell: &PublishedCell, found: &TableResult) -> String {
-    let takes = |id: &String| {
+    let selected = |id: &String| {
         let over = found.whole_table_effects.iter().find(|(known, _)| known == id);
         match over.map_or(0, |(_, over)| over.no_longer_near.len()) {
             0 => id.clone(),
             some => format!("{id} (takes {some} away)"),
         }
     };
-    let explained = cell.explained.iter().map(takes);
+    let explained = cell.explained.iter().map(selected);
     let perhaps = cell.exploratory_causes.iter().map(|id| format!("perhaps {id}"));
     let against =
         cell.counterfactual_causes.iter().map(|id| format!("{id} (counterfactual, explains nothing)"));
@@ -456,8 +456,9 @@ fn cells(table: &Table, found: &TableResult) -> String {
         for (column, width) in columns.iter().zip(&widths) {
             let _ = write!(out, "{:<width$}  ", cell.labels.get(column).map_or("", String::as_str));
         }
-        let ours = cell.ours.map_or("-".to_owned(), figure);
-        let ratio = cell.ours.map_or("-".to_owned(), |ours| format!("{:.2}", ours / cell.published));
+        let own_value = cell.ours.map_or("-".to_owned(), figure);
+        let ratio =
+            cell.ours.map_or("-".to_owned(), |own_value| format!("{:.2}", own_value / cell.published));
         let interval = match cell.ratio {
             Some([low, high]) if low < high => format!("{low:.2}-{high:.2}"),
             _ => "-".to_owned(),
@@ -480,7 +481,7 @@ fn cells(table: &Table, found: &TableResult) -> String {
         let explained = if causes.is_empty() { String::new() } else { format!(": {causes}") };
         let _ = writeln!(
             out,
-            "{:>9}  {ours:>9}  {ratio:>6}  {interval:>13}  {range:>19}  {runs:>8}  {}{evidence}{explained}",
+            "{:>9}  {own_value:>9}  {ratio:>6}  {interval:>13}  {range:>19}  {runs:>8}  {}{evidence}{explained}",
             figure(cell.published),
             cell.verdict.word(),
         );
@@ -569,7 +570,7 @@ pub fn claims_csv(findings: &Findings) -> String {
     let mut rows =
         vec![["id", "place", "kind", "claim", "check", "outcome", "found"].map(str::to_owned).to_vec()];
     for (claim, found) in &findings.claims {
-        let of = [&claim.id, &claim.place, &claim.kind, &claim.claim, &claim.check];
+        let of = [&claim.id, &claim.location, &claim.kind, &claim.claim, &claim.check];
         let mut row: Vec<String> = of.into_iter().cloned().collect();
         row.extend([found.outcome.word().to_owned(), found.description.clone()]);
         rows.push(row);
@@ -615,8 +616,8 @@ pub fn causes_csv(findings: &Findings) -> String {
     of_rows(&rows)
 }
 
-/// Reports whether the scores of this run equal the stored scores, and returns whether all are equal. The text is empty
-/// if no scores are stored, or if the seeds differ.
+/// Compares the scores of this run with the stored scores, in one line per file. Also returns whether all are equal. A
+/// file is left out if its scores are missing on either side, or if the readings ran with another number of seeds.
 #[must_use]
 pub fn compare_with_stored(study: &Study, findings: &Findings) -> (String, bool) {
     let (mut out, mut all) = (String::new(), true);
@@ -626,14 +627,14 @@ pub fn compare_with_stored(study: &Study, findings: &Findings) -> (String, bool)
         let _ = writeln!(out, "{name}/{file}: {word}");
         all &= same;
     };
-    let [first, second] = kept::FILES;
+    let [first, second] = stored_scores::FILES;
     if let Some((now, before)) = findings.scores.as_ref().zip(study.stored_scores.scores.as_ref())
         && now.seeds == before.seeds
     {
-        add(first, kept::readings_csv(now) == kept::readings_csv(before));
+        add(first, stored_scores::readings_csv(now) == stored_scores::readings_csv(before));
     }
     if let Some((now, before)) = findings.sensitivity.as_ref().zip(study.stored_scores.sensitivity.as_ref()) {
-        add(second, kept::sensitivity_csv(now) == kept::sensitivity_csv(before));
+        add(second, stored_scores::sensitivity_csv(now) == stored_scores::sensitivity_csv(before));
     }
     (out, all)
 }
@@ -666,22 +667,29 @@ pub fn sensitivity(study: &Study, found: &Sensitivity) -> String {
             "all at once, {POINTS} points of a Latin hypercube of {SEEDS} seeds: error {least} to {most}, median {median}"
         );
     }
-    if found.held.is_empty() {
+    if found.robustness.is_empty() {
         out.push_str("its first table has no order in print and no finding: nothing else to hold\n");
         return out;
     }
-    let fragile: Vec<_> = found.held.iter().filter(|held| held.is_fragile()).collect();
-    let (firm, all, share) = (found.held.len() - fragile.len(), found.held.len(), FRAGILE * 100.0);
+    let fragile: Vec<_> = found.robustness.iter().filter(|robustness| robustness.is_fragile()).collect();
+    let (firm, all, share) =
+        (found.robustness.len() - fragile.len(), found.robustness.len(), FRAGILE * 100.0);
     let rest = if fragile.is_empty() { "none is fragile" } else { "fragile:" };
     let _ = writeln!(
         out,
         "{firm} of {all} orders and findings hold in {share:.0} % of the points or more; {rest}"
     );
-    for held in fragile {
-        let (holds, of) = held.joint;
-        let broken = if held.broken_by.is_empty() { "nothing".to_owned() } else { held.broken_by.join(", ") };
-        out +=
-            &wrapped(&format!("{}: {holds} of {of} points; alone it is broken by {broken}", held.name), 98);
+    for robustness in fragile {
+        let (holds, of) = robustness.joint;
+        let broken = if robustness.broken_by.is_empty() {
+            "nothing".to_owned()
+        } else {
+            robustness.broken_by.join(", ")
+        };
+        out += &wrapped(
+            &format!("{}: {holds} of {of} points; alone it is broken by {broken}", robustness.name),
+            98,
+        );
     }
     out
 }

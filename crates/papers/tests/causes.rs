@@ -16,7 +16,8 @@ fn causes_that_studies_name_hold_on_fresh_seeds() {
     let stop = AtomicBool::new(false);
     let options = Options { threads: 2, progress: &|_| {}, stop: &stop };
     let seeds = Seeds { runs: 100, first: 1001, changes: &[], transports: &Transports::standard() };
-    // Skips the study `today`, whose encrypted page loads take too long here. Its recorded outcomes check its findings.
+    // Skips the study `today`, whose encrypted page loads take too long here. Recorded outcomes check the findings of
+    // this study instead.
     for name in anabranch_papers::names().filter(|name| *name != "today") {
         let study = anabranch_papers::open(name).expect("a study");
         let mut bench = StudyRuns::new(&options, &NullStore);

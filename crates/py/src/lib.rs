@@ -20,8 +20,8 @@ use std::ffi::OsString;
 /// Carries out a command line, which begins with the program's name, and returns the exit code. The caller should be a
 /// separate process, because the command line takes over signals and may end the process.
 #[pyfunction]
-fn run(words: Vec<OsString>) -> u8 {
-    anabranch_cli::run_embedded(words, &transports())
+fn run(arguments: Vec<OsString>) -> u8 {
+    anabranch_cli::run_embedded(arguments, &transports())
 }
 
 /// Returns the transports of the package.

@@ -14,7 +14,7 @@ type Time = (String, Option<f64>);
 /// Two contestants, and the verdict on the first compared with the second.
 type PairVerdict = (String, String, String);
 
-/// Counts for which share of people each contestant is fastest.
+/// Counts the people for whom each contestant is fastest.
 #[pyclass(frozen)]
 pub struct People(Mutex<Tally>);
 
@@ -43,7 +43,7 @@ impl People {
         number: u64,
         verdicts: Vec<PairVerdict>,
     ) -> PyResult<()> {
-        let (place, mut tally) = (Group::new(population, region, access, loss), self.locked());
+        let (group, mut tally) = (Group::new(population, region, access, loss), self.locked());
         for (a, b, verdict) in &verdicts {
             let all = [Verdict::Less, Verdict::More, Verdict::Level, Verdict::Undecided];
             let Some(verdict) = all.into_iter().find(|one| one.name() == verdict) else {
@@ -51,7 +51,7 @@ impl People {
                     "verdict: less, more, level or undecided, and not {verdict:?}"
                 )));
             };
-            tally.decide(&place, number, a, b, verdict);
+            tally.decide(&group, number, a, b, verdict);
         }
         Ok(())
     }

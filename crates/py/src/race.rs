@@ -27,7 +27,7 @@ pyo3::create_exception!(
 type Flags = Vec<(String, String)>;
 
 /// The interval at which interrupts are checked and progress is reported.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 fn outline(flags: &Flags, file: Option<&str>) -> PyResult<Outline> {
     let flags = flags.iter().map(|(flag, value)| (flag.as_str(), value.as_str()));
@@ -117,7 +117,8 @@ pub fn race(
     let results = run_interruptibly(py, &plan, threads, progress.as_ref())?;
     let elapsed = started.elapsed();
     let mut race = Race::new(results, command(&flags, file));
-    // Threads and duration are recorded only for a whole race, not for single points, as on the command line.
+    // As on the command line, the number of threads and the duration are recorded only for a whole race, and not for
+    // single points.
     (race.results.host.threads, race.results.host.elapsed_s) =
         (Some(threads as u32), Some(elapsed.as_secs_f64()));
     Ok(race)
@@ -159,10 +160,10 @@ fn command(flags: &Flags, file: Option<&str>) -> String {
         let is_plain = !text.is_empty() && text.chars().all(plain);
         if is_plain { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
     };
-    let mut words = vec!["anabranch race".to_owned()];
-    words.extend(file.map(quoted));
-    words.extend(flags.iter().map(|(flag, value)| format!("--{flag} {}", quoted(value))));
-    words.join(" ")
+    let mut arguments = vec!["anabranch race".to_owned()];
+    arguments.extend(file.map(quoted));
+    arguments.extend(flags.iter().map(|(flag, value)| format!("--{flag} {}", quoted(value))));
+    arguments.join(" ")
 }
 
 /// Runs a plan in separate threads. Meanwhile the calling thread checks for interrupts and reports progress.
@@ -186,7 +187,7 @@ fn run_interruptibly(
             // After an interrupt no thread receives the result, so the error of `send` is ignored.
             let _ = sender.send(causes::race(plan, &options));
         });
-        let mut told = 0;
+        let mut reported = 0;
         let mut result = loop {
             match py.detach(|| wait(&receiver)) {
                 Ok(found) => break Ok(found),
@@ -197,19 +198,19 @@ fn run_interruptibly(
             }
             let now = done.load(Ordering::Relaxed);
             let tell = || match progress {
-                Some(progress) if now != told => progress.call1(py, (now, all)).map(drop),
+                Some(progress) if now != reported => progress.call1(py, (now, all)).map(drop),
                 _ => Ok(()),
             };
             if let Err(error) = py.check_signals().and_then(|()| tell()) {
                 stop.store(true, Ordering::Relaxed);
                 break Err(error);
             }
-            told = now;
+            reported = now;
         };
         if result.is_err() {
             // The race ends when its threads next check `stop`.
             py.detach(|| while matches!(wait(&receiver), Err(RecvTimeoutError::Timeout)) {});
-        } else if let (Some(progress), true) = (progress, told != all) {
+        } else if let (Some(progress), true) = (progress, reported != all) {
             result = progress.call1(py, (all, all)).and(result);
         }
         result?.map_err(|error| match error {
@@ -238,7 +239,7 @@ impl Race {
         table::render(&self.results, Style { color: false, pictures: false }, &transports().protocols())
     }
 
-    /// A sentence for each point: the fastest contestant, its lead, and the reason.
+    /// A sentence for each point: the fastest contestant, and its lead over the other contestants.
     fn verdicts(&self) -> Vec<String> {
         self.results.points.iter().map(verdict::sentence).collect()
     }
@@ -274,7 +275,7 @@ impl Race {
         tables::objects(&self.results)
     }
 
-    /// A row for each pair of contestants and metric that is compared.
+    /// A row for each comparison of two contestants in one metric.
     fn comparisons(&self) -> PyResult<Table> {
         tables::comparisons(&self.results)
     }
@@ -290,7 +291,7 @@ impl Race {
     }
 }
 
-/// Returns the result if it arrives within one interval.
+/// Returns the result if it arrives within the interval [`POLL_INTERVAL`].
 fn wait<T: Send>(receiver: &Mutex<mpsc::Receiver<T>>) -> Result<T, RecvTimeoutError> {
-    receiver.lock().map_err(|_| RecvTimeoutError::Disconnected)?.recv_timeout(LOOK)
+    receiver.lock().map_err(|_| RecvTimeoutError::Disconnected)?.recv_timeout(POLL_INTERVAL)
 }

@@ -1,7 +1,7 @@
 //! Results as tables through the Arrow C Data Interface, which pandas, polars, DuckDB and pyarrow read without copying.
 //!
-//! The factors are the first columns, followed by columns named as in the results. Names that end in `_ms` hold
-//! milliseconds, names that end in `_ns` integer nanoseconds.
+//! The factors are the first columns, followed by columns named as in the results. Columns whose names end in `_ms`
+//! hold milliseconds. Columns whose names end in `_ns` hold integer nanoseconds.
 
 use anabranch_results::{Comparison, Object, Outcome, PARTS, Point, Race, Run, Stat, Summary, TimeBreakdown};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
@@ -229,7 +229,7 @@ pub fn objects(race: &Race) -> PyResult<Table> {
     columns.table()
 }
 
-/// Returns a row for each point, pair of contestants and metric that is compared.
+/// Returns a row for each comparison of two contestants in one metric at one point.
 pub fn comparisons(race: &Race) -> PyResult<Table> {
     let mut rows: Vec<(&Point, &Comparison)> = Vec::new();
     for point in &race.points {
@@ -255,7 +255,9 @@ pub fn causes(race: &Race) -> PyResult<Table> {
             let Some(experiment) = &comparison.experiment else { continue };
             let helps = comparison.causes.iter().map(|cause| (cause, false));
             let holds_back = experiment.held_back_by.iter().map(|cause| (cause, true));
-            rows.extend(helps.chain(holds_back).map(|(cause, back)| (point, experiment, cause, back)));
+            rows.extend(
+                helps.chain(holds_back).map(|(cause, is_adverse)| (point, experiment, cause, is_adverse)),
+            );
         }
     }
     let mut columns = Columns::of_factors(race, rows.iter().map(|row| row.0));

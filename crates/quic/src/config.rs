@@ -68,10 +68,11 @@ anabranch_base::knobs! {
                 ("quinn-cubic", Cc::QuinnCubic),
             ]),
             "congestion control: cubic, reno or bbr (ours, as tcp and sctp have them) or quinn-cubic";
-        /// The share of the window that a loss leaves with `cc=reno`.
+        /// With `cc=reno`, the percentage of the congestion window that remains after a loss.
         reno_beta: u64 = 50, "RFC 9002 §7.3.2: half",
             Number(1, 99), "with cc=reno, percent of the window that a loss leaves: 1 to 99";
-        /// Whether slow start ends when round-trip times grow, by Linux's HyStart without its trains.
+        /// Whether slow start ends when round-trip times grow, as in Linux's HyStart without the detection of ACK
+        /// trains.
         hystart_delay: bool = false, "RFC 9002 §7.3.1 has none",
             SWITCH,
             "slow start ends when round trips grow (HyStart without trains; not of quinn-cubic): yes or no";
@@ -82,20 +83,20 @@ anabranch_base::knobs! {
         /// 9000 §18.2).
         streams: u64 = 100, "RFC 9114 §6.1: no fewer than 100",
             Number(1, 65_535), "streams that a client may have open at once: 1 to 65535";
-        /// The bytes of a stream that may be unread: initial_max_stream_data (RFC 9000 §4.1).
+        /// The flow control window of a stream in bytes: initial_max_stream_data (RFC 9000 §4.1).
         stream_window: u64 = 6_291_456, "Chromium: 6 MiB a stream",
             Size(1_200, 1 << 30), "flow control: bytes that a stream may have unread, such as 6MiB";
-        /// The bytes of a connection that may be unread: initial_max_data (RFC 9000 §4.1).
+        /// The flow control window of a connection in bytes: initial_max_data (RFC 9000 §4.1).
         window: u64 = 15_728_640, "Chromium: 15 MiB a connection",
             Size(1_200, 1 << 32), "flow control: bytes that a connection may have unread, such as 15MiB";
-        /// The bytes that an application may write before earlier bytes are acknowledged.
+        /// The maximum number of bytes that are written and not acknowledged.
         sndbuf: u64 = 4_194_304, "as sctp's and tcp's modern profiles",
             Size(1_200, 1 << 32), "bytes written and not acknowledged, such as 4MiB";
         /// The order in which streams with data to send are served.
         scheduler: Scheduler = Scheduler::RoundRobin, "quinn-proto 0.11, TransportConfig::default",
             Names(&[("rr", Scheduler::RoundRobin), ("fcfs", Scheduler::Fcfs)]),
             "streams with bytes to send: rr (in turn, a packet each) or fcfs (one after the other)";
-        /// The time without packets after which a connection ends: max_idle_timeout (RFC 9000 §10.1).
+        /// The idle timeout: a connection ends after this time without packets (max_idle_timeout, RFC 9000 §10.1).
         idle: Duration = Duration::from_secs(30), "RFC 9308 §3.2: 30 s",
             SpanOrZero, "a connection ends after so long without a packet, such as 30s";
         /// The round-trip time that is assumed before the first measurement: kInitialRtt (RFC 9002 §6.2.2).
@@ -122,8 +123,8 @@ anabranch_base::knobs! {
     }
     beside {
         /// The memory budget that the connections of all endpoints share. With a budget, a send buffer has at most
-        /// `sndbuf` bytes, and fewer if little memory is left. The unread data of a connection stays within its floor,
-        /// which is the memory reserved for the connection. With `None`, each connection has its own buffers.
+        /// `sndbuf` bytes, and fewer if little memory is left. The unread data of a connection stays within the memory
+        /// that is reserved for the connection (the floor). With `None`, each connection has its own buffers.
         memory: Option<Budget> = None;
     }
 }
@@ -144,7 +145,7 @@ const QUINN: Profile = Profile {
 };
 const QUINN_SOURCE: &str = "quinn-proto 0.11, TransportConfig::default";
 
-/// The defaults of quic-go, which Caddy serves HTTP/3 with. Loss recovery, pacing and acknowledgements remain quinn's.
+/// The defaults of quic-go, with which Caddy serves HTTP/3. Loss recovery, pacing and acknowledgements remain quinn's.
 const QUIC_GO: Profile = Profile {
     name: "quic-go",
     parent: None,

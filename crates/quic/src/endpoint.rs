@@ -74,7 +74,7 @@ pub struct EndpointOptions {
     /// The source of connection IDs, keys and all random numbers that quinn uses.
     pub rng: Rng,
     /// The certificate of this endpoint, and the certificates that it trusts.
-    pub ends: HostTls,
+    pub tls: HostTls,
     /// The maximum number of packets sent in one call (GSO).
     pub segments: usize,
     /// Identifies this endpoint among the endpoints that share one port.
@@ -112,7 +112,7 @@ pub enum Event {
         /// The connection.
         id: Id,
     },
-    /// The peer may allow more streams than before.
+    /// The peer's limit on open streams may have risen.
     Available {
         /// The connection.
         id: Id,
@@ -148,30 +148,30 @@ struct ConnectionEntry {
     pacer: Pacer,
     /// The number of two-way streams that we have opened as the client.
     opened: u64,
-    /// The streams of which the application has a handle, and the streams that it may still accept.
+    /// The streams that the application holds, and the streams that it may still accept.
     open: BTreeMap<u64, StreamEntry>,
     /// The number of unsent bytes that may wait beyond the congestion window; `None` if only the send buffer limits
     /// them.
     unsent: Option<u64>,
     /// The connection's account in the shared memory budget.
     account: Option<Account>,
-    /// The deadline under which the connection is entered in `due`.
+    /// The connection's deadline in `due`; `None` if it is not listed there.
     deadline: Option<Instant>,
-    told: bool,
+    end_reported: bool,
     /// Whether a packet from the peer has arrived.
-    answered: bool,
+    has_response: bool,
     /// Whether we, as the server, have reported the connection to the application.
     announced: bool,
     /// Whether the connection closes as soon as all written data is acknowledged.
     closing: bool,
     /// The limit on bytes to the peer's address while that address is not validated: after the client's first packet,
     /// or after the peer has moved.
-    unproven: Option<UnvalidatedAddress>,
+    unvalidated: Option<UnvalidatedAddress>,
 }
 
 /// A packet that quinn's endpoint creates for no connection: a refusal, a Retry, or a stateless reset.
 struct Reply {
-    /// The local address at which the answered packet arrived.
+    /// The local address that received the packet to which this packet replies.
     source: Option<IpAddr>,
     target: SocketAddr,
     ecn: Ecn,
@@ -190,11 +190,11 @@ pub struct Endpoint {
     trace: Trace,
     logs: Option<Arc<dyn Logs>>,
     /// The logs that are kept in memory; `None` if no logs are kept in memory.
-    kept: Option<Arc<MemoryLogs>>,
+    memory_logs: Option<Arc<MemoryLogs>>,
     config: Config,
     local: SocketAddr,
     segments: usize,
-    /// The port for which sessions are accepted, which need not be the UDP port.
+    /// The port for which sessions are accepted. It may differ from the UDP port.
     listening: Option<u16>,
     /// The number of retransmission timeouts (PTO) of connections that have ended.
     timeouts: u64,
@@ -212,10 +212,10 @@ pub struct Endpoint {
     /// The deadlines of the connections, the earliest first.
     due: BTreeSet<(Instant, Id)>,
     /// The connections that received packets of the current batch.
-    touched: Vec<Id>,
+    received_now: Vec<Id>,
     next: u64,
     /// The connection whose turn it is to send.
-    turn: Id,
+    next_to_send: Id,
     replies: VecDeque<Reply>,
     events: VecDeque<Event>,
     buffer: Vec<u8>,
@@ -233,8 +233,8 @@ impl Endpoint {
     /// # Errors
     /// A one-line text that says why the certificates or settings cannot be used for QUIC.
     pub fn new(start: EndpointOptions) -> Result<Self, String> {
-        let EndpointOptions { config, local, mut rng, ends, segments, shard, logs } = start;
-        let HostTls { surroundings, client, server } = ends;
+        let EndpointOptions { config, local, mut rng, tls, segments, shard, logs } = start;
+        let HostTls { surroundings, client, server } = tls;
         #[expect(
             clippy::disallowed_methods,
             reason = "quinn's clock is std's; only spans after this are ever used"
@@ -272,7 +272,7 @@ impl Endpoint {
                 let config = client.rustls();
                 draws(&surroundings, config.crypto_provider())?;
                 let crypto = QuicClientConfig::try_from(config).map_err(|error| error.to_string())?;
-                Some((Arc::new(crypto), name, client.distrust()))
+                Some((Arc::new(crypto), name, client.rejection()))
             }
         };
         let taken = server.as_ref().map(|(_, config)| Arc::new(config.clone()));
@@ -286,7 +286,7 @@ impl Endpoint {
             identifiers,
             trace: Trace::default(),
             logs,
-            kept: None,
+            memory_logs: None,
             config,
             local,
             segments: segments.max(1),
@@ -300,9 +300,9 @@ impl Endpoint {
             queue: Queue::default(),
             refused_early: BTreeSet::new(),
             due: BTreeSet::new(),
-            touched: Vec::new(),
+            received_now: Vec::new(),
             next: 0,
-            turn: Id(0),
+            next_to_send: Id(0),
             replies: VecDeque::new(),
             events: VecDeque::new(),
             buffer: Vec::new(),
@@ -319,7 +319,7 @@ impl Endpoint {
         &self.config
     }
 
-    /// Returns whether the endpoint has a certificate, so that it can accept connections.
+    /// Returns whether the endpoint has a certificate. Without a certificate, it cannot accept connections.
     #[must_use]
     pub fn is_server(&self) -> bool {
         self.server.is_some()
@@ -349,13 +349,13 @@ impl Endpoint {
         self.listening
     }
 
-    /// Accepts connections for this port from now on; `None` refuses connections.
+    /// Accepts connections for this port from now on. With `None`, connections are refused.
     pub fn set_listening(&mut self, port: Option<u16>) {
         self.listening = port;
     }
 
-    /// Sets the number of connections that wait to be accepted by the application. While too many connections wait, no
-    /// further handshake begins.
+    /// Records how many connections currently wait to be accepted by the application. While too many connections wait,
+    /// no further handshake begins.
     pub fn set_accept_queue(&mut self, waiting: usize) {
         self.handshake_limiter.waiting = waiting;
     }
@@ -363,42 +363,42 @@ impl Endpoint {
     /// Returns the number of retransmission timeouts (PTO, RFC 9002 §6.2) of all connections so far.
     #[must_use]
     pub fn timeouts(&self) -> u64 {
-        self.timeouts + self.connections.values().map(|held| held.watch.timeouts()).sum::<u64>()
+        self.timeouts + self.connections.values().map(|entry| entry.watch.timeouts()).sum::<u64>()
     }
 
     /// Returns whether the handshake of a connection is not done yet. Data that a client writes now is sent with the
     /// handshake. Data that a server reads now may have been replayed by an attacker (RFC 8470).
     #[must_use]
     pub fn early_data(&self, id: Id) -> bool {
-        self.connections.get(&id).is_some_and(|held| {
-            let connection = &held.connection;
+        self.connections.get(&id).is_some_and(|entry| {
+            let connection = &entry.connection;
             connection.is_handshaking() && (connection.side().is_server() || connection.has_0rtt())
         })
     }
 
-    /// Keeps the qlogs of all connections that begin from now on in memory.
+    /// Keeps in memory the qlog of each connection that begins after this call.
     pub fn start_logging(&mut self) {
-        let kept = Arc::new(MemoryLogs::default());
-        self.logs = Some(kept.clone());
-        self.kept = Some(kept);
+        let memory_logs = Arc::new(MemoryLogs::default());
+        self.logs = Some(memory_logs.clone());
+        self.memory_logs = Some(memory_logs);
     }
 
     /// Removes and returns the logs that are kept in memory.
     #[must_use]
     pub fn take_logs(&self) -> Vec<ConnectionLog> {
-        self.kept.as_ref().map(|kept| kept.take()).unwrap_or_default()
+        self.memory_logs.as_ref().map(|memory_logs| memory_logs.take()).unwrap_or_default()
     }
 
     /// Returns the peer's current address; `None` if the connection has been removed.
     #[must_use]
     pub fn peer(&self, id: Id) -> Option<SocketAddr> {
-        self.connections.get(&id).map(|held| held.connection.remote_address())
+        self.connections.get(&id).map(|entry| entry.connection.remote_address())
     }
 
     /// Returns the number of stream bytes that were written and are not acknowledged yet.
     #[must_use]
     pub fn unacknowledged(&self, id: Id) -> u64 {
-        self.connections.get(&id).map_or(0, |held| held.watch.unacknowledged())
+        self.connections.get(&id).map_or(0, |entry| entry.watch.unacknowledged())
     }
 
     /// Returns the statistics of a connection; `None` if the connection has been removed.
@@ -412,7 +412,7 @@ impl Endpoint {
     /// ends know.
     #[must_use]
     pub fn trace_key(&self, id: Id) -> u64 {
-        self.connections.get(&id).map_or(id.0, |held| held.watch.key())
+        self.connections.get(&id).map_or(id.0, |entry| entry.watch.key())
     }
 
     fn at(&self, now: Instant) -> std::time::Instant {
@@ -423,7 +423,8 @@ impl Endpoint {
         Instant::from_nanos(anabranch_base::time::nanos(at.saturating_duration_since(self.epoch)))
     }
 
-    /// Returns the local address of packets to `target` if quinn does not choose it.
+    /// Returns the local address for packets to `target`. It applies to packets for which quinn chooses no local
+    /// address.
     fn source(&self, target: SocketAddr) -> SocketAddr {
         if !self.local.ip().is_unspecified() {
             return self.local;

@@ -1,14 +1,14 @@
 //! Parses the frames in a packet's payload for observation only.
 //!
-//! Home of RFC 9000 §19, and of the lengths of the frames of RFC 9221 and draft-ietf-quic-ack-frequency. For the
-//! protocol itself, quinn parses all frames again.
+//! Implements RFC 9000 §19. Of the frames of RFC 9221 and draft-ietf-quic-ack-frequency, implements only the lengths.
+//! For the protocol itself, quinn parses all frames again.
 
 use std::ops::RangeInclusive;
 
 /// A QUIC frame, without its payload.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Frame {
-    /// Bytes of a stream (STREAM, §19.8).
+    /// Bytes of a stream (STREAM, RFC 9000 §19.8).
     Stream {
         /// The stream ID.
         id: u64,
@@ -19,18 +19,18 @@ pub(crate) enum Frame {
         /// Whether these are the last bytes of the stream.
         fin: bool,
     },
-    /// The numbers of received packets (ACK, §19.3), the highest first.
+    /// The numbers of received packets (ACK, RFC 9000 §19.3), the highest first.
     Ack(Vec<RangeInclusive<u64>>),
-    /// Bytes of the handshake (CRYPTO, §19.6).
+    /// Bytes of the handshake (CRYPTO, RFC 9000 §19.6).
     Crypto {
         /// The position of the first byte of the frame in the handshake data.
         offset: u64,
         /// The number of bytes in the frame.
         length: u64,
     },
-    /// The new flow control limit of the connection (MAX_DATA, §19.9).
+    /// The new flow control limit of the connection (MAX_DATA, RFC 9000 §19.9).
     MaxData(u64),
-    /// The new flow control limit of a stream (MAX_STREAM_DATA, §19.10).
+    /// The new flow control limit of a stream (MAX_STREAM_DATA, RFC 9000 §19.10).
     MaxStreamData {
         /// The stream ID.
         id: u64,
@@ -39,18 +39,18 @@ pub(crate) enum Frame {
     },
     /// Padding (PADDING, §19.1).
     Padding,
-    /// A frame that only asks for an acknowledgement (PING, §19.2).
+    /// A frame that only asks for an acknowledgement (PING, RFC 9000 §19.2).
     Ping,
-    /// The end of the connection (CONNECTION_CLOSE, §19.19). The peer does not acknowledge it.
+    /// The end of the connection (CONNECTION_CLOSE, RFC 9000 §19.19). The peer does not acknowledge it.
     Close {
         /// Whether the transport closed the connection; otherwise the application did.
         transport: bool,
         /// The error code.
         code: u64,
     },
-    /// A token that the peer has to repeat (PATH_CHALLENGE, §19.17).
+    /// A token that the peer has to repeat (PATH_CHALLENGE, RFC 9000 §19.17).
     PathChallenge(u64),
-    /// The token that the peer repeats (PATH_RESPONSE, §19.18).
+    /// The token that the peer repeats (PATH_RESPONSE, RFC 9000 §19.18).
     PathResponse(u64),
     /// A frame of any other type; the number is the type.
     Other(u64),

@@ -24,7 +24,7 @@ pub type QuicSession<W> = EngineSession<W, Endpoint>;
 /// A stream of a QUIC connection.
 pub type QuicStream<W> = EngineStream<W, Endpoint>;
 
-/// Selects the local address of outgoing packets, until a packet of the peer arrives at one of the local addresses.
+/// The local address of outgoing packets, until a packet of the peer arrives at one of the local addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Source {
     /// The first address of the `World`.
@@ -59,11 +59,11 @@ pub async fn start<W: World>(
     world: W,
     port: u16,
     config: Config,
-    ends: HostTls,
+    tls: HostTls,
     options: Options,
 ) -> io::Result<QuicHost<W>> {
     let socket = world.bind(Local::Udp { port }).await?;
-    start_over(world, socket, config, ends, options)
+    start_over(world, socket, config, tls, options)
 }
 
 /// Starts QUIC over a socket of the `World`. The socket may be one of several that share a port.
@@ -74,7 +74,7 @@ pub fn start_over<W: World>(
     world: W,
     socket: W::Socket,
     config: Config,
-    ends: HostTls,
+    tls: HostTls,
     options: Options,
 ) -> io::Result<QuicHost<W>> {
     let Options { source, shard, logs } = options;
@@ -84,7 +84,7 @@ pub fn start_over<W: World>(
         local.set_ip(Ipv4Addr::UNSPECIFIED.into());
     }
     let segments = socket.max_segments();
-    let start = EndpointOptions { config, local, rng: world.rng("quic"), ends, segments, shard, logs };
+    let start = EndpointOptions { config, local, rng: world.rng("quic"), tls, segments, shard, logs };
     let engine = Endpoint::new(start).map_err(io::Error::other)?;
     Ok(QuicHost::over(world, engine, socket, None))
 }

@@ -20,7 +20,8 @@ const LENGTH: usize = 8;
 pub(crate) struct Identifiers(Arc<Mutex<Rng>>, Option<Shard>);
 
 impl Identifiers {
-    /// Creates the generator. With `shard`, each ID leads to that endpoint among the endpoints that share a port.
+    /// Creates the generator. If several endpoints share a port, `shard` identifies one of them, and all IDs lead to
+    /// that endpoint.
     pub(crate) fn new(rng: Rng, shard: Option<Shard>) -> Self {
         Self(Arc::new(Mutex::new(rng)), shard)
     }
@@ -56,11 +57,11 @@ pub(crate) fn reset_key(rng: &mut Rng, secret: Option<[u8; 32]>) -> Arc<hmac::Ke
     let mut key = [0; 64];
     rng.fill(&mut key);
     let drawn = hmac::Key::new(hmac::HMAC_SHA256, &key);
-    let kept = secret.map(|secret| {
-        let made = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &secret), b"quic stateless reset");
-        hmac::Key::new(hmac::HMAC_SHA256, made.as_ref())
+    let derived = secret.map(|secret| {
+        let signed = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &secret), b"quic stateless reset");
+        hmac::Key::new(hmac::HMAC_SHA256, signed.as_ref())
     });
-    Arc::new(kept.unwrap_or(drawn))
+    Arc::new(derived.unwrap_or(drawn))
 }
 
 /// Returns the key that encrypts tokens (RFC 9000 §8.1.1).

@@ -1,4 +1,4 @@
-//! Packet protection keys that report to the connection's [`Watch`] each packet that they encrypt or decrypt.
+//! Packet protection keys that report every encrypted or decrypted packet to the connection's [`Watch`].
 //!
 //! The cryptography is that of rustls and quinn. The keys in this module wrap quinn's keys, and only read packets
 //! before encryption and after decryption.
@@ -21,7 +21,7 @@ use std::sync::Arc;
 pub(crate) struct WatchedClient {
     pub(crate) inner: Arc<QuicClientConfig>,
     pub(crate) watch: Arc<Watch>,
-    pub(crate) distrust: CertificateRejection,
+    pub(crate) rejection: CertificateRejection,
     /// Whether data that is written before the handshake is done may be sent as early data.
     pub(crate) early: bool,
 }
@@ -34,13 +34,13 @@ impl ClientConfig for WatchedClient {
         params: &TransportParameters,
     ) -> Result<Box<dyn Session>, ConnectError> {
         let inner = self.inner.clone().start_session(version, server_name, params)?;
-        let (watch, distrust) = (self.watch.clone(), Some(self.distrust.clone()));
+        let (watch, rejection) = (self.watch.clone(), Some(self.rejection.clone()));
         Ok(Box::new(WatchedSession {
             inner,
             watch,
             side: Side::Client,
-            shaken: false,
-            distrust,
+            has_handshake_keys: false,
+            rejection,
             early: self.early,
         }))
     }
@@ -67,8 +67,8 @@ impl ServerConfig for WatchedServer {
             inner,
             watch: self.watch.clone(),
             side: Side::Server,
-            shaken: false,
-            distrust: None,
+            has_handshake_keys: false,
+            rejection: None,
             early: true,
         })
     }
@@ -79,10 +79,10 @@ struct WatchedSession {
     inner: Box<dyn Session>,
     watch: Arc<Watch>,
     side: Side,
-    /// Whether quinn has taken the Handshake keys. The keys after the Handshake keys protect application data.
-    shaken: bool,
+    /// Whether quinn has taken the Handshake keys. The keys that quinn takes next protect application data.
+    has_handshake_keys: bool,
     /// Holds the reason why the client does not trust the server's certificate; `None` for a server.
-    distrust: Option<CertificateRejection>,
+    rejection: Option<CertificateRejection>,
     early: bool,
 }
 
@@ -129,7 +129,7 @@ impl Session for WatchedSession {
 
     fn read_handshake(&mut self, buf: &[u8]) -> Result<bool, TransportError> {
         self.inner.read_handshake(buf).map_err(|error| {
-            match self.distrust.as_ref().and_then(CertificateRejection::take) {
+            match self.rejection.as_ref().and_then(CertificateRejection::take) {
                 None => error,
                 // The message is the same as for TLS over a stream, and the alert says that the certificate is the
                 // reason.
@@ -146,14 +146,18 @@ impl Session for WatchedSession {
     fn transport_parameters(&self) -> Result<Option<TransportParameters>, TransportError> {
         let params = self.inner.transport_parameters()?;
         if let Some(params) = &params {
-            self.watch.granted(flow_control_limits(params, self.side));
+            self.watch.set_initial_limits(flow_control_limits(params, self.side));
         }
         Ok(params)
     }
 
     fn write_handshake(&mut self, buf: &mut Vec<u8>) -> Option<Keys> {
         let keys = self.inner.write_handshake(buf)?;
-        let level = if std::mem::replace(&mut self.shaken, true) { Level::Data } else { Level::Handshake };
+        let level = if std::mem::replace(&mut self.has_handshake_keys, true) {
+            Level::Data
+        } else {
+            Level::Handshake
+        };
         Some(self.keys(level, keys))
     }
 

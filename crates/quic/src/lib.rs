@@ -21,10 +21,10 @@
 //! - `protocol`: QUIC as an entry in lists of transports
 //! - `qlog`: the log of a connection in qlog format, which visualization tools read
 //! - `ranges`: sets of byte ranges
-//! - `shards`: several endpoints behind one port, one thread each
+//! - `resumption`: connections before an experiment, which give the client resumption tickets
 //! - `sessions`: implements the session engine with the endpoint's events and commands
+//! - `shards`: several endpoints behind one port, one thread each
 //! - `trace`: the trace records of all connections
-//! - `visits`: connections before an experiment, which give the client resumption tickets
 //! - `watch`: tracks the data in flight of a connection, and traces it
 //! - `window`: adapts anabranch's congestion controllers to quinn's interface
 //!
@@ -34,10 +34,10 @@
 //! so sees the number and the frames of each packet. From these packets and from quinn's calls to the congestion
 //! controller, `watch` computes the trace and the unacknowledged bytes. Observation does not influence the protocol.
 //!
-//! TLS is part of QUIC. A host gets its certificates and trust when it starts (`protocol::Start::ends`). A QUIC ticket
-//! also holds the limits that the server granted, so the connections that fetch tickets before an experiment (`visits`)
-//! use QUIC. `endpoint/proof` limits the bytes sent to addresses that are not validated, because quinn sends more than
-//! RFC 9000 §8.1 permits.
+//! TLS is part of QUIC. A host gets its certificates and trust when it starts (`StartOptions::credentials`). A QUIC
+//! ticket also holds the limits that the server granted. Therefore the connections that fetch tickets before an
+//! experiment use QUIC (`resumption`). `endpoint/proof` limits the bytes sent to addresses that are not validated,
+//! because quinn sends more than RFC 9000 §8.1 permits.
 
 mod config;
 mod endpoint;

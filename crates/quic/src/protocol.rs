@@ -88,20 +88,20 @@ impl Protocol for Quic {
 impl<W: World> RunnableProtocol<W> for Quic {
     fn start(&self, world: W, begin: StartOptions) -> Starting {
         Box::pin(async move {
-            let (config, ends, port) = parts(&begin)?;
-            Ok(Rc::new(start(world, port, config, ends, Options::default()).await?) as Rc<dyn Host>)
+            let (config, tls, port) = parts(&begin)?;
+            Ok(Rc::new(start(world, port, config, tls, Options::default()).await?) as Rc<dyn Host>)
         })
     }
 
     fn open(&self, world: W, opening: Opening<W>) -> Starting {
         Box::pin(async move {
             let Opening { start: begin, socket, member, logs, .. } = opening;
-            let (config, ends, port) = parts(&begin)?;
+            let (config, tls, port) = parts(&begin)?;
             let shard = member.and_then(|member| member.content());
             let options = Options { source: Source::Routed, shard, logs };
             let host = match socket {
-                None => start(world, port, config, ends, options).await?,
-                Some(socket) => start_over(world, socket, config, ends, options)?,
+                None => start(world, port, config, tls, options).await?,
+                Some(socket) => start_over(world, socket, config, tls, options)?,
             };
             Ok(Rc::new(host) as Rc<dyn Host>)
         })
@@ -111,11 +111,11 @@ impl<W: World> RunnableProtocol<W> for Quic {
 /// Returns the settings, the certificates and the UDP port for starting an endpoint.
 fn parts(begin: &StartOptions) -> io::Result<(Config, HostTls, u16)> {
     let config = begin.settings.downcast::<Config>()?;
-    let ends = begin.credentials.as_ref().and_then(|ends| ends.downcast_ref::<HostTls>()).cloned();
-    let ends = ends.ok_or_else(|| io::Error::other("QUIC begins with certificates only"))?;
+    let tls = begin.credentials.as_ref().and_then(|tls| tls.downcast_ref::<HostTls>()).cloned();
+    let tls = tls.ok_or_else(|| io::Error::other("QUIC begins with certificates only"))?;
     let port = match begin.carrier {
         LowerProtocol::Udp { port } => port,
         LowerProtocol::Ip => 0,
     };
-    Ok((config, ends, port))
+    Ok((config, tls, port))
 }

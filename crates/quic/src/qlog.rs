@@ -334,8 +334,8 @@ mod tests {
 
     #[test]
     fn a_log_in_memory_has_a_record_for_each_event() {
-        let kept = MemoryLogs::default();
-        let out = kept.begin("name").expect("a log");
+        let memory_logs = MemoryLogs::default();
+        let out = memory_logs.begin("name").expect("a log");
         let mut log = Qlog::begin(out, Side::Client, &[0xab, 0x01], Instant::from_millis(5));
         let metrics = Metrics { window: 12_000, in_flight: 1_200, ..Metrics::default() };
         log.metrics(Instant::from_millis(7), metrics);
@@ -345,7 +345,7 @@ mod tests {
         log.lost(Instant::from_millis(10), 3, true);
         log.lost(Instant::from_millis(10), 4, false);
         log.closed(Instant::from_millis(11), "no \"reason\"");
-        let logs = kept.take();
+        let logs = memory_logs.take();
         assert_eq!(logs.iter().map(|log| &log.name[..]).collect::<Vec<_>>(), ["name"]);
         let text = String::from_utf8(logs[0].content.clone()).expect("text");
         let lines: Vec<&str> = text.lines().collect();
@@ -367,6 +367,6 @@ mod tests {
             "\x1e{\"time\":6.000000,\"name\":\"connectivity:connection_closed\",\"data\":{\"reason\":\"no \\\"reason\\\"\"}}",
         ];
         assert_eq!(lines, wanted);
-        assert_eq!(kept.take(), []);
+        assert_eq!(memory_logs.take(), []);
     }
 }

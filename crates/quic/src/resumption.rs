@@ -22,12 +22,12 @@ const PATIENCE: u64 = 100;
 pub fn obtain_tickets(settings: &dyn Settings, client: &Client, server: &Server) -> Result<(), String> {
     let config = settings.downcast::<Config>().map_err(|error| error.to_string())?;
     let [near, far] = [1, 2].map(|host| SocketAddr::from((Ipv4Addr::new(10, 0, 0, host), 443)));
-    let end = |local, seed, ends| {
+    let end = |local, seed, tls| {
         Endpoint::new(EndpointOptions {
             config: config.clone(),
             local,
             rng: Rng::new(seed),
-            ends,
+            tls,
             segments: 1,
             shard: None,
             logs: None,
@@ -70,7 +70,7 @@ pub fn obtain_tickets(settings: &dyn Settings, client: &Client, server: &Server)
     Err("a visit before the experiment came to nothing".to_owned())
 }
 
-/// Delivers all packets that `from` has to send to `to`. Returns the number of packets.
+/// Delivers to `to` all packets that `from` has to send. Returns the number of packets.
 fn carry(from: &mut Endpoint, to: &mut Endpoint, now: Instant) -> usize {
     let mut batch = SendBatch::new(1);
     let mut carried = 0;

@@ -137,7 +137,7 @@ impl SessionEngine for Endpoint {
     }
 
     fn release_stream(&mut self, now: Instant, id: Id, stream: StreamId) {
-        Self::let_go(self, now, id, stream);
+        Self::release_stream(self, now, id, stream);
     }
 
     fn settings(&self) -> Box<dyn Settings> {
@@ -168,7 +168,7 @@ impl SessionEngine for Endpoint {
             retransmitted: figures.lost,
             cwnd: figures.cwnd,
             srtt: figures.srtt,
-            paths: Vec::new(),
+            ..Figures::default()
         })
     }
 

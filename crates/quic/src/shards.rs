@@ -28,7 +28,8 @@ impl Shard {
     pub(crate) fn mark(self, id: &mut [u8]) {
         let Some(first) = id.first_chunk_mut::<4>() else { return };
         let drawn = u32::from_be_bytes(*first);
-        // The base is not the highest multiple of `count`, because adding the index to that multiple could overflow.
+        // The base is a multiple of `count`. It is not the highest multiple, because adding the index to the highest
+        // multiple could overflow.
         let base = (drawn - drawn % self.count).min(u32::MAX - u32::MAX % self.count - self.count);
         *first = (base + self.index).to_be_bytes();
     }
@@ -56,7 +57,7 @@ impl Steering for Steered {
     }
 
     fn owner_of_report(&self, _: &Icmp, _: &[u8]) -> Option<u32> {
-        // No endpoint gets ICMP messages, because a QUIC server ignores them.
+        // A QUIC server ignores ICMP messages, so no endpoint gets them.
         None
     }
 

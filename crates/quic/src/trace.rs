@@ -11,29 +11,29 @@ pub(crate) struct Trace(Arc<Records>);
 #[derive(Debug, Default)]
 struct Records {
     /// Whether tracing is on. While it is off, only this flag is read.
-    wanted: AtomicBool,
-    kept: Mutex<Vec<TraceRecord>>,
+    enabled: AtomicBool,
+    records: Mutex<Vec<TraceRecord>>,
 }
 
 impl Trace {
     /// Turns tracing on or off, and discards earlier records. By default tracing is off.
-    pub(crate) fn set(&self, wanted: bool) {
-        self.0.wanted.store(wanted, Ordering::Relaxed);
+    pub(crate) fn set(&self, enabled: bool) {
+        self.0.enabled.store(enabled, Ordering::Relaxed);
         self.take();
     }
 
     /// Removes and returns the records kept since the last call.
     pub(crate) fn take(&self) -> Vec<TraceRecord> {
-        std::mem::take(&mut *self.0.kept.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.0.records.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns whether tracing is on, so that records are kept.
+    /// Returns whether tracing is on. If it is off, no record may be kept.
     pub(crate) fn is_wanted(&self) -> bool {
-        self.0.wanted.load(Ordering::Relaxed)
+        self.0.enabled.load(Ordering::Relaxed)
     }
 
     /// Keeps a record. The caller must have checked that tracing is on.
     pub(crate) fn keep(&self, record: TraceRecord) {
-        self.0.kept.lock().unwrap_or_else(PoisonError::into_inner).push(record);
+        self.0.records.lock().unwrap_or_else(PoisonError::into_inner).push(record);
     }
 }

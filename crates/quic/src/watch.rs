@@ -6,12 +6,13 @@
 //! trace from these observations. The watch does not influence the protocol.
 //!
 //! quinn decides which packets are lost, and reports only their total size. The lost packets are the oldest
-//! unacknowledged packets, because RFC 9002 §6.1 declares a packet lost only if a later packet was acknowledged. A byte
-//! that is sent again although no packet with it was lost belongs to a probe: the timer of RFC 9002 §6.2 has expired.
+//! unacknowledged packets, because RFC 9002 §6.1 declares a packet lost only if a later packet was acknowledged. If
+//! stream data is sent again although no packet with this data was lost, the new packet is a probe. It shows that the
+//! timer of RFC 9002 §6.2 has expired.
 //!
 //! Handshake packets are observed only to count expired timers. The Initial packets of a server are not observed.
 
-mod seen;
+mod state;
 
 use crate::frames::{Frame, Frames};
 use crate::identifiers::Clock;
@@ -21,7 +22,7 @@ use anabranch_base::time::Duration;
 use anabranch_base::trace::{TraceEvent, TraceRecord};
 use anabranch_base::{BitRate, Instant};
 use quinn_proto::StreamId;
-use seen::{Outgoing, SentPacket, StreamRange, WatchState, units};
+use state::{Outgoing, SentPacket, StreamRange, WatchState, units};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -44,17 +45,17 @@ pub(crate) struct Watch {
     /// The connection's key in traces.
     key: u64,
     trace: Trace,
-    seen: Mutex<WatchState>,
+    state: Mutex<WatchState>,
     /// The congestion window in bytes.
     window: AtomicU64,
     /// The pacing rate that the congestion controller sets, in bits per second; [`NO_RATE`] if it sets none.
     rate: AtomicU64,
     /// Whether an acknowledgement has arrived since the last call of `settled`.
-    answered: AtomicBool,
+    acked: AtomicBool,
     /// Whether the sender is in loss recovery.
     recovering: AtomicBool,
     /// Whether a Handshake packet has arrived from the peer.
-    shaken: AtomicBool,
+    has_handshake_packet: AtomicBool,
     /// The qlog of the connection, if one is kept.
     qlog: Option<Mutex<Qlog>>,
 }
@@ -74,7 +75,7 @@ pub(crate) struct FlowControlLimits {
 const NO_RATE: u64 = 0;
 /// The size in bytes above which a packet counts as a probe of the path MTU (RFC 9000 §14.1).
 const LARGEST_AT_FIRST: u64 = 1_200;
-/// The maximum number of incoming streams in the trace. No run has more streams.
+/// The maximum number of incoming streams in the trace. No experiment has more streams.
 const MOST_TRACED: usize = 1 << 16;
 impl Watch {
     pub(crate) fn new(clock: Arc<Clock>, key: u64, trace: Trace) -> Arc<Self> {
@@ -87,12 +88,12 @@ impl Watch {
             clock,
             key,
             trace,
-            seen: Mutex::default(),
+            state: Mutex::default(),
             window: AtomicU64::new(0),
             rate: AtomicU64::new(NO_RATE),
-            answered: AtomicBool::new(false),
+            acked: AtomicBool::new(false),
             recovering: AtomicBool::new(false),
-            shaken: AtomicBool::new(false),
+            has_handshake_packet: AtomicBool::new(false),
             qlog: qlog.map(Mutex::new),
         })
     }
@@ -111,25 +112,25 @@ impl Watch {
     /// Records the round-trip times after a new measurement.
     pub(crate) fn log_round_trip(&self, smoothed: Duration, least: Duration) {
         if self.qlog.is_some() {
-            let mut seen = self.seen();
-            (seen.smoothed_rtt, seen.min_rtt) = (Some(smoothed), Some(least));
+            let mut state = self.lock_state();
+            (state.smoothed_rtt, state.min_rtt) = (Some(smoothed), Some(least));
         }
     }
 
     /// Removes and returns the token of the last PATH_CHALLENGE sent since the previous call.
     pub(crate) fn take_challenge(&self) -> Option<u64> {
-        self.seen().challenge.take()
+        self.lock_state().challenge.take()
     }
 
     /// Removes and returns the token of the last PATH_RESPONSE received since the previous call.
     pub(crate) fn take_response(&self) -> Option<u64> {
-        self.seen().response.take()
+        self.lock_state().response.take()
     }
 
     /// Returns whether an authentic Handshake packet has arrived. Such a packet proves that the peer received our
     /// Initial packet at its address (RFC 9000 §8.1).
     pub(crate) fn has_handshake_packet(&self) -> bool {
-        self.shaken.load(Ordering::Relaxed)
+        self.has_handshake_packet.load(Ordering::Relaxed)
     }
 
     /// Logs the end of the connection, if a log is kept.
@@ -137,8 +138,8 @@ impl Watch {
         self.log(|log, at| log.closed(at, reason));
     }
 
-    fn seen(&self) -> MutexGuard<'_, WatchState> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_state(&self) -> MutexGuard<'_, WatchState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn key(&self) -> u64 {
@@ -158,55 +159,55 @@ impl Watch {
 
     /// Records that the application has written `bytes` more bytes to a stream.
     pub(crate) fn wrote(&self, id: StreamId, bytes: usize) {
-        let mut seen = self.seen();
-        seen.outgoing.entry(id.into()).or_default().written += bytes as u64;
-        seen.unacknowledged += bytes as u64;
+        let mut state = self.lock_state();
+        state.outgoing.entry(id.into()).or_default().written += bytes as u64;
+        state.unacknowledged += bytes as u64;
     }
 
     /// Records that the application will write nothing more to a stream.
     pub(crate) fn finished(&self, id: StreamId) {
-        self.seen().outgoing.entry(id.into()).or_default().finished = true;
+        self.lock_state().outgoing.entry(id.into()).or_default().finished = true;
     }
 
     /// Records that we have reset a stream, so that none of its remaining data will be sent.
     pub(crate) fn on_stream_reset(&self, id: StreamId) {
-        let mut seen = self.seen();
-        if let Some(stream) = seen.outgoing.remove(&id.into()) {
-            seen.unacknowledged -= stream.written - stream.acked.total();
+        let mut state = self.lock_state();
+        if let Some(stream) = state.outgoing.remove(&id.into()) {
+            state.unacknowledged -= stream.written - stream.acked.total();
         }
     }
 
     /// Returns the number of stream bytes that were written and are not acknowledged.
     pub(crate) fn unacknowledged(&self) -> u64 {
-        self.seen().unacknowledged
+        self.lock_state().unacknowledged
     }
 
     /// Returns whether the peer has acknowledged all written data and the ends of all finished streams.
     pub(crate) fn is_delivered(&self) -> bool {
-        self.seen().outgoing.values().all(Outgoing::is_delivered)
+        self.lock_state().outgoing.values().all(Outgoing::is_delivered)
     }
 
     /// Returns the number of times that a retransmission timer has expired.
     pub(crate) fn timeouts(&self) -> u64 {
-        self.seen().timeouts
+        self.lock_state().timeouts
     }
 
-    /// Records the peer's initial flow control limits.
-    pub(crate) fn granted(&self, grants: FlowControlLimits) {
-        let mut seen = self.seen();
-        seen.max_data = seen.max_data.max(grants.data);
-        seen.granted = grants;
+    /// Records the initial flow control limits that the peer has granted.
+    pub(crate) fn set_initial_limits(&self, grants: FlowControlLimits) {
+        let mut state = self.lock_state();
+        state.max_data = state.max_data.max(grants.data);
+        state.initial_limits = grants;
     }
 
     /// Returns the number of two-way streams that the peer allows to be open at the same time.
     pub(crate) fn granted_streams(&self) -> u64 {
-        self.seen().granted.streams
+        self.lock_state().initial_limits.streams
     }
 
     /// Records a packet of `size` bytes that is about to be sent.
     pub(crate) fn on_packet_sent(&self, level: Level, number: u64, payload: &[u8], size: usize) {
         let at = self.clock.instant();
-        let mut seen = self.seen();
+        let mut state = self.lock_state();
         let (mut first, mut more) = (None, Vec::new());
         let (mut eliciting, mut padded) = (false, false);
         let mut events = self.is_tracing().then(Vec::new);
@@ -216,7 +217,7 @@ impl Watch {
                 Frame::Padding => padded = true,
                 Frame::Stream { id, offset, length, fin } if level == Level::Data => {
                     let bytes = offset..offset + length;
-                    seen.send(at, id, &bytes, number, &mut events);
+                    state.send(at, id, &bytes, number, &mut events);
                     let piece = StreamRange { id, bytes, fin };
                     if first.is_none() {
                         first = Some(piece);
@@ -230,30 +231,30 @@ impl Watch {
                         Level::Handshake => 1,
                         Level::Data => continue,
                     };
-                    if offset < seen.handshake[space] && !seen.handshake_lost {
-                        seen.timed_out(at);
+                    if offset < state.handshake[space] && !state.handshake_lost {
+                        state.timed_out(at);
                     }
-                    seen.handshake[space] = seen.handshake[space].max(offset + length);
+                    state.handshake[space] = state.handshake[space].max(offset + length);
                 }
-                Frame::PathChallenge(token) => seen.challenge = Some(token),
+                Frame::PathChallenge(token) => state.challenge = Some(token),
                 _ => {}
             }
         }
         if level == Level::Data && eliciting {
             let size = size as u64;
-            seen.in_flight += size;
-            seen.left += size;
+            state.in_flight += size;
+            state.unreported_bytes += size;
             let probes_mtu = first.is_none() && padded && size > LARGEST_AT_FIRST;
-            seen.sent.push(number, SentPacket { size, probes_mtu, first, more });
+            state.sent.push(number, SentPacket { size, probes_mtu, first, more });
         }
-        drop(seen);
+        drop(state);
         events.into_iter().flatten().for_each(|event| self.note(event));
     }
 
     /// Records the arrival of an authentic packet.
     pub(crate) fn on_packet_received(&self, level: Level, number: u64, payload: &[u8]) {
         if level != Level::Data {
-            self.shaken.fetch_or(level == Level::Handshake, Ordering::Relaxed);
+            self.has_handshake_packet.fetch_or(level == Level::Handshake, Ordering::Relaxed);
             return;
         }
         let tracing = self.is_tracing();
@@ -264,34 +265,35 @@ impl Watch {
             if !tracing && matches!(frame, Frame::Stream { .. } | Frame::Padding | Frame::Ping) {
                 continue;
             }
-            let seen = locked.get_or_insert_with(|| self.seen());
+            let state = locked.get_or_insert_with(|| self.lock_state());
             match frame {
                 Frame::Ack(ranges) => {
                     for range in ranges {
-                        seen.acknowledged(&range);
-                        if seen.lost.is_empty() {
+                        state.acknowledged(&range);
+                        if state.lost.is_empty() {
                             continue;
                         }
                         // The acknowledged packet was declared lost and is only late, so its retransmission was
                         // spurious.
-                        let late: Vec<u64> = seen.lost.range(range).copied().collect();
+                        let late: Vec<u64> = state.lost.range(range).copied().collect();
                         for number in late {
-                            seen.lost.remove(&number);
+                            state.lost.remove(&number);
                             events.push(TraceEvent::Spurious);
                         }
                     }
                 }
-                Frame::PathResponse(token) => seen.response = Some(token),
-                Frame::MaxData(most) => seen.max_data = seen.max_data.max(most),
+                Frame::PathResponse(token) => state.response = Some(token),
+                Frame::MaxData(most) => state.max_data = state.max_data.max(most),
                 Frame::MaxStreamData { id, limit: most } => {
-                    if let Some(stream) = seen.outgoing.get_mut(&id) {
-                        stream.most = stream.most.max(Some(most));
+                    if let Some(stream) = state.outgoing.get_mut(&id) {
+                        stream.max_stream_data = stream.max_stream_data.max(Some(most));
                     }
                 }
                 Frame::Stream { id, offset, length, .. }
-                    if tracing && (seen.incoming.len() < MOST_TRACED || seen.incoming.contains_key(&id)) =>
+                    if tracing
+                        && (state.incoming.len() < MOST_TRACED || state.incoming.contains_key(&id)) =>
                 {
-                    let fresh = seen.incoming.entry(id).or_default().insert(offset..offset + length);
+                    let fresh = state.incoming.entry(id).or_default().insert(offset..offset + length);
                     events.extend(
                         fresh.iter().map(|bytes| TraceEvent::Received {
                             units: units(id, bytes),
@@ -309,13 +311,13 @@ impl Watch {
     /// Records that a packet was acknowledged. If the packet was `sent` after the start of the recovery, the recovery
     /// ends.
     pub(crate) fn on_packet_acked(&self, sent: std::time::Instant) {
-        self.answered.store(true, Ordering::Relaxed);
+        self.acked.store(true, Ordering::Relaxed);
         if !self.is_recovering() {
             return;
         }
-        let mut seen = self.seen();
-        if seen.recovery_from.is_some_and(|from| sent > from) {
-            seen.recovery_from = None;
+        let mut state = self.lock_state();
+        if state.recovery_from.is_some_and(|from| sent > from) {
+            state.recovery_from = None;
             self.recovering.store(false, Ordering::Relaxed);
         }
     }
@@ -323,26 +325,26 @@ impl Watch {
     /// Records that quinn declared `bytes` bytes of packets lost. If `bytes` is 0, quinn has taken an ECN mark as a
     /// sign of congestion.
     pub(crate) fn lost(&self, now: std::time::Instant, sent: std::time::Instant, bytes: u64) {
-        let mut seen = self.seen();
-        if seen.recovery_from.is_none_or(|from| sent > from) {
-            seen.recovery_from = Some(now);
+        let mut state = self.lock_state();
+        if state.recovery_from.is_none_or(|from| sent > from) {
+            state.recovery_from = Some(now);
             self.recovering.store(true, Ordering::Relaxed);
         }
-        let by_timer = seen.timed_out;
-        let lost = if bytes > 0 { seen.take_for_lost(bytes) } else { Vec::new() };
-        drop(seen);
+        let by_timer = state.timed_out;
+        let lost = if bytes > 0 { state.take_for_lost(bytes) } else { Vec::new() };
+        drop(state);
         self.log(|log, at| lost.iter().for_each(|number| log.lost(at, *number, by_timer)));
     }
 
     /// Updates the state after quinn has handled packets or a timeout: clears `timed_out` if an acknowledgement has
     /// arrived, and logs the metrics.
     pub(crate) fn settled(&self) {
-        if self.answered.load(Ordering::Relaxed) {
-            self.answered.store(false, Ordering::Relaxed);
-            self.seen().timed_out = false;
+        if self.acked.load(Ordering::Relaxed) {
+            self.acked.store(false, Ordering::Relaxed);
+            self.lock_state().timed_out = false;
         }
         if self.qlog.is_some() {
-            let WatchState { in_flight, smoothed_rtt, min_rtt, .. } = *self.seen();
+            let WatchState { in_flight, smoothed_rtt, min_rtt, .. } = *self.lock_state();
             let window = self.window.load(Ordering::Relaxed);
             self.log(|log, at| log.metrics(at, Metrics { window, in_flight, smoothed_rtt, min_rtt }));
         }
@@ -374,24 +376,24 @@ impl Watch {
     /// Returns the number of bytes of the data packets sent since the previous call. Packets with nothing but
     /// acknowledgements do not count.
     pub(crate) fn take_sent_bytes(&self) -> u64 {
-        std::mem::take(&mut self.seen().left)
+        std::mem::take(&mut self.lock_state().unreported_bytes)
     }
 
     /// Returns the number of bytes in data packets that are neither acknowledged nor declared lost.
     pub(crate) fn in_flight(&self) -> u64 {
-        self.seen().in_flight
+        self.lock_state().in_flight
     }
 
-    /// Traces the reason why nothing can be sent now, if the reason has changed. The next packet would have `packet`
+    /// If the reason why nothing can be sent has changed, traces the new reason. The next packet would have `packet`
     /// bytes.
     pub(crate) fn trace_limit(&self, packet: u64) {
         if !self.is_tracing() {
             return;
         }
-        let mut seen = self.seen();
-        let limit = seen.limited_by(packet, self.window.load(Ordering::Relaxed));
-        if seen.limit.replace(limit) != Some(limit) {
-            drop(seen);
+        let mut state = self.lock_state();
+        let limit = state.limited_by(packet, self.window.load(Ordering::Relaxed));
+        if state.limit.replace(limit) != Some(limit) {
+            drop(state);
             self.note(TraceEvent::Limited(limit));
         }
     }
@@ -399,7 +401,7 @@ impl Watch {
 
 #[cfg(test)]
 mod tests {
-    use super::seen::UNITS;
+    use super::state::UNITS;
     use super::*;
     use crate::qlog::MemoryLogs;
     use anabranch_base::trace::SendCause;
@@ -482,15 +484,15 @@ mod tests {
 
     #[test]
     fn window_and_round_trip_are_logged_when_they_have_changed() {
-        let kept = MemoryLogs::default();
-        let out = kept.begin("name").expect("a log");
+        let memory_logs = MemoryLogs::default();
+        let out = memory_logs.begin("name").expect("a log");
         let log = Qlog::begin(out, Side::Client, &[1], Instant::ZERO);
         let watch = Watch::logged(Arc::default(), 5, Trace::default(), Some(log));
         watch.window(12_000);
         watch.log_round_trip(Duration::from_millis(50), Duration::from_millis(40));
         watch.settled();
         watch.settled();
-        let logs = kept.take();
+        let logs = memory_logs.take();
         let text = String::from_utf8_lossy(&logs[0].content);
         let lines: Vec<&str> = text.lines().skip(1).collect();
         let wanted = "\x1e{\"time\":0.000000,\"name\":\"recovery:metrics_updated\",\"data\":{\"congestion_window\":12000,\

@@ -5,7 +5,7 @@
 //! 9002 §6) and the pacing, and decides whether the application limits the sender. A window reduction for a spurious
 //! loss is not undone.
 //!
-//! Home of RFC 9002 §7 as far as the congestion window is concerned.
+//! Implements the rules of RFC 9002 §7 for the congestion window.
 
 use crate::watch::Watch;
 use anabranch_base::Instant;
@@ -122,11 +122,12 @@ impl Controller for WatchedController {
 
 /// An anabranch congestion controller behind quinn's interface.
 struct ControllerAdapter {
-    made: ConnectionControllers,
+    factory: ConnectionControllers,
     kind: AlgorithmConfig,
     mtu: u64,
     algorithm: Algorithm,
-    /// The rule that ends slow start before a loss, and the number of the last packet sent, up to which a round lasts.
+    /// HyStart, which can end slow start before a loss. HyStart divides time into rounds by `last_sent`, the number of
+    /// the last packet sent.
     hystart: Option<HyStartLinux>,
     last_sent: u64,
     /// The start of the current recovery. Losses of packets sent before that time belong to the same congestion event
@@ -142,13 +143,14 @@ struct ControllerAdapter {
 }
 
 impl ControllerAdapter {
-    fn new(made: ConnectionControllers, kind: AlgorithmConfig, mtu: u64) -> Self {
-        let params = InitialParams::new(mtu, InitialWindow::Packets(made.packets)).seeded(made.watch.key());
+    fn new(factory: ConnectionControllers, kind: AlgorithmConfig, mtu: u64) -> Self {
+        let params =
+            InitialParams::new(mtu, InitialWindow::Packets(factory.packets)).seeded(factory.watch.key());
         let algorithm = Algorithm::new(kind, params);
-        made.watch.set_rate(algorithm.pacing_rate());
-        let hystart = made.hystart.then(HyStartLinux::without_trains);
+        factory.watch.set_rate(algorithm.pacing_rate());
+        let hystart = factory.hystart.then(HyStartLinux::without_trains);
         Self {
-            made,
+            factory,
             kind,
             mtu,
             algorithm,
@@ -166,14 +168,14 @@ impl ControllerAdapter {
     /// Reports delivered and lost bytes to a controller that models the path (BBR), and takes over its new pacing rate.
     fn report(&mut self, now: Instant, report: AckReport) {
         if self.algorithm.wants_reports() {
-            let recovering = self.made.watch.is_recovering();
+            let recovering = self.factory.watch.is_recovering();
             self.algorithm.on_report(now, &AckReport { recovering, ..report });
-            self.made.watch.set_rate(self.algorithm.pacing_rate());
+            self.factory.watch.set_rate(self.algorithm.pacing_rate());
         }
     }
 
-    /// Ends slow start if the round-trip time of the newest acknowledged packet shows that a queue is filling. `largest`
-    /// is that packet's number. The time includes the peer's acknowledgement delay.
+    /// Ends slow start if a round-trip time shows that a queue is filling. `rtt` is the round-trip time of the newest
+    /// acknowledged packet, including the peer's acknowledgement delay. `largest` is that packet's number.
     fn watch_slow_start(&mut self, now: Instant, largest: u64, rtt: std::time::Duration) {
         let Some(hystart) = &mut self.hystart else { return };
         hystart.on_round_trip(rtt);
@@ -186,7 +188,7 @@ impl ControllerAdapter {
     }
 
     fn at(&self, now: std::time::Instant) -> Instant {
-        Instant::from_nanos(nanos(now.saturating_duration_since(self.made.epoch)))
+        Instant::from_nanos(nanos(now.saturating_duration_since(self.factory.epoch)))
     }
 }
 
@@ -195,7 +197,7 @@ impl Controller for ControllerAdapter {
         self.last_sent = last_packet_number;
         // The byte count comes from the watch, because quinn's count includes packets that contain only
         // acknowledgements.
-        let bytes = self.made.watch.take_sent_bytes();
+        let bytes = self.factory.watch.take_sent_bytes();
         if bytes > 0 {
             self.algorithm.on_sent(self.at(now), bytes);
         }
@@ -278,7 +280,7 @@ impl Controller for ControllerAdapter {
             self.recovery_from = Some(now);
             self.algorithm.on_loss(at, flight, lost_bytes == 0);
         }
-        let (newest_lost, in_flight) = (Some(self.at(sent)), self.made.watch.in_flight());
+        let (newest_lost, in_flight) = (Some(self.at(sent)), self.factory.watch.in_flight());
         self.report(at, AckReport { lost: lost_bytes, newest_lost, in_flight, ..AckReport::default() });
     }
 
@@ -294,11 +296,11 @@ impl Controller for ControllerAdapter {
 
     fn clone_box(&self) -> Box<dyn Controller> {
         // quinn clones a controller for a new path, so the clone starts with new state.
-        Box::new(Self::new(self.made.clone(), self.kind, self.mtu))
+        Box::new(Self::new(self.factory.clone(), self.kind, self.mtu))
     }
 
     fn initial_window(&self) -> u64 {
-        InitialWindow::Packets(self.made.packets).bytes(self.mtu)
+        InitialWindow::Packets(self.factory.packets).bytes(self.mtu)
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
@@ -319,14 +321,14 @@ mod tests {
         #[expect(clippy::disallowed_methods, reason = "quinn's clock is std's; any instant will do")]
         let epoch = std::time::Instant::now();
         let watch = Watch::new(Arc::default(), 1, Trace::default());
-        let made = ConnectionControllers {
+        let factory = ConnectionControllers {
             kind: Some(AlgorithmConfig::Bbr),
             packets: 10,
             hystart: false,
             epoch,
             watch: watch.clone(),
         };
-        let mut window = ControllerAdapter::new(made, AlgorithmConfig::Bbr, 1_200);
+        let mut window = ControllerAdapter::new(factory, AlgorithmConfig::Bbr, 1_200);
         for round in 1..=20 {
             let sent = epoch + Duration::from_millis(50 * round);
             watch.on_packet_sent(Level::Data, round, &[0x01], 6_000);
@@ -342,7 +344,8 @@ mod tests {
     /// Startup.
     #[test]
     fn bbr_is_told_when_the_application_limits_the_sender() {
-        // 6,000 bytes in 50 ms are 960 kbit/s. Startup begins at 277 % of ten packets per round trip.
+        // The path delivers 6,000 bytes in 50 ms, which is 960 kbit/s. BBR's Startup begins at 277 % of ten packets per
+        // round trip, which is more than 5 Mbit/s.
         let [limited, unlimited] = [true, false].map(pace);
         assert!(limited > 5_000_000 && unlimited <= 1_200_000, "{limited} {unlimited}");
     }

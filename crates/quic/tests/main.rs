@@ -43,8 +43,8 @@ fn run<T, F: Future<Output = T>>(
     network.link(client, server, &LinkSpec::parse(link).expect("a link")).expect("linked");
     network.capture(client);
     let worlds = [network.world(client), network.world(server)];
-    let came = network.run(program(worlds), Instant::ZERO + Duration::from_secs(600)).expect_done();
-    (came, network.finish_capture(client).expect("captured"))
+    let result = network.run(program(worlds), Instant::ZERO + Duration::from_secs(600)).expect_done();
+    (result, network.finish_capture(client).expect("captured"))
 }
 
 /// Starts an echo server, and returns the client's connector to it.
@@ -125,7 +125,7 @@ async fn echo(world: SimWorld, session: QuicSession<SimWorld>) {
 }
 
 /// Sends `bytes` bytes on each of `streams` streams in parallel, and reads the echoes. Returns the time at which the
-/// connection was established, and the time at which the last byte was back.
+/// connection was established, and the time at which the last echoed byte arrived.
 async fn talk(
     worlds: [SimWorld; 2],
     config: Config,
@@ -141,14 +141,14 @@ async fn talk(
     for number in 0..streams {
         let mut stream = session.open(number).expect("a stream");
         tasks.push(world.spawn("talk", async move {
-            let said: Vec<u8> = (0..bytes).map(|at| (at as u64 * 7 + number) as u8).collect();
-            stream.write_all(&said).await.expect("written");
+            let data: Vec<u8> = (0..bytes).map(|at| (at as u64 * 7 + number) as u8).collect();
+            stream.write_all(&data).await.expect("written");
             stream.finish();
             let (mut back, mut buffer) = (Vec::new(), [0; 10_000]);
             while let Ok(read @ 1..) = stream.read(&mut buffer).await {
                 back.extend_from_slice(&buffer[..read]);
             }
-            assert!(back == said, "stream {number}: {} of {bytes} bytes", back.len());
+            assert!(back == data, "stream {number}: {} of {bytes} bytes", back.len());
         }));
     }
     for task in tasks {
@@ -161,9 +161,9 @@ async fn talk(
 
 #[test]
 fn a_connection_stands_after_one_round_trip_and_its_streams_carry_bytes_both_ways() {
-    let (came, capture) =
+    let (result, capture) =
         run(1, "rate=10mbit,rtt=40ms", |worlds| talk(worlds, Config::default(), 10, 20_000));
-    let [ready, done] = came.expect("talked");
+    let [ready, done] = result.expect("talked");
     // The handshake takes one round trip, because the server's first flight does not exceed the anti-amplification
     // limit (RFC 9000 §8.1).
     assert!((40..90).contains(&(ready.as_nanos() / 1_000_000)), "{ready}");
@@ -174,9 +174,9 @@ fn a_connection_stands_after_one_round_trip_and_its_streams_carry_bytes_both_way
 #[test]
 fn losses_are_made_good() {
     for seed in 1..=5 {
-        let (came, _) =
+        let (result, _) =
             run(seed, "rate=10mbit,rtt=40ms,loss=5%", |worlds| talk(worlds, Config::default(), 5, 50_000));
-        came.expect("talked");
+        result.expect("talked");
     }
 }
 
@@ -191,12 +191,12 @@ fn the_same_seed_gives_the_same_bytes() {
 
 #[test]
 fn an_untrusted_server_fails_the_handshake() {
-    let (came, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {
+    let (result, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {
         let connector = ends(worlds, &Config::default(), false).await;
         let session = connector.connect(0).expect("begun");
         session.established().await
     });
-    assert!(matches!(came, Err(CloseReason::Untrusted(_))), "{came:?}");
+    assert!(matches!(result, Err(CloseReason::Untrusted(_))), "{result:?}");
 }
 
 #[test]
@@ -206,9 +206,9 @@ fn every_controller_brings_a_transfer_to_its_end() {
         .map(|cc| {
             let mut config = Config::default();
             config.set("cc", cc).expect("a controller");
-            let (came, _) =
+            let (result, _) =
                 run(3, "rate=10mbit,rtt=40ms,queue=100p", |worlds| talk(worlds, config, 1, 1_000_000));
-            came.expect("talked")[1].as_nanos() / 1_000_000
+            result.expect("talked")[1].as_nanos() / 1_000_000
         })
         .collect();
     // 1 MB takes 0.8 s at 10 Mbit/s, and both directions run at the same time.
@@ -218,7 +218,7 @@ fn every_controller_brings_a_transfer_to_its_end() {
 /// A graceful close delivers all written data. Until the data is delivered, it counts as unacknowledged.
 #[test]
 fn an_end_in_good_order_waits_for_what_was_written() {
-    let (came, _) = run(1, "rate=10mbit,rtt=40ms,loss=2%", |worlds| async move {
+    let (result, _) = run(1, "rate=10mbit,rtt=40ms,loss=2%", |worlds| async move {
         let [here, there] = worlds.clone();
         let connector = ends(worlds, &Config::default(), true).await;
         let session = connector.connect(0).expect("begun");
@@ -231,15 +231,15 @@ fn an_end_in_good_order_waits_for_what_was_written() {
         let reason = session.closed().await;
         (before, reason, session.unacknowledged(), here.now(), there.now())
     });
-    let ((unacknowledged, begun), reason, rest, ended, _) = came;
+    let ((unacknowledged, begun), reason, rest, ended, _) = result;
     assert_eq!((unacknowledged, reason, rest), (100_000, CloseReason::Finished, 0));
-    // 100 kB take 80 ms on the link.
+    // The link needs 80 ms for 100 kB.
     assert!(ended - begun >= Duration::from_millis(100), "{begun} {ended}");
 }
 
 #[test]
 fn an_abort_is_reported_as_an_abort() {
-    let (came, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {
+    let (result, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {
         let world = worlds[0].clone();
         let connector = ends(worlds, &Config::default(), true).await;
         let session = connector.connect(0).expect("begun");
@@ -256,14 +256,14 @@ fn an_abort_is_reported_as_an_abort() {
         let silent = nowhere.connect(0).expect("begun");
         (closed, silent.established().await)
     });
-    assert_eq!(came.0, Some(CloseReason::Aborted));
-    assert_eq!(came.1, Err(CloseReason::Refused));
+    assert_eq!(result.0, Some(CloseReason::Aborted));
+    assert_eq!(result.1, Err(CloseReason::Refused));
 }
 
 /// A thousand exchanges each use a new stream, although at most two streams may be open at the same time.
 #[test]
 fn streams_come_and_go() {
-    let (came, _) = run(1, "rate=100mbit,rtt=2ms", |worlds| async move {
+    let (result, _) = run(1, "rate=100mbit,rtt=2ms", |worlds| async move {
         let mut config = Config::default();
         config.set("streams", "2").expect("a number");
         let connector = ends(worlds, &config, true).await;
@@ -281,7 +281,7 @@ fn streams_come_and_go() {
         }
         session.streams()
     });
-    assert_eq!(came, 2);
+    assert_eq!(result, 2);
 }
 
 /// A simulated certificate comes with a crypto provider without real randomness. An endpoint on a real network refuses
@@ -295,7 +295,7 @@ fn certificates_of_virtual_time_are_of_no_use_on_a_real_network() {
             config: Config::default(),
             local: SocketAddr::new(SERVER, 443),
             rng: anabranch_base::Rng::new(1),
-            ends: pair.ends(surroundings),
+            tls: pair.ends(surroundings),
             segments: 1,
             shard: None,
             logs: None,
@@ -307,7 +307,8 @@ fn certificates_of_virtual_time_are_of_no_use_on_a_real_network() {
     assert!(refused.contains("of virtual time"), "{refused}");
 }
 
-/// A visit before the experiment gives the client tickets (RFC 8446 §4.6.1), with which the client can send early data.
+/// A connection before the experiment gives the client tickets (RFC 8446 §4.6.1). With such a ticket, the client can
+/// send early data.
 #[test]
 fn an_earlier_connection_leaves_tickets_for_early_data() {
     let simulated = Surroundings::Simulated(Simulation::new(anabranch_base::Rng::new(1), || Instant::ZERO));
@@ -319,7 +320,7 @@ fn an_earlier_connection_leaves_tickets_for_early_data() {
             config: Config::default(),
             local: SocketAddr::from(([10, 0, 0, 1], 1000)),
             rng: anabranch_base::Rng::new(1),
-            ends: pair.expect("a pair").ends(&simulated),
+            tls: pair.expect("a pair").ends(&simulated),
             segments: 1,
             shard: None,
             logs: None,
@@ -368,7 +369,7 @@ fn packets_leave_from_the_first_address_or_by_the_routes() {
 /// Data of a stream with a lower rank is sent first, even if it was written later.
 #[test]
 fn a_stream_of_a_lower_rank_goes_first() {
-    let (came, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {
+    let (result, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {
         let ([client, server], world) = pair(worlds).await;
         let mut streams = Vec::new();
         for rank in [1, 0] {
@@ -395,15 +396,16 @@ fn a_stream_of_a_lower_rank_goes_first() {
         ended.sort_unstable();
         ended
     });
-    let [(0, later), (1, sooner)] = came[..] else { panic!("{came:?}") };
-    // 100 kB take 80 ms on the link.
+    let [(0, later), (1, sooner)] = result[..] else { panic!("{result:?}") };
+    // The link needs 80 ms for 100 kB.
     assert!(later >= sooner + Duration::from_millis(70), "{sooner} {later}");
 }
 
-/// Both ends begin one-way streams. Their total number exceeds the number that may be open at the same time.
+/// The server begins more one-way streams than may be open at the same time, and the client begins one. Each stream
+/// carries data in one direction only. One-way streams are numbered separately from two-way streams.
 #[test]
 fn streams_of_one_way_go_one_way_and_are_counted_apart() {
-    let (came, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {
+    let (result, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {
         let ([client, server], world) = pair(worlds).await;
         let from_server = world.spawn("server", async move {
             for number in 0..20 {
@@ -432,15 +434,16 @@ fn streams_of_one_way_go_one_way_and_are_counted_apart() {
         stream.finish();
         drop(from_server.await);
     });
-    came
+    result
 }
 
-/// A client opens more streams than may be open at the same time, because each finished stream makes room for another.
+/// A client begins more streams in total than may be open at the same time. This works because each finished stream
+/// makes room for another stream.
 #[test]
 fn there_are_always_more_streams() {
     let mut config = Config::default();
     config.set("streams", "4").expect("a number");
-    let (came, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {
+    let (result, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {
         let session = ends(worlds, &config, true).await.connect(0).expect("begun");
         session.established().await.expect("stands");
         for number in 0..400 {
@@ -452,13 +455,13 @@ fn there_are_always_more_streams() {
             assert_eq!((stream.read(&mut got).await, stream.read(&mut got).await), (Ok(2), Ok(0)));
         }
     });
-    came
+    result
 }
 
 /// Each direction of a stream can be cancelled separately, with a code that the other end can read.
 #[test]
 fn a_direction_is_cancelled_with_a_code() {
-    let (came, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {
+    let (result, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {
         let ([client, server], world) = pair(worlds).await;
         let mut near = begin(&client, false).await.expect("begun");
         near.write_all(b"hi").await.expect("written");
@@ -484,7 +487,7 @@ fn a_direction_is_cancelled_with_a_code() {
         let reason = client.closed().await;
         assert!(reason.to_string().contains("enough"), "{reason}");
     });
-    came
+    result
 }
 
 /// With a limit on unsent data, a stream accepts only little data. A later stream therefore does not wait for megabytes
@@ -514,7 +517,7 @@ async fn begin(session: &QuicSession<SimWorld>, one_way: bool) -> Result<QuicStr
 /// A one-way stream continues after its reader has released it. Only a reader that cancels the stream stops its writer.
 #[test]
 fn a_released_one_way_stream_is_not_stopped() {
-    let (came, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {
+    let (result, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {
         let ([client, server], world) = pair(worlds).await;
         let mut stopped = Vec::new();
         for cancels in [false, true] {
@@ -531,13 +534,13 @@ fn a_released_one_way_stream_is_not_stopped() {
         }
         stopped
     });
-    assert_eq!(came, [None, Some(7)]);
+    assert_eq!(result, [None, Some(7)]);
 }
 
 /// A session that is being closed delivers the data of finished streams before it ends.
 #[test]
 fn a_close_waits_for_what_was_written() {
-    let (came, _) = run(1, "rate=1mbit,rtt=40ms,loss=2%", |worlds| async move {
+    let (result, _) = run(1, "rate=1mbit,rtt=40ms,loss=2%", |worlds| async move {
         let ([client, server], _) = pair(worlds).await;
         let mut stream = begin(&server, true).await.expect("begun");
         stream.write_all(&[7; 300_000]).await.expect("written");
@@ -550,7 +553,7 @@ fn a_close_waits_for_what_was_written() {
         }
         assert_eq!((read, client.closed().await, server.closed().await), (300_000, FINISHED, FINISHED));
     });
-    came
+    result
 }
 
 const FINISHED: CloseReason = CloseReason::Finished;

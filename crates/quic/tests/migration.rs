@@ -18,10 +18,10 @@ struct Transfer {
     client: SocketAddr,
     written: usize,
     read: usize,
-    /// The bytes that the server has received from each address (`came`), and the bytes that it has sent to each
-    /// address.
-    came: BTreeMap<SocketAddr, usize>,
-    went: BTreeMap<SocketAddr, usize>,
+    /// The bytes that the server has received from each address (`received_from`), and the bytes that it has sent to
+    /// each address.
+    received_from: BTreeMap<SocketAddr, usize>,
+    sent_to: BTreeMap<SocketAddr, usize>,
 }
 
 impl Transfer {
@@ -38,7 +38,7 @@ impl Transfer {
         });
         let ids = [near, accepted.expect("accepted")];
         let (came, went) = Default::default();
-        Self { ends, ids, now, client: at(1, 1000), written: 0, read: 0, came, went }
+        Self { ends, ids, now, client: at(1, 1000), written: 0, read: 0, received_from: came, sent_to: went }
     }
 
     /// Runs both ends for a millisecond. Delivers the server's packets for the client's public address to the client,
@@ -61,11 +61,11 @@ impl Transfer {
         }
         let up = sends(near, now);
         for sent in &up {
-            *self.came.entry(self.client).or_default() += sent.bytes.len();
+            *self.received_from.entry(self.client).or_default() += sent.bytes.len();
             give(far, now, &DatagramInFlight { source: self.client, ..sent.clone() });
         }
         for sent in sends(far, now) {
-            *self.went.entry(sent.target).or_default() += sent.bytes.len();
+            *self.sent_to.entry(sent.target).or_default() += sent.bytes.len();
             // A NAT translates the client's address, so the client does not know its public address.
             if sent.target == self.client {
                 give(near, now, &DatagramInFlight { target: at(1, 1000), ..sent });
@@ -103,19 +103,19 @@ fn a_transfer_goes_on_at_another_address() {
     transfer.client = new;
     // The server has received the first packet from the new address, but has not validated that address.
     let mut rounds = 0;
-    while Transfer::of(&transfer.came, new) == 0 {
+    while Transfer::of(&transfer.received_from, new) == 0 {
         transfer.step();
         rounds += 1;
         assert!(rounds < 1_000, "the client says nothing");
     }
-    let (came, went) = (Transfer::of(&transfer.came, new), Transfer::of(&transfer.went, new));
-    // A datagram with PATH_CHALLENGE may have the full size (§8.2.1).
+    let (came, went) = (Transfer::of(&transfer.received_from, new), Transfer::of(&transfer.sent_to, new));
+    // A datagram with PATH_CHALLENGE may have the full size (RFC 9000 §8.2.1).
     assert!(went > 0 && went <= (3 * came).max(1_200), "{went} bytes for {came}");
     transfer.until(BYTES);
     assert_eq!(transfer.read, BYTES);
     assert_eq!(transfer.ends[1].peer(transfer.ids[1]), Some(new));
-    let after = Transfer::of(&transfer.went, old);
-    assert!(Transfer::of(&transfer.went, new) > BYTES / 2, "the rest went there, {after} to the old one");
+    let after = Transfer::of(&transfer.sent_to, old);
+    assert!(Transfer::of(&transfer.sent_to, new) > BYTES / 2, "the rest went there, {after} to the old one");
 }
 
 /// RFC 9000 §9.3.1: if an attacker sends the client's packet from a victim's address, the server sends to the victim at
@@ -124,7 +124,7 @@ fn a_transfer_goes_on_at_another_address() {
 fn a_spoofed_source_cannot_redirect_a_transfer() {
     let mut transfer = Transfer::new();
     transfer.until(BYTES / 4);
-    // The client's next packet is delivered only with the victim's address.
+    // The client's next packet reaches the server only with the victim's address as its source.
     let victim = at(9, 9);
     let mut stolen = Vec::new();
     let client = transfer.client;
@@ -137,13 +137,13 @@ fn a_spoofed_source_cannot_redirect_a_transfer() {
         }
     }
     let came = size(&stolen);
-    assert!(came > 0 && came == Transfer::of(&transfer.came, victim), "{came}");
+    assert!(came > 0 && came == Transfer::of(&transfer.received_from, victim), "{came}");
     transfer.until(BYTES);
-    // The count includes everything that the server's timers send later.
+    // The bytes sent to the victim include everything that the server's timers send later.
     for _ in 0..10_000 {
         transfer.step();
     }
-    let went = Transfer::of(&transfer.went, victim);
+    let went = Transfer::of(&transfer.sent_to, victim);
     assert!(went > 0 && went <= (3 * came).max(1_200), "{went} bytes for {came}");
     assert_eq!(transfer.ends[1].peer(transfer.ids[1]), Some(client), "it is back with the client");
 }

@@ -14,7 +14,7 @@ fn packets_that_leave_together_fit_into_one_of_the_largest() {
     let [near, far] = ends(["test"; 2]);
     let end = |local, seed, ends, segments| {
         let (config, rng) = (config.clone(), Rng::new(seed));
-        Endpoint::new(EndpointOptions { config, local, rng, ends, segments, shard: None, logs: None })
+        Endpoint::new(EndpointOptions { config, local, rng, tls: ends, segments, shard: None, logs: None })
     };
     let mut both =
         [end(at(1, 1000), 1, near, 64), end(at(2, 443), 2, far, 1)].map(|end| end.expect("an endpoint"));
@@ -43,7 +43,7 @@ fn what_leaves_as_a_recovery_begins_does_not_let_the_window_grow() {
     let mut windows = Vec::new();
     for round in 0..4 {
         let flight = sends(&mut near, now);
-        // Only the first packet of all is lost. The packets of round 1 are sent at the instant at which the loss is
+        // Only the very first packet is lost. The packets of round 1 are sent at the instant at which the loss is
         // detected.
         let lost = usize::from(round == 0);
         now += Duration::from_millis(50);

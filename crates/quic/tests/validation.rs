@@ -44,7 +44,7 @@ pub(crate) fn ends(protocols: [&str; 2]) -> [HostTls; 2] {
 
 fn endpoint(local: SocketAddr, seed: u64, ends: HostTls, config: &Config, shard: Option<Shard>) -> Endpoint {
     let (config, rng) = (config.clone(), Rng::new(seed));
-    let start = EndpointOptions { config, local, rng, ends, segments: 1, shard, logs: None };
+    let start = EndpointOptions { config, local, rng, tls: ends, segments: 1, shard, logs: None };
     let mut endpoint = Endpoint::new(start).expect("an endpoint");
     endpoint.set_listening(endpoint.is_server().then_some(443));
     endpoint
@@ -142,7 +142,7 @@ fn three_times_what_has_come_from_there_and_no_more() {
         let mut both = pair(&Config::default());
         both[0].connect(Instant::ZERO, at(2, 443)).expect("begun");
         let mut hello = sends(&mut both[0], Instant::ZERO);
-        // The bytes after the packet form no packet, but they count as received.
+        // The bytes appended to the packet form no packet, but they count as received.
         hello.iter_mut().for_each(|sent| sent.bytes.resize(sent.bytes.len() + more, 0));
         hello.iter().for_each(|sent| give(&mut both[1], Instant::ZERO, sent));
         for _ in 0..elsewhere {
@@ -247,7 +247,7 @@ fn what_answers_packets_out_of_the_blue_is_no_larger_than_they_are() {
     assert!(size(&answer(&packet(0xc0, 1, 1_200))) <= 3 * 1_200);
 }
 
-/// If packets without a connection arrive faster than answers are sent, the queue of answers is bounded.
+/// Even if packets without a connection arrive faster than answers are sent, the queue of answers stays bounded.
 #[test]
 fn answers_without_a_connection_that_wait_are_bounded() {
     let [_, mut far] = pair(&Config::default());
@@ -306,7 +306,7 @@ fn clients_without_a_token_leave_no_state() {
     give(&mut both[0], Instant::ZERO, &sent[0]);
     settle(&mut both, Instant::ZERO);
     assert!(stands(&events(&mut both[0])) && stands(&events(&mut both[1])));
-    // A token is valid for only one address (§8.1.4).
+    // A token is valid for only one address (RFC 9000 §8.1.4).
     let mut stranger = pair(&config);
     stranger[0].connect(Instant::ZERO, at(2, 443)).expect("begun");
     let hello = sends(&mut stranger[0], Instant::ZERO);

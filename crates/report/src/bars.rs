@@ -1,5 +1,5 @@
-//! Draws the times of all contestants. Each contestant has a bar, with every run as a dot on it. A line shows the limit that
-//! no contestant can beat.
+//! Draws the times of all contestants. Each contestant has a bar, with every run as a dot on it. A line shows the limit
+//! that no contestant can beat.
 
 use super::chart::{
     self, Axis, CONTESTANTS, ChartPoint, Data, Figure, Frame, Ink, LabelPosition, Mark, Plot, Width,
@@ -31,15 +31,15 @@ pub(super) fn render(out: &mut String, point: &Point, standing: &Ranking, wide: 
             data.row(&[&contestant.name, &run.seed.to_string(), &time, &limit]);
         }
     }
-    let what = if point.workload.messages {
+    let quantity = if point.workload.messages {
         "Time within which 95 % of a run's messages are there".to_owned()
     } else {
         format!("{} time", capital(point.workload.workload_noun()))
     };
     let figure = Figure {
         name: "times".to_owned(),
-        heading: format!("{what}: shorter is better"),
-        shows: format!("{what}. {}.", standing.headline(point)),
+        heading: format!("{quantity}: shorter is better"),
+        shows: format!("{quantity}. {}.", standing.headline(point)),
         note: format!(
             "Bar: {} of the runs. Each dot is one run, with a {} of its own.{}",
             term("geometric mean", "geometric mean"),
@@ -59,47 +59,54 @@ pub(super) fn render(out: &mut String, point: &Point, standing: &Ranking, wide: 
             width: width.pixels(),
             height: row * rows as u32 + if narrow { 52 } else { 62 },
             left,
-            below: 22,
+            bottom: 22,
         };
         // The axis is 4 % longer than the highest time, which leaves room for the text right of the longest bar.
         let x = Axis::time(0.0, high * 1.04, if narrow { 4 } else { 6 });
         // Space above the first bar, for the name of the limit and the first time.
-        let above = if narrow { -0.9 } else { -1.15 };
-        let y = Axis::bare(rows as f64 - 0.5, above);
+        let label_offset = if narrow { -0.9 } else { -1.15 };
+        let y = Axis::bare(rows as f64 - 0.5, label_offset);
         chart::draw(svg, frame, [&x, &y], |plot| {
-            for (i, place) in standing.ranked.iter().enumerate() {
-                let values = standing::values(point, &point.contestants[place.index]).collect();
-                draw_row(plot, place, values, (i as f64, f64::from(row)), narrow);
+            for (i, ranked) in standing.ranked.iter().enumerate() {
+                let values = standing::values(point, &point.contestants[ranked.index]).collect();
+                draw_row(plot, ranked, values, (i as f64, f64::from(row)), narrow);
             }
             if let Some(limit) = limit {
-                chart::line(plot, [(limit, above), (limit, rows as f64 - 0.5)], Ink::named("limit"), 1.0);
+                chart::line(
+                    plot,
+                    [(limit, label_offset), (limit, rows as f64 - 0.5)],
+                    Ink::named("limit"),
+                    1.0,
+                );
                 let label = format!("\u{a0}limit {}\u{a0}", short_time(limit));
-                let beside = if limit > high * 0.75 { LabelPosition::Left } else { LabelPosition::Right };
-                chart::text(plot, (limit, above + 0.14), beside, Ink::named("soft"), &label);
+                let position = if limit > high * 0.75 { LabelPosition::Left } else { LabelPosition::Right };
+                chart::text(plot, (limit, label_offset + 0.14), position, Ink::named("soft"), &label);
             }
         })
     });
 }
 
-/// Draws the bar of a contestant and its runs (`values`, each with its seed) in the row at `i`, which is `row` pixels high.
+/// Draws the bar of a contestant and its runs (`values`, each with its seed). `i` is the row's position, and `row` is
+/// its height in pixels.
 fn draw_row(
     plot: &mut Plot<'_, '_>,
-    place: &RankedContestant,
+    ranked: &RankedContestant,
     values: Vec<(u64, f64)>,
     (i, row): ChartPoint,
     narrow: bool,
 ) {
-    let (ink, name, time) = (Ink::contestant(place.index), capital(&place.name), standing::shown(place));
+    let (ink, name, time) =
+        (Ink::contestant(ranked.index), capital(&ranked.name), standing::format_time(ranked));
     // On a narrow screen the contestant's name is above its bar, so the bar is lower.
     let middle = i + if narrow { 0.18 } else { 0.0 };
     let tall = if narrow { 24.0 } else { 28.0 };
-    let (at, beside, label) = match narrow {
+    let (at, position, label) = match narrow {
         true => (i - 0.28, LabelPosition::Right, format!("{name}: {time}")),
         false => (middle, LabelPosition::Left, shortened(&name, 32) + "\u{a0}"),
     };
-    chart::text(plot, (0.0, at), beside, Ink::named("ink"), &label);
-    if let Some(ms) = place.ms {
-        let title = format!("{}: {}", place.name, span(ms));
+    chart::text(plot, (0.0, at), position, Ink::named("ink"), &label);
+    if let Some(ms) = ranked.ms {
+        let title = format!("{}: {}", ranked.name, span(ms));
         chart::marks(plot, [Mark::bar((0.0, middle), (ms, middle), tall, ink, title).faint(0.42)]);
     }
     let radius = if values.len() > 200 { 1.6 } else { 2.6 };
@@ -114,7 +121,7 @@ fn draw_row(
         Mark::dot((*ms, middle + off * tall / (row * 1.1)), radius, ink, title).faint(0.85)
     });
     chart::marks(plot, dots.collect::<Vec<_>>());
-    if !narrow && let Some(ms) = place.ms {
+    if !narrow && let Some(ms) = ranked.ms {
         // The contestant's time is written above the bar, where no dot covers it.
         chart::line(plot, [(ms, middle - 0.36), (ms, middle + 0.36)], Ink::named("ink"), 1.2);
         chart::text(plot, (ms, middle - 0.36), LabelPosition::Above, Ink::named("ink"), &time);

@@ -23,7 +23,7 @@ fn times(ratio: f64) -> String {
     if ratio >= 9.995 { format!("×{ratio:.1}") } else { format!("×{ratio:.2}") }
 }
 
-/// Describes the change of a cause, in words and as the user types it.
+/// Describes the change of a cause, both in words and in the form that the user types.
 fn subject(cause: &Cause) -> String {
     let explained = explained(&cause.factor, about(&cause.factor));
     let typed = match cause.change.split_once(',') {
@@ -40,7 +40,7 @@ fn subject(cause: &Cause) -> String {
 /// Describes a change of one setting for readers who do not know the key of the setting.
 fn plainly(change: &str, was: &str) -> Option<String> {
     let (key, value) = change.split_once('=').filter(|(_, value)| !value.contains(','))?;
-    let what = match (key, value) {
+    let subject = match (key, value) {
         ("pipeline", "yes") => return Some("requests sent without waiting for earlier answers".to_owned()),
         ("pipeline", "no") => return Some("each request sent after the answer before it".to_owned()),
         ("priority", "yes") => return Some("requests and answers in the order of their urgency".to_owned()),
@@ -62,14 +62,14 @@ fn plainly(change: &str, was: &str) -> Option<String> {
         ("delack", _) => "longest wait of an acknowledgement",
         _ => return None,
     };
-    Some(format!("{what}: {} in place of {}", escape(value), escape(was)))
+    Some(format!("{subject}: {} in place of {}", escape(value), escape(was)))
 }
 
 fn connections(value: &str) -> String {
     if value == "1" { "one connection".to_owned() } else { format!("{} connections", escape(value)) }
 }
 
-/// Returns the gap between loser and winner that is left after an effect, with its interval.
+/// Returns the gap between loser and winner that remains after an effect, with the interval of this gap.
 fn after(experiment: &Experiment, Effect { ratio, ci }: &Effect) -> (f64, [f64; 2]) {
     let of = |effect: f64| experiment.gap / effect.max(1e-9);
     (of(*ratio), [of(ci[1]), of(ci[0])])
@@ -92,20 +92,20 @@ fn turned(experiment: &Experiment, cause: &Cause, loser: &str) -> Option<String>
 
 fn line(experiment: &Experiment, cause: &Cause, loser: &str) -> String {
     let tried = experiment.factors.iter().find(|tried| tried.change == cause.change);
-    let (who, sooner) = (escape(loser), times(cause.effect));
+    let (name, factor) = (escape(loser), times(cause.effect));
     let was = if is_plural(loser) { "were" } else { "was" };
     let how = match tried {
         Some(tried) if tried.shapley.is_some() => {
             format!(
-                "over all orders in which the changes can be made, it makes {who} {sooner} sooner in the mean"
+                "over all orders in which the changes can be made, it makes {name} {factor} sooner in the mean"
             )
         }
         Some(tried) if tried.alone.ratio != cause.effect => {
             format!(
-                "raced again with all of the winner's settings, {who} {was} {sooner} sooner than with all but this one"
+                "raced again with all of the winner's settings, {name} {was} {factor} sooner than with all but this one"
             )
         }
-        _ => format!("raced again with this one change, {who} {was} {sooner} sooner"),
+        _ => format!("raced again with this one change, {name} {was} {factor} sooner"),
     };
     let mut text = format!("{}: {how}. The gap is {}", subject(cause), times(experiment.gap));
     if !cause.with.is_empty() {
@@ -124,18 +124,18 @@ pub(super) fn remedies(point: &Point) -> Vec<String> {
         return Vec::new();
     };
     let (winner, loser) = (name(point, &experiment.winner), name(point, &experiment.loser));
-    let said = |cause: &Cause| {
+    let remedy = |cause: &Cause| {
         let turned = turned(experiment, cause, &loser)?;
-        let (beside, change) = (escape(&winner), subject(cause));
-        Some(format!("For {} beside {beside}, {change}: {turned}.", escape(&loser)))
+        let (winner_name, change) = (escape(&winner), subject(cause));
+        Some(format!("For {} beside {winner_name}, {change}: {turned}.", escape(&loser)))
     };
-    found.causes.iter().filter(|cause| cause.with.is_empty()).take(2).filter_map(said).collect()
+    found.causes.iter().filter(|cause| cause.with.is_empty()).take(2).filter_map(remedy).collect()
 }
 
-/// Returns the name in words of the contestant that was typed as `typed`.
+/// Returns the name, in words, of the contestant that the user typed as `typed`.
 fn name(point: &Point, typed: &str) -> String {
-    let place = point.contestants.iter().position(|contestant| contestant.name == typed);
-    place.map_or_else(|| typed.to_owned(), |place| super::words::names(point).swap_remove(place))
+    let index = point.contestants.iter().position(|contestant| contestant.name == typed);
+    index.map_or_else(|| typed.to_owned(), |index| super::words::names(point).swap_remove(index))
 }
 
 /// Describes a group of settings, for its tooltip.
@@ -177,7 +177,7 @@ fn circumstance(without: &str) -> &str {
 
 /// Describes the gap under changed conditions, for at most three conditions. Empty if no condition was tested.
 pub(super) fn conditions(experiment: &Experiment) -> Vec<String> {
-    let said = |condition: &Condition| {
+    let condition_text = |condition: &Condition| {
         let gap = times(condition.gap);
         let whole = times(experiment.gap);
         if condition.needed {
@@ -186,19 +186,19 @@ pub(super) fn conditions(experiment: &Experiment) -> Vec<String> {
                 circumstance(&condition.without)
             )
         } else {
-            let what = match condition.without.as_str() {
+            let removed = match condition.without.as_str() {
                 "handshake" => "handshakes",
                 "queue" => "a limit of the queue",
                 "rate" => "a limit of the rate",
                 "security" => "TLS and DTLS",
                 other => other,
             };
-            format!("Without {} the gap is {gap}, not {whole}.", escape(what))
+            format!("Without {} the gap is {gap}, not {whole}.", escape(removed))
         }
     };
     let needed = experiment.conditions.iter().filter(|condition| condition.needed);
-    let others = experiment.conditions.iter().filter(|condition| !condition.needed);
-    needed.chain(others).take(3).map(said).collect()
+    let not_needed = experiment.conditions.iter().filter(|condition| !condition.needed);
+    needed.chain(not_needed).take(3).map(condition_text).collect()
 }
 
 /// Writes the box about causes on the first screen: at most three lines, and the figure of the experiment.
@@ -290,7 +290,7 @@ fn picture(out: &mut String, experiment: &Experiment, loser: &str) {
     };
     figure.render(out, Width::Narrow, |svg, width| {
         let height = 26 * rows.len() as u32 + 36;
-        let frame = Frame { width: width.pixels(), height, left: 136, below: 22 };
+        let frame = Frame { width: width.pixels(), height, left: 136, bottom: 22 };
         let x = Axis::linear((low - 0.05).max(0.0), high * 1.05, 5, |v| format!("{v:.1}"));
         let y = Axis::bare(rows.len() as f64 - 0.5, -0.5);
         chart::draw(svg, frame, [&x, &y], |plot| {
@@ -361,12 +361,12 @@ mod tests {
         let mut other = several.conditions[0].clone();
         (other.without, other.gap, other.needed) = ("queue".to_owned(), 1.9, false);
         several.conditions.insert(0, other);
-        let told = super::conditions(&several);
-        assert_eq!(told.len(), 2);
+        let text = super::conditions(&several);
+        assert_eq!(text.len(), 2);
         assert!(
-            told[0].contains("only where packets are lost")
-                && told[1].starts_with("Without a limit of the queue"),
-            "{told:?}"
+            text[0].contains("only where packets are lost")
+                && text[1].starts_with("Without a limit of the queue"),
+            "{text:?}"
         );
         let mut out = String::new();
         picture(&mut out, &experiment(), "SCTP");

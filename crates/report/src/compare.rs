@@ -31,9 +31,9 @@ pub fn render(old: &Race, new: &Race) -> String {
 #[must_use]
 pub fn point(old: &Race, point: &Point) -> String {
     let mut out = String::new();
-    let Some(before) = old.points.iter().find(|other| other.factors == point.factors) else { return out };
+    let Some(before) = old.points.iter().find(|earlier| earlier.factors == point.factors) else { return out };
     for contestant in &point.contestants {
-        let was = before.contestants.iter().find(|other| other.name == contestant.name);
+        let was = before.contestants.iter().find(|earlier| earlier.name == contestant.name);
         if let Some(was) = was {
             rows(&mut out, point, was, contestant);
         }
@@ -64,7 +64,8 @@ fn rows(out: &mut String, point: &Point, old: &Contestant, new: &Contestant) {
     if !levels.is_empty() {
         label = format!("{label} ({})", levels.join(", "));
     }
-    // Returns the runs of `from` whose seeds `other` has, too. Both lists of runs have the same order.
+    // Returns the runs of `from` whose seeds also occur in `other`. The order of the seeds is the same in both
+    // contestants.
     let common = |from: &Contestant, other: &Contestant| {
         let has = |seed: u64| other.runs.iter().any(|run| run.seed == seed);
         from.runs.iter().filter(|run| has(run.seed)).cloned().collect::<Vec<_>>()

@@ -96,8 +96,8 @@ pub(super) fn draw(out: &mut String, contrast: &Contrast) {
         let row = between * many as u32 + 12;
         let height = row * contrast.rows.len() as u32 + 52;
         let longest = contrast.rows.iter().map(|row| row.label.chars().count()).max().unwrap_or(0).min(16);
-        let frame = Frame { left: 32 + 7 * longest as u32, below: 42, ..Frame::new(width.pixels(), height) };
-        let places: Vec<String> = contrast.rows.iter().map(|row| shortened(&row.label, 16)).collect();
+        let frame = Frame { left: 32 + 7 * longest as u32, bottom: 42, ..Frame::new(width.pixels(), height) };
+        let row_labels: Vec<String> = contrast.rows.iter().map(|row| shortened(&row.label, 16)).collect();
         let ticks = width.pick(4, 6);
         let x = if most / least > 20.0 {
             Axis::logarithmic(least / 1.25, most * 1.25, plain)
@@ -105,20 +105,22 @@ pub(super) fn draw(out: &mut String, contrast: &Contrast) {
             Axis::linear(0.0, most * 1.06, ticks, plain)
         };
         let unit = shortened(short_unit(&contrast.unit), width.pick(40, 60));
-        let y = Axis::names(&places).named(shortened(&contrast.along, 14));
+        let y = Axis::names(&row_labels).named(shortened(&contrast.along, 14));
         chart::draw(svg, frame, [&x.named(unit), &y], |plot| {
             for (number, row_of) in contrast.rows.iter().enumerate() {
                 for marks in &row_of.marks {
-                    let which = names.iter().position(|name| *name == marks.contestant).unwrap_or(0);
-                    let ink = Ink::contestant(which);
+                    let index = names.iter().position(|name| *name == marks.contestant).unwrap_or(0);
+                    let ink = Ink::contestant(index);
                     let share = f64::from(between) / f64::from(row);
-                    let y = number as f64 + (which as f64 - (many - 1) as f64 / 2.0) * share;
+                    let y = number as f64 + (index as f64 - (many - 1) as f64 / 2.0) * share;
                     let named = |what: &str| format!("{}, {}: {what}", row_of.label, marks.contestant);
                     if let (Some([one, ..]), Some([other, ..])) = (marks.without, marks.with) {
                         chart::faint_line(plot, [(one, y), (other, y)], (ink, 0.35), 3.0);
                     }
-                    for ours in [marks.without, marks.with] {
-                        let Some([_, low, high]) = ours.filter(|[_, low, high]| low < high) else { continue };
+                    for interval in [marks.without, marks.with] {
+                        let Some([_, low, high]) = interval.filter(|[_, low, high]| low < high) else {
+                            continue;
+                        };
                         chart::line(plot, [(low.max(least / 1.25), y), (high, y)], ink, 1.2);
                     }
                     if let Some([mean, ..]) = marks.with {

@@ -8,26 +8,27 @@ use anabranch_results::course::{Course, Loss};
 
 const HEIGHT: u32 = 180;
 
-/// Draws the two figures side by side. `whose` names the contestant for the headings.
-pub(super) fn render(out: &mut String, course: &Course, whose: &str) {
+/// Draws two figures side by side: congestion windows, and queueing delays. `subject` names the contestant for the
+/// headings.
+pub(super) fn render(out: &mut String, course: &Course, subject: &str) {
     let ends = course.windows.iter().map(|window| window.0);
     let ends =
         ends.chain(course.waits.iter().map(|wait| wait.0)).chain(course.lost.iter().map(|loss| loss.at_ns));
     let Some(end) = ends.max().map(ms) else { return };
     out.push_str("<div class=\"two\">");
-    windows(out, course, whose, end);
-    waits(out, course, whose, end);
+    windows(out, course, subject, end);
+    waits(out, course, subject, end);
     out.push_str("</div>\n");
 }
 
-fn windows(out: &mut String, course: &Course, whose: &str, end: f64) {
+fn windows(out: &mut String, course: &Course, subject: &str, end: f64) {
     let connections = distinct(course.windows.iter().map(|(_, connection, _)| *connection));
     let Some(most) = course.windows.iter().map(|window| window.2).max() else { return };
     let mut data = Data::new(&["at (ms)", "connection", "congestion window (bytes)"]);
     for (at, connection, window) in &course.windows {
         data.row(&[format!("{:.6}", ms(*at)), connection.to_string(), window.to_string()]);
     }
-    let said = format!("at most {}", bytes(most as f64));
+    let summary = format!("at most {}", bytes(most as f64));
     let lines = match connections.len() {
         1 => String::new(),
         n => format!("; {} a line each", count(n as u64, "connection")),
@@ -35,11 +36,11 @@ fn windows(out: &mut String, course: &Course, whose: &str, end: f64) {
     let figure = Figure {
         name: "windows".to_owned(),
         heading: format!(
-            "{} <span class=\"meta\">{said}{lines}; red: a packet lost</span>",
+            "{} <span class=\"meta\">{summary}{lines}; red: a packet lost</span>",
             term("congestion window", "Congestion window")
         ),
         shows: format!(
-            "Congestion windows over time, {whose}: {said}; {}.",
+            "Congestion windows over time, {subject}: {summary}; {}.",
             count(course.lost.len() as u64, "loss")
         ),
         data,
@@ -62,10 +63,10 @@ fn windows(out: &mut String, course: &Course, whose: &str, end: f64) {
     });
 }
 
-fn waits(out: &mut String, course: &Course, whose: &str, end: f64) {
+fn waits(out: &mut String, course: &Course, subject: &str, end: f64) {
     let Some(longest) = course.waits.iter().map(|wait| wait.2).max().map(ms) else { return };
     let queued = course.lost.iter().filter(|loss| loss.by_queue).count();
-    let said = format!(
+    let summary = format!(
         "at most {}; {} lost, {queued} of them by a full queue",
         span(longest),
         count(course.lost.len() as u64, "packet")
@@ -77,15 +78,15 @@ fn waits(out: &mut String, course: &Course, whose: &str, end: f64) {
         data.row(&cells);
     }
     for loss in &course.lost {
-        let why = if loss.by_queue { "queue" } else { "network" };
+        let cause = if loss.by_queue { "queue" } else { "network" };
         let cells =
-            [format!("{:.6}", ms(loss.at_ns)), (loss.path + 1).to_string(), String::new(), why.to_owned()];
+            [format!("{:.6}", ms(loss.at_ns)), (loss.path + 1).to_string(), String::new(), cause.to_owned()];
         data.row(&cells);
     }
     let figure = Figure {
         name: "queue".to_owned(),
-        heading: format!("Waiting in the {} <span class=\"meta\">{said}</span>", term("queue", "queue")),
-        shows: format!("Waits of packets on their way over time, {whose}: {said}."),
+        heading: format!("Waiting in the {} <span class=\"meta\">{summary}</span>", term("queue", "queue")),
+        shows: format!("Waits of packets on their way over time, {subject}: {summary}."),
         note: "Each dot is a packet that arrived: how much longer it took than the quickest of its size. Red strokes: packets \
                that were lost."
             .to_owned(),
@@ -110,7 +111,7 @@ fn waits(out: &mut String, course: &Course, whose: &str, end: f64) {
 }
 
 fn axes(width: Width, end: f64) -> (Frame, Axis) {
-    let frame = Frame { left: 60, below: 22, ..Frame::new(width.pixels(), HEIGHT) };
+    let frame = Frame { left: 60, bottom: 22, ..Frame::new(width.pixels(), HEIGHT) };
     (frame, Axis::time(0.0, end, width.pick(4, 6)))
 }
 

@@ -1,4 +1,4 @@
-//! Delays of messages: as figures, as a distribution over all runs, and message by message over time in the median run.
+//! Delays of messages: as a table, as a distribution over all runs, and message by message over time in the median run.
 //! In the drawing of the median run, each message has the colour of the largest part of its delay.
 
 use super::chart::{Data, Figure, Width};
@@ -20,7 +20,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
     let names = words::names(point);
     let values = point.contestants.iter().map(|contestant| sorted(contestant.runs.iter().flat_map(delays)));
     let samples =
-        Samples { file: "delays", what: "delays of messages", names: &names, values: values.collect() };
+        Samples { file: "delays", quantity: "delays of messages", names: &names, values: values.collect() };
     samples.render(out);
     parts::render(out, point);
     over_time(out, point);

@@ -1,5 +1,5 @@
-//! Distributions of times. One figure shows cumulative shares, another one box plots. A third figure, on logarithmic
-//! scales, shows the share of times longer than a value, which makes the tails visible.
+//! Distributions of times. One figure shows cumulative shares, and a second figure shows box plots. A third figure, on
+//! logarithmic scales, shows the share of times longer than a value, which makes the tails visible.
 
 use super::bars::legend;
 use super::chart::{self, Axis, ChartPoint, Data, Figure, Frame, Ink, LabelPosition, Mark, Width};
@@ -13,7 +13,7 @@ pub(super) struct Samples<'a> {
     /// The base name of the files of saved figures.
     pub file: &'a str,
     /// The kind of value, for example `page times` or `delays of messages`.
-    pub what: &'a str,
+    pub quantity: &'a str,
     /// The names of the contestants in words, in the order of the plan.
     pub names: &'a [String],
     pub values: Vec<Vec<f64>>,
@@ -40,10 +40,10 @@ impl Samples<'_> {
     }
 
     fn medians(&self) -> String {
-        let said = |(i, values): (usize, &Vec<f64>)| {
+        let describe = |(i, values): (usize, &Vec<f64>)| {
             quantile(values, 0.5).map(|ms| format!("{} {}", self.names[i], short_time(ms)))
         };
-        and(&self.known().filter_map(said).collect::<Vec<_>>())
+        and(&self.known().filter_map(describe).collect::<Vec<_>>())
     }
 
     /// Draws each figure for which there are enough values.
@@ -82,14 +82,14 @@ impl Samples<'_> {
         let Some((low, high)) = self.ends() else { return };
         let figure = Figure {
             name: format!("{}-cdf", self.file),
-            heading: format!("Share of {} up to a time", escape(self.what)),
+            heading: format!("Share of {} up to a time", escape(self.quantity)),
             legend: legend(self.names),
-            shows: format!("Cumulative distribution of {}. Medians: {}.", self.what, self.medians()),
+            shows: format!("Cumulative distribution of {}. Medians: {}.", self.quantity, self.medians()),
             data: self.data("share", |at| at),
             ..Figure::default()
         };
         figure.render(out, Width::Half, |svg, width| {
-            let frame = Frame { below: 22, ..Frame::new(width.pixels(), 200) };
+            let frame = Frame { bottom: 22, ..Frame::new(width.pixels(), 200) };
             let x = times(low, high, width);
             let y = Axis::linear(0.0, 1.0, 4, |share| format!("{:.0}\u{a0}%", share * 100.0));
             chart::draw(svg, frame, [&x, &y], |plot| {
@@ -125,8 +125,8 @@ impl Samples<'_> {
         }
         let figure = Figure {
             name: format!("{}-boxes", self.file),
-            heading: format!("Spread of {}", escape(self.what)),
-            shows: format!("Box plots of {}. Medians: {}.", self.what, self.medians()),
+            heading: format!("Spread of {}", escape(self.quantity)),
+            shows: format!("Box plots of {}. Medians: {}.", self.quantity, self.medians()),
             note: "Box: the middle half of the values, with the median; whiskers: 10 to 90 %; small dots: least and most.".to_owned(),
             data,
             ..Figure::default()
@@ -134,7 +134,7 @@ impl Samples<'_> {
         figure.render(out, Width::Half, |svg, width| {
             let row = 40;
             let frame =
-                Frame { width: width.pixels(), height: row * rows.len() as u32 + 44, left: 4, below: 22 };
+                Frame { width: width.pixels(), height: row * rows.len() as u32 + 44, left: 4, bottom: 22 };
             let x = times(low, high, width);
             let y = Axis::bare(rows.len() as f64 - 0.5, -0.5);
             chart::draw(svg, frame, [&x, &y], |plot| {
@@ -171,14 +171,14 @@ impl Samples<'_> {
         let least = 10_f64.powf((1.0 / self.most() as f64).log10().floor());
         let figure = Figure {
             name: format!("{}-tail", self.file),
-            heading: format!("Share of {} that are longer: the tail", escape(self.what)),
+            heading: format!("Share of {} that are longer: the tail", escape(self.quantity)),
             legend: legend(self.names),
-            shows: format!("Share of {} longer than a time, both scales logarithmic.", self.what),
+            shows: format!("Share of {} longer than a time, both scales logarithmic.", self.quantity),
             note: "Both scales are logarithmic. A line further left is sooner; one that falls steeply has no tail.".to_owned(),
             data: self.data("share longer", |at| 1.0 - at),
         };
         figure.render(out, Width::Wide, |svg, width| {
-            let frame = Frame { left: 62, below: 22, ..Frame::new(width.pixels(), 230) };
+            let frame = Frame { left: 62, bottom: 22, ..Frame::new(width.pixels(), 230) };
             let x = Axis::logarithmic(low * 0.9, high * 1.1, short_time);
             let y = Axis::logarithmic(least, 1.0, |share| format!("{}\u{a0}%", trimmed(share * 100.0)));
             chart::draw(svg, frame, [&x, &y], |plot| {
@@ -197,7 +197,7 @@ impl Samples<'_> {
     }
 }
 
-/// Returns an axis of times, which is logarithmic if they differ much.
+/// Returns an axis of times. It is logarithmic if the largest time is more than 30 times the smallest time.
 fn times(low: f64, high: f64, width: Width) -> Axis {
     if high / low.max(1e-9) > 30.0 {
         Axis::logarithmic(low * 0.95, high, short_time)

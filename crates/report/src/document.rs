@@ -2,7 +2,7 @@
 //!
 //! A page quotes names and texts of captures, HAR files and plans, which may come from untrusted sources. The code that
 //! quotes them must escape them. If that code fails to escape a text, the Content Security Policy (CSP Level 3) keeps a
-//! browser from running it.
+//! browser from running the text as a script.
 
 use super::svg::escape;
 use super::{SCRIPT, STYLE, SVG_STYLE};
@@ -19,8 +19,8 @@ pub fn end(out: &mut String) {
     let _ = write!(out, "<script>\n{SCRIPT}</script>\n</body></html>\n");
 }
 
-/// Returns the head of a page. Each of the `styles` is a style sheet with the attributes of its element. `script` is the
-/// only script that the page may have.
+/// Returns the head of a page. Each of the `styles` is a style sheet with the attributes of its element. `script` is
+/// the only script that the page may have.
 pub fn head(title: &str, styles: &[(&str, &str)], script: Option<&str>) -> String {
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\

@@ -1,5 +1,5 @@
 //! Draws the effects of the first path failure in the median run of each contestant. The figure shows how long nothing
-//! arrived, how long the rate was less than half of that before the failure, and when the hosts detected it.
+//! arrived, how long the rate was below half of the previous rate, and when the hosts detected the failure.
 
 use super::chart::{self, Axis, Data, Figure, Frame, Ink, LabelPosition, Mark, Width};
 use super::svg::{ms, span};
@@ -9,20 +9,20 @@ use anabranch_results::{PathState, Point, Run, Side};
 
 /// The drawing of one contestant. Times are milliseconds after the failure.
 struct Lane {
-    place: usize,
+    index: usize,
     name: String,
     /// The first arrival of data that was sent after the failure.
-    again: Option<f64>,
+    data_again: Option<f64>,
     restored: Option<f64>,
     /// The end of the run.
     end: f64,
-    found: Vec<(f64, PathState, String)>,
+    events: Vec<(f64, PathState, String)>,
 }
 
 impl Lane {
-    fn of(run: &Run, failed: u64, place: usize, name: String) -> Self {
+    fn of(run: &Run, failed: u64, index: usize, name: String) -> Self {
         let later = run.path_events.iter().filter(|event| event.at_ns >= failed);
-        let found = later.map(|event| {
+        let events = later.map(|event| {
             let by = if event.by == Side::Client { "client" } else { "server" };
             let at = ms(event.at_ns - failed);
             (
@@ -32,29 +32,29 @@ impl Lane {
             )
         });
         Self {
-            place,
+            index,
             name,
-            again: run.failover_ns.map(ms),
+            data_again: run.failover_ns.map(ms),
             restored: run.restored_ns.map(ms),
             end: ms(end_ns(run).saturating_sub(failed)),
-            found: found.collect(),
+            events: events.collect(),
         }
     }
 
     fn describe(&self) -> String {
         let after = |ms: Option<f64>| ms.map_or("never".to_owned(), |ms| format!("after {}", short_time(ms)));
-        format!("data again {}, service restored {}", after(self.again), after(self.restored))
+        format!("data again {}, service restored {}", after(self.data_again), after(self.restored))
     }
 
     /// Returns the end of the time range to draw, in milliseconds after the failure.
     fn extent(&self) -> f64 {
-        let found = self.found.iter().map(|(at, ..)| *at).take(MOST_FOUND);
+        let found = self.events.iter().map(|(at, ..)| *at).take(MAX_EVENTS);
         found.chain([self.restored.unwrap_or(self.end)]).fold(0.0, f64::max)
     }
 }
 
 /// The maximum number of path events that are drawn for a contestant.
-const MOST_FOUND: usize = 8;
+const MAX_EVENTS: usize = 8;
 
 fn ink(state: PathState) -> Ink {
     Ink::named(match state {
@@ -65,8 +65,8 @@ fn ink(state: PathState) -> Ink {
 }
 
 fn legend() -> String {
-    let key = |colour: &str, what: &str| {
-        format!("<li><span class=\"key\" style=\"background:var(--{colour})\"></span>{what}</li>")
+    let key = |colour: &str, label: &str| {
+        format!("<li><span class=\"key\" style=\"background:var(--{colour})\"></span>{label}</li>")
     };
     let all = [
         ("timeout", "nothing new arrives"),
@@ -75,7 +75,7 @@ fn legend() -> String {
         ("mark", "path failed"),
         ("ahead", "path active again"),
     ];
-    format!("<ul class=\"legend\">{}</ul>", all.map(|(colour, what)| key(colour, what)).concat())
+    format!("<ul class=\"legend\">{}</ul>", all.map(|(colour, label)| key(colour, label)).concat())
 }
 
 pub(super) fn render(out: &mut String, point: &Point) {
@@ -88,16 +88,17 @@ pub(super) fn render(out: &mut String, point: &Point) {
     }
     let mut data = Data::new(&["contestant", "what", "after the failure (ms)"]);
     for lane in &lanes {
-        let name = point.contestants[lane.place].name.as_str();
-        for (what, at) in [("data again", lane.again), ("service restored", lane.restored)] {
+        let name = point.contestants[lane.index].name.as_str();
+        for (event_name, at) in [("data again", lane.data_again), ("service restored", lane.restored)] {
             let at = at.map_or("never".to_owned(), |ms| format!("{ms:.3}"));
-            data.row(&[name, what, at.as_str()]);
+            data.row(&[name, event_name, at.as_str()]);
         }
-        for (at, _, what) in &lane.found {
-            data.row(&[name, what.as_str(), format!("{at:.3}").as_str()]);
+        for (at, _, description) in &lane.events {
+            data.row(&[name, description.as_str(), format!("{at:.3}").as_str()]);
         }
     }
-    let said: Vec<String> = lanes.iter().map(|lane| format!("{}: {}", lane.name, lane.describe())).collect();
+    let summaries: Vec<String> =
+        lanes.iter().map(|lane| format!("{}: {}", lane.name, lane.describe())).collect();
     let figure = Figure {
         name: "failover".to_owned(),
         heading: format!(
@@ -105,7 +106,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
             short_time(failed as f64 / 1e6)
         ),
         legend: legend(),
-        shows: format!("{}.", said.join("; ")),
+        shows: format!("{}.", summaries.join("; ")),
         data,
         ..Figure::default()
     };
@@ -113,7 +114,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
         let narrow = width.is_narrow();
         let row = 46;
         let frame =
-            Frame { width: width.pixels(), height: row * lanes.len() as u32 + 36, left: 4, below: 22 };
+            Frame { width: width.pixels(), height: row * lanes.len() as u32 + 36, left: 4, bottom: 22 };
         let x = Axis::time(0.0, longest * 1.04, if narrow { 4 } else { 8 });
         let y = Axis::bare(lanes.len() as f64 - 0.5, -0.5);
         chart::draw(svg, frame, [&x, &y], |plot| {
@@ -126,20 +127,23 @@ pub(super) fn render(out: &mut String, point: &Point) {
                 };
                 chart::text(plot, (0.0, i as f64 - 0.25), LabelPosition::Right, Ink::named("ink"), &label);
                 let until = lane.restored.unwrap_or(lane.end).min(longest);
-                let again = lane.again.unwrap_or(until).min(until);
-                for (from, to, colour, what) in [
+                let again = lane.data_again.unwrap_or(until).min(until);
+                for (from, to, colour, phase) in [
                     (0.0, again, "timeout", "nothing new arrives"),
                     (again, until, "recovery", "less than half the rate"),
                 ] {
                     if to > from {
-                        let title = format!("{what}: {}", span(to - from));
+                        let title = format!("{phase}: {}", span(to - from));
                         let bar = Mark::bar((from, middle), (to, middle), 14.0, Ink::named(colour), title);
                         chart::marks(plot, [bar.faint(0.8)]);
                     }
                 }
-                for (at, state, what) in lane.found.iter().take(MOST_FOUND) {
+                for (at, state, description) in lane.events.iter().take(MAX_EVENTS) {
                     chart::line(plot, [(*at, middle - 0.24), (*at, middle + 0.24)], ink(*state), 3.0);
-                    chart::marks(plot, [Mark::dot((*at, middle - 0.24), 3.0, ink(*state), what.clone())]);
+                    chart::marks(
+                        plot,
+                        [Mark::dot((*at, middle - 0.24), 3.0, ink(*state), description.clone())],
+                    );
                 }
             }
         })

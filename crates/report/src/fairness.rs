@@ -1,5 +1,5 @@
-//! Draws how contestants that raced at the same time shared the network. Shows each contestant's share until the first one
-//! finished, and how equal the shares are.
+//! Draws how contestants that raced at the same time shared the network. Shows each contestant's share until the first
+//! contestant finished, and how equal the shares are.
 
 use super::bars::legend;
 use super::chart::{self, Axis, Data, Figure, Frame, Ink, Mark, Width};
@@ -26,13 +26,13 @@ pub(super) fn render(out: &mut String, point: &Point) {
         row.push(format!("{:.4}", run.jain));
         data.row(&row);
     }
-    let said: Vec<String> =
+    let shares: Vec<String> =
         names.iter().zip(&means).map(|(name, share)| format!("{name} {:.0} %", share * 100.0)).collect();
     let figure = Figure {
         name: "fairness".to_owned(),
         heading: "They shared the network: who had how much of it".to_owned(),
         legend: legend(&names),
-        shows: format!("Shares: {}. Jain index {index:.2}.", said.join(", ")),
+        shows: format!("Shares: {}. Jain index {index:.2}.", shares.join(", ")),
         note: format!(
             "Shares of the bytes delivered until the first of them was done; means over the runs. {}: {index:.2} (1 is equal, {:.2} is one having all).",
             term("Jain index", "Jain index"),
@@ -41,7 +41,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
         data,
     };
     figure.render(out, Width::Wide, |svg, width| {
-        let frame = Frame { width: width.pixels(), height: 76, left: 4, below: 24 };
+        let frame = Frame { width: width.pixels(), height: 76, left: 4, bottom: 24 };
         let x = Axis::linear(0.0, 1.0, 4, |share| format!("{:.0}\u{a0}%", share * 100.0));
         let y = Axis::bare(0.0, 1.0);
         chart::draw(svg, frame, [&x, &y], |plot| {

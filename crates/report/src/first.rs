@@ -59,7 +59,8 @@ pub(super) fn terms(out: &mut String, lines: &[String]) {
     out.push_str("<section class=\"terms\"><h2>On what terms</h2>");
     for line in lines {
         let (key, text) = line.split_once(": ").unwrap_or(("terms", line));
-        // The names of contestants keep their case. `UNEQUAL` is an ordinary word, which is capitalized.
+        // The names of contestants keep their case. Other words are in capitals, for example `UNEQUAL`, and become
+        // `Unequal`.
         let word = if key.chars().any(char::is_lowercase) { key.to_string() } else { key.to_lowercase() };
         let (key, text) = (words::capital(&word), escape(text));
         let _ = match key.as_str() {
@@ -90,8 +91,8 @@ pub(super) fn lead(out: &mut String, point: &Point, standing: &Ranking) {
     }
 }
 
-/// Lists what would change the result, as far as it is known: tested conditions, other points, and the possible gain up to
-/// the limit.
+/// Lists what would change the result, as far as it is known: tested conditions, other points, and the possible gain up
+/// to the limit.
 fn change(out: &mut String, race: &Race, point: &Point, standing: &Ranking) {
     let mut lines = causes::remedies(point);
     lines.extend(conditions(point));

@@ -77,9 +77,9 @@ mod tests {
 
     #[test]
     fn each_cell_is_compared_with_the_smallest_value_of_its_row() {
-        let curve = |name: &str, ours: [f64; 2]| Curve {
+        let curve = |name: &str, means: [f64; 2]| Curve {
             name: name.to_owned(),
-            ours: ours.iter().map(|mean| Some([mean * 0.9, *mean, mean * 1.1])).collect(),
+            ours: means.iter().map(|mean| Some([mean * 0.9, *mean, mean * 1.1])).collect(),
             published: vec![None, None],
         };
         let panel = Panel {
@@ -97,14 +97,14 @@ mod tests {
         };
         let mut out = String::new();
         draw(&mut out, &sheet);
-        for said in [
+        for expected in [
             "<th>dsl</th><td class=\"least\" style=\"--share:10%\"><b>1.00</b> <span>least</span></td>\
              <td class=\"least\" style=\"--share:10%\"><b>1.02</b> <span>\u{d7}1.02</span></td>",
             "<th>&lt;lte&gt;</th><td class=\"\" style=\"--share:65%\"><b>3.00</b> <span>\u{d7}2.00</span></td>",
             "<b>30.0</b> <span>\u{d7}20.00</span>",
             "Seconds (geometric mean of the runs) and, in each row",
         ] {
-            assert!(out.contains(said), "{said} in {out}");
+            assert!(out.contains(expected), "{expected} in {out}");
         }
     }
 }

@@ -126,7 +126,8 @@ pub fn html(race: &Race, framing: &PageContext<'_>) -> String {
             sections(&mut out, race, (0, point), framing);
         }
         points => {
-            let _ = writeln!(out, "<p class=\"meta\">{}</p></header>", escape(&what(race, points)));
+            let _ =
+                writeln!(out, "<p class=\"meta\">{}</p></header>", escape(&describe_workload(race, points)));
             warnings(&mut out, race);
             let few = points.len() <= FEW_POINTS;
             if few {
@@ -145,7 +146,8 @@ pub fn html(race: &Race, framing: &PageContext<'_>) -> String {
                     escape(&standing.headline(point))
                 );
                 lead(&mut out, race, point, &standing);
-                // If there are several points, only the first few are open. Only open points are printed on paper.
+                // If there are several points, only the figures of the first few points are open. Only open figures are
+                // printed on paper.
                 let open = if i < OPEN_POINTS { " open" } else { "" };
                 let _ = writeln!(out, "<details{open}><summary>figures of this point</summary>");
                 if !few {
@@ -191,7 +193,7 @@ pub fn html(race: &Race, framing: &PageContext<'_>) -> String {
     out
 }
 
-/// Writes the result of the point, and which workload and network were raced.
+/// Writes the result of the point, and describes its workload and its network.
 fn lead(out: &mut String, race: &Race, point: &Point, standing: &Ranking) {
     first::lead(out, point, standing);
     let about = (escape(&subject(point)), escape(&circumstances(race, point)));
@@ -224,9 +226,9 @@ fn sequences(out: &mut String, point: &Point, number: usize, framing: &PageConte
     out.push_str("<h2>Packets of the median runs</h2>\n");
     for captured in own {
         let name = names.get(captured.contestant).map_or("", String::as_str);
-        let whose = format!("{name} ({})", captured.about);
-        packets::views(out, &captured.decoded, &whose, packets::OF_A_CONTESTANT);
-        course::render(out, &captured.course, &whose);
+        let subject = format!("{name} ({})", captured.about);
+        packets::views(out, &captured.decoded, &subject, packets::OF_A_CONTESTANT);
+        course::render(out, &captured.course, &subject);
     }
 }
 
@@ -242,7 +244,7 @@ fn warnings(out: &mut String, race: &Race) {
 }
 
 /// Describes in one sentence the workload and the network that all points have in common.
-fn what(race: &Race, points: &[Point]) -> String {
+fn describe_workload(race: &Race, points: &[Point]) -> String {
     let mut names: Vec<&str> = points.iter().map(|point| point.workload.name.as_str()).collect();
     names.dedup();
     let runs = points.first().map_or(String::new(), |point| circumstances(race, point));
@@ -296,11 +298,12 @@ fn median_runs(point: &Point) -> impl Iterator<Item = (usize, String, &Run)> {
     named.filter_map(|((i, name), contestant)| Some((i, name, median_run(contestant)?)))
 }
 
-/// Runs share a time scale only if the longest run takes at most this many times as long as the shortest.
+/// The maximum duration of the longest run, as a multiple of the shortest run's duration, at which runs share a time
+/// scale.
 const MAX_STRETCH: u64 = 4;
 
-/// Returns the end of the time scale that runs of these lengths share; `None` if the shortest run would become too small to
-/// read.
+/// Returns the end of the time scale that runs of these lengths share; `None` if the shortest run would become too
+/// small to read.
 fn shared_end(lengths: impl Iterator<Item = u64> + Clone) -> Option<u64> {
     let (shortest, longest) = (lengths.clone().min()?, lengths.max()?);
     (longest <= shortest.saturating_mul(MAX_STRETCH)).then_some(longest)

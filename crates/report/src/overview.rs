@@ -1,8 +1,8 @@
-//! The overview of several points: a sentence about who wins where, a grid of all points, curves over each factor, and the
-//! levels at which the lead changes.
+//! The overview of several points: a sentence about who wins where, a grid of all points, curves over each factor, and
+//! the levels at which the lead changes.
 //!
-//! Changes of the lead are computed only along factors whose levels are quantities. The rest of the overview works for all
-//! factors.
+//! Changes of the lead are computed only along factors whose levels are quantities. The rest of the overview works for
+//! all factors.
 
 use super::bars::legend;
 use super::causes;
@@ -52,25 +52,25 @@ pub(super) fn headline(points: &[Point]) -> String {
     };
     let mut outcomes: Vec<(String, Vec<&Point>)> = Vec::new();
     for point in points {
-        let said = outcome(point);
-        match outcomes.iter_mut().find(|(known, _)| *known == said) {
+        let outcome_text = outcome(point);
+        match outcomes.iter_mut().find(|(known, _)| *known == outcome_text) {
             Some((_, at)) => at.push(point),
-            None => outcomes.push((said, vec![point])),
+            None => outcomes.push((outcome_text, vec![point])),
         }
     }
     // Outcomes with a winner come before outcomes without one. Within each group, the outcome of the most points comes
     // first.
-    let wins = |said: &str| said.ends_with(" win") || said.ends_with(" wins");
-    outcomes.sort_by_key(|(said, at)| (!wins(said), std::cmp::Reverse(at.len())));
-    let said = |(said, at): &(String, Vec<&Point>)| {
+    let wins = |outcome_text: &str| outcome_text.ends_with(" win") || outcome_text.ends_with(" wins");
+    outcomes.sort_by_key(|(outcome_text, at)| (!wins(outcome_text), std::cmp::Reverse(at.len())));
+    let describe = |(outcome_text, at): &(String, Vec<&Point>)| {
         let places: Vec<String> = at.iter().map(|point| point_label(point)).collect();
         match (at.len() == points.len(), few) {
-            (true, _) => format!("{said} everywhere"),
-            (false, true) => format!("{said} at {}", and(&places)),
-            (false, false) => format!("{said} at {} of {} points", at.len(), points.len()),
+            (true, _) => format!("{outcome_text} everywhere"),
+            (false, true) => format!("{outcome_text} at {}", and(&places)),
+            (false, false) => format!("{outcome_text} at {} of {} points", at.len(), points.len()),
         }
     };
-    capital(&outcomes.iter().map(said).collect::<Vec<_>>().join("; "))
+    capital(&outcomes.iter().map(describe).collect::<Vec<_>>().join("; "))
 }
 
 /// A factor with its levels in the order of appearance.
@@ -97,18 +97,18 @@ fn factors(points: &[Point]) -> Vec<Factor<'_>> {
     found
 }
 
-/// Groups the points in which all factors except `factor` are equal. Each group has a label with these other factors, and
-/// its points in the order of the levels of `factor`.
+/// Groups the points in which all factors except `factor` are equal. Each group has a label with these other factors,
+/// and its points in the order of the levels of `factor`.
 fn slices<'a>(points: &'a [Point], factor: &Factor<'_>) -> Vec<(String, Vec<&'a Point>)> {
     let mut slices: Vec<(String, Vec<&Point>)> = Vec::new();
     for point in points.iter().filter(|point| point.factors.contains_key(factor.name)) {
-        let others: Vec<String> = point
+        let other_factors: Vec<String> = point
             .factors
             .iter()
             .filter(|(name, _)| *name != factor.name)
             .map(|(name, level)| format!("{name} {level}"))
             .collect();
-        let label = others.join(", ");
+        let label = other_factors.join(", ");
         match slices.iter_mut().find(|(known, _)| *known == label) {
             Some((_, own)) => own.push(point),
             None => slices.push((label, vec![point])),
@@ -122,13 +122,13 @@ fn find<'a>(point: &'a Point, name: &str) -> Option<&'a Contestant> {
 }
 
 /// A change of the lead between two contestants along a factor whose levels are quantities. It is between the last
-/// level at which one contestant is clearly ahead and the first level at which the other contestant is.
+/// level at which one contestant is clearly ahead and the first level at which the other contestant is clearly ahead.
 #[derive(Clone, PartialEq, Debug)]
 struct Crossing<'a> {
     /// The contestant that is ahead above the level of the crossing. The next field is the contestant that is ahead
     /// below that level.
-    above: usize,
-    below: usize,
+    winner_above: usize,
+    winner_below: usize,
     at: String,
     between: [&'a str; 2],
     slice: String,
@@ -146,8 +146,8 @@ fn crossings<'a>(points: &[Point], factor: &Factor<'a>, names: &[(&str, String)]
         };
         for a in 0..names.len() {
             for b in a + 1..names.len() {
-                // Along ascending levels, computes the logarithm of a's time over b's, and whether the comparison is
-                // decided.
+                // Computes, along ascending levels, the logarithm of a's time divided by b's time, and whether the
+                // comparison is decided.
                 let along = scale.rising().iter().filter_map(|&level| {
                     let point = at_level(level)?;
                     let (one, other) = (find(point, names[a].0)?, find(point, names[b].0)?);
@@ -155,8 +155,8 @@ fn crossings<'a>(points: &[Point], factor: &Factor<'a>, names: &[(&str, String)]
                     Some((level, versus.ratio?.ln(), is_decided(&versus)))
                 });
                 let curve: Vec<(usize, f64, bool)> = along.collect();
-                let sure: Vec<usize> = (0..curve.len()).filter(|&place| curve[place].2).collect();
-                for pair in sure.windows(2) {
+                let decided: Vec<usize> = (0..curve.len()).filter(|&index| curve[index].2).collect();
+                for pair in decided.windows(2) {
                     let (from, until) = (curve[pair[0]], curve[pair[1]]);
                     // The sign makes the logarithm positive at the start of the curve, because the curve must fall to
                     // cross zero.
@@ -166,11 +166,11 @@ fn crossings<'a>(points: &[Point], factor: &Factor<'a>, names: &[(&str, String)]
                     let Some(at) = scale.crossing(&step).filter(|_| until.1.signum() != sign) else {
                         continue;
                     };
-                    let (above, below) = if until.1 < 0.0 { (a, b) } else { (b, a) };
+                    let (winner_above, winner_below) = if until.1 < 0.0 { (a, b) } else { (b, a) };
                     let between = [from.0, until.0].map(|level| factor.levels[level]);
                     found.push(Crossing {
-                        above,
-                        below,
+                        winner_above,
+                        winner_below,
                         at,
                         between,
                         slice: slice.clone(),
@@ -186,40 +186,45 @@ fn crossings<'a>(points: &[Point], factor: &Factor<'a>, names: &[(&str, String)]
 /// Describes where the lead changes along a factor, for example
 /// `Above about 1.3% loss, SCTP is sooner than one TCP connection`.
 fn changes(points: &[Point], factor: &Factor<'_>, names: &[(&str, String)]) -> Vec<String> {
-    let place = |crossing: &Crossing| {
+    let crossing_text = |crossing: &Crossing| {
         let with = if crossing.slice.is_empty() { String::new() } else { format!(" at {}", crossing.slice) };
         let [from, until] = crossing.between;
-        // With only two levels an interpolated value would be a guess, so only the interval between the levels is given.
+        // With only two levels an interpolated value would be a guess, so only the interval between the levels is
+        // given.
         match crossing.levels {
             0..=2 => format!("Above some {} between {from} and {until}{with}", factor.name),
             _ => format!("Above about {} {}{with}", crossing.at, factor.name),
         }
     };
-    // Each entry is a text that says where the lead changes, the contestants ahead above that level, and the contestants
-    // ahead below it.
+    // Each entry has three parts: a text that says where the lead changes, the contestants ahead above that level, and
+    // the contestants ahead below that level.
     let mut found: Vec<(String, Vec<usize>, Vec<usize>)> = Vec::new();
     for crossing in crossings(points, factor, names) {
-        let place = place(&crossing);
-        let known = found.iter_mut().find(|(at, above, _)| *at == place && *above == [crossing.above]);
+        let crossing_text = crossing_text(&crossing);
+        let known = found
+            .iter_mut()
+            .find(|(at, winners_above, _)| *at == crossing_text && *winners_above == [crossing.winner_above]);
         match known {
-            Some((_, _, below)) => below.push(crossing.below),
-            None => found.push((place, vec![crossing.above], vec![crossing.below])),
+            Some((_, _, winners_below)) => winners_below.push(crossing.winner_below),
+            None => found.push((crossing_text, vec![crossing.winner_above], vec![crossing.winner_below])),
         }
     }
     let mut merged: Vec<(String, Vec<usize>, Vec<usize>)> = Vec::new();
-    for (place, above, below) in found {
-        match merged.iter_mut().find(|(at, _, same)| *at == place && *same == below) {
-            Some((_, all, _)) => all.extend(above),
-            None => merged.push((place, above, below)),
+    for (crossing_text, winners_above, winners_below) in found {
+        match merged.iter_mut().find(|(at, _, same)| *at == crossing_text && *same == winners_below) {
+            Some((_, all, _)) => all.extend(winners_above),
+            None => merged.push((crossing_text, winners_above, winners_below)),
         }
     }
-    let listed = |who: &[usize]| and(&who.iter().map(|i| names[*i].1.as_str()).collect::<Vec<_>>());
-    let said = |(place, above, below): &(String, Vec<usize>, Vec<usize>)| {
-        let several = above.len() > 1 || words::is_plural(&names[above[0]].1);
-        let verb = if several { "are" } else { "is" };
-        format!("{place}, {} {verb} sooner than {}", listed(above), listed(below))
+    let listed = |contestants_of: &[usize]| {
+        and(&contestants_of.iter().map(|i| names[*i].1.as_str()).collect::<Vec<_>>())
     };
-    merged.iter().take(MOST_CROSSINGS).map(said).collect()
+    let sentence = |(crossing_text, winners_above, winners_below): &(String, Vec<usize>, Vec<usize>)| {
+        let several = winners_above.len() > 1 || words::is_plural(&names[winners_above[0]].1);
+        let verb = if several { "are" } else { "is" };
+        format!("{crossing_text}, {} {verb} sooner than {}", listed(winners_above), listed(winners_below))
+    };
+    merged.iter().take(MOST_CROSSINGS).map(sentence).collect()
 }
 
 /// Lists the changes of network and workload that would change the winner.
@@ -369,9 +374,9 @@ fn map(
         Some((names.iter().position(|(known, _)| *known == name)?, alone, ratio))
     };
     for point in points {
-        if let Some((who, alone, ratio)) = state(point) {
+        if let Some((winner, alone, ratio)) = state(point) {
             let level = |factor: &Factor<'_>| point.factors.get(factor.name).cloned().unwrap_or_default();
-            let ahead = if alone { names[who].0 } else { "nobody clearly" };
+            let ahead = if alone { names[winner].0 } else { "nobody clearly" };
             data.row(&[level(across), level(down), ahead.to_owned(), format!("{ratio:.3}")]);
         }
     }
@@ -390,7 +395,7 @@ fn map(
             width: width.pixels(),
             height: down.levels.len() as u32 * row + 56,
             left: if narrow { 66 } else { 110 },
-            below: 40,
+            bottom: 40,
         };
         let owned =
             |factor: &Factor<'_>| factor.levels.iter().map(|level| (*level).to_owned()).collect::<Vec<_>>();
@@ -399,7 +404,7 @@ fn map(
         chart::draw(svg, frame, [&x, &y], |plot| {
             for (i, across) in across.levels.iter().enumerate() {
                 for (k, down) in down.levels.iter().enumerate() {
-                    let Some((point, (who, alone, ratio))) =
+                    let Some((point, (winner, alone, ratio))) =
                         cell(across, down).and_then(|point| Some((point, state(point)?)))
                     else {
                         continue;
@@ -410,7 +415,7 @@ fn map(
                         (x - 0.48, y - 0.47),
                         (x + 0.48, y + 0.47),
                         0.0,
-                        Ink::contestant(who),
+                        Ink::contestant(winner),
                         title,
                     );
                     chart::marks(plot, [if alone { mark.faint(0.5) } else { mark.faint(0.14) }]);

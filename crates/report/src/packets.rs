@@ -1,5 +1,5 @@
-//! Draws the packets of a capture: which sequence numbers were sent when, when they were acknowledged, and why they were
-//! retransmitted. It also shows how much data was in flight, and how long round trips took.
+//! Draws the packets of a capture: which sequence numbers were sent when, when they were acknowledged, and why they
+//! were retransmitted. It also shows how much data was in flight, and how long round trips took.
 //!
 //! This module also renders the page that `decode --html` writes for any capture.
 
@@ -11,13 +11,13 @@ use anabranch_capture::results::{Conversation, Decoded};
 use anabranch_capture::views::{SendReason, View};
 use std::fmt::Write;
 
-/// The maximum number of conversations that are drawn per capture. Those with the most data are drawn.
+/// The maximum number of conversations that are drawn per capture. The conversations with the most data are drawn.
 const CONVERSATIONS: usize = 8;
 /// The maximum number of conversations per contestant in a report, which has captures of several contestants.
 pub(super) const OF_A_CONTESTANT: usize = 2;
 /// The maximum number of data records that are kept per direction. The start of a long transfer is enough to see how it
 /// works.
-pub const KEPT: usize = 6_000;
+pub const MAX_DRAWN: usize = 6_000;
 
 /// Returns how a reason for sending is drawn: the colour, the words, and the size of the mark.
 fn reason_style(why: SendReason) -> (&'static str, &'static str, f64) {
@@ -43,9 +43,9 @@ const ALL: [SendReason; 6] = [
 fn legend(out: &mut String, conversations: &[&Conversation]) {
     out.push_str("<ul class=\"legend\">");
     for why in ALL {
-        let there =
+        let has_reason =
             |talk: &&Conversation| talk.views.iter().any(|view| view.data.iter().any(|data| data.why == why));
-        if conversations.iter().any(there) {
+        if conversations.iter().any(has_reason) {
             let (ink, words, _) = reason_style(why);
             let _ =
                 write!(out, "<li><span class=\"key\" style=\"background:var(--{ink})\"></span>{words}</li>");
@@ -72,8 +72,9 @@ fn largest(decoded: &Decoded, most: usize) -> Vec<&Conversation> {
     all.into_iter().map(|(_, talk)| talk).collect()
 }
 
-/// Draws at most `most` conversations of a capture; `whose` names the contestant or host to which the capture belongs.
-pub(super) fn views(out: &mut String, decoded: &Decoded, whose: &str, most: usize) {
+/// Draws at most `most` conversations of a capture; `subject` names the contestant or host to which the capture
+/// belongs.
+pub(super) fn views(out: &mut String, decoded: &Decoded, subject: &str, most: usize) {
     let shown = largest(decoded, most);
     if shown.is_empty() {
         return;
@@ -83,8 +84,9 @@ pub(super) fn views(out: &mut String, decoded: &Decoded, whose: &str, most: usiz
     for (i, talk) in shown.iter().enumerate() {
         // Draws only the direction in which more data was sent.
         let side = usize::from(talk.directions[1].bytes > talk.directions[0].bytes);
-        let which = if shown.len() > 1 { format!(", conversation {}", i + 1) } else { String::new() };
-        draw_conversation(out, talk, side, &format!("{whose}{which}"));
+        let conversation_number =
+            if shown.len() > 1 { format!(", conversation {}", i + 1) } else { String::new() };
+        draw_conversation(out, talk, side, &format!("{subject}{conversation_number}"));
     }
     if more > 0 {
         let _ = writeln!(
@@ -95,13 +97,13 @@ pub(super) fn views(out: &mut String, decoded: &Decoded, whose: &str, most: usiz
     }
 }
 
-fn draw_conversation(out: &mut String, talk: &Conversation, side: usize, whose: &str) {
+fn draw_conversation(out: &mut String, talk: &Conversation, side: usize, subject: &str) {
     let (view, direction) = (&talk.views[side], &talk.directions[side]);
     // Data of a transport with streams is numbered by chunk (TSN). Data of other transports is numbered by byte.
     let pieces = !direction.streams.is_empty();
     let (unit, axis) = if pieces { ("TSN", "TSN, from the first") } else { ("byte", "byte, from the first") };
     let again = &direction.retransmitted;
-    let said = format!(
+    let summary = format!(
         "{} from {} to {}: {} sent again ({} fast, {} by timeout, {} otherwise; {} of all needlessly)",
         bytes(direction.bytes as f64),
         ["A", "B"][side],
@@ -129,8 +131,12 @@ fn draw_conversation(out: &mut String, talk: &Conversation, side: usize, whose: 
     }
     let figure = Figure {
         name: "sequence".to_owned(),
-        heading: format!("{} <span class=\"meta\">{}</span>", escape(&words::capital(whose)), escape(&said)),
-        shows: format!("Sequence numbers over time, {whose}. {said}."),
+        heading: format!(
+            "{} <span class=\"meta\">{}</span>",
+            escape(&words::capital(subject)),
+            escape(&summary)
+        ),
+        shows: format!("Sequence numbers over time, {subject}. {summary}."),
         note: escape(&left_out),
         data,
         ..Figure::default()
@@ -174,10 +180,10 @@ fn draw_conversation(out: &mut String, talk: &Conversation, side: usize, whose: 
             chart::marks(plot, repaired.take(MOST_SPOKEN).collect::<Vec<_>>());
         })
     });
-    over_time(out, view, whose, pieces, (start, end));
+    over_time(out, view, subject, pieces, (start, end));
 }
 
-/// Returns the function that formats a number of chunks (`pieces`) or of bytes.
+/// Returns the function that formats a number of chunks (if `pieces` is set) or of bytes.
 fn shown(pieces: bool) -> fn(f64) -> String {
     if pieces { grouped } else { bytes }
 }
@@ -186,10 +192,10 @@ fn shown(pieces: bool) -> fn(f64) -> String {
 const MOST_SPOKEN: usize = 1_500;
 
 /// Draws the data in flight and the round-trip times, over time.
-fn over_time(out: &mut String, view: &View, whose: &str, pieces: bool, (start, end): (f64, f64)) {
+fn over_time(out: &mut String, view: &View, subject: &str, pieces: bool, (start, end): (f64, f64)) {
     out.push_str("<div class=\"two\">");
     let axes = |width: Width| {
-        let frame = Frame { left: 60, below: 22, ..Frame::new(width.pixels(), 170) };
+        let frame = Frame { left: 60, bottom: 22, ..Frame::new(width.pixels(), 170) };
         (frame, Axis::time(start, end, width.pick(4, 6)))
     };
     let mut data = Data::new(&["at (ms)", if pieces { "under way (chunks)" } else { "under way (bytes)" }]);
@@ -203,7 +209,7 @@ fn over_time(out: &mut String, view: &View, whose: &str, pieces: bool, (start, e
             "{} <span class=\"meta\">sent and not known to have arrived</span>",
             term("flight", "Flight")
         ),
-        shows: format!("Data under way over time, {whose}; at most {most}."),
+        shows: format!("Data under way over time, {subject}; at most {most}."),
         data,
         ..Figure::default()
     };
@@ -240,7 +246,7 @@ fn over_time(out: &mut String, view: &View, whose: &str, pieces: bool, (start, e
                 span(least),
                 span(longest)
             ),
-            shows: format!("Round trips over time, {whose}: {} to {}.", span(least), span(longest)),
+            shows: format!("Round trips over time, {subject}: {} to {}.", span(least), span(longest)),
             data,
             ..Figure::default()
         };

@@ -1,4 +1,5 @@
-//! Renders a study as a page: published values on our curves, each finding with its effect, and each claim with its result.
+//! Renders a study as a page: published values on our curves, each finding with its effect, and each claim with its
+//! result.
 //!
 //! This module decides the order of the page. The content is plain data ([`Paper`]), so the report
 //! does not depend on studies.
@@ -43,7 +44,7 @@ pub struct Paper {
     /// How to cite the published work.
     pub cite: String,
     /// The program version, the seeds and the changed assumptions.
-    pub made: String,
+    pub provenance: String,
 }
 
 /// A table of text.
@@ -112,7 +113,7 @@ pub fn html(paper: &Paper) -> String {
         "<h2>The same again</h2>\n<pre>{}</pre>\n<h2>To cite</h2>\n<p>{}</p>\n<footer><p>{}</p></footer>\n",
         escape(&paper.command),
         escape(&paper.cite),
-        escape(&paper.made)
+        escape(&paper.provenance)
     );
     document::end(&mut out);
     out
@@ -122,8 +123,8 @@ fn grid(out: &mut String, grid: &Grid, class: &str) {
     grid_of(out, grid, class, None);
 }
 
-/// Writes a table of text. If `rows_are` is given, it names the kind of row. Each row then has an anchor made of that kind
-/// and the name in its first cell, for links.
+/// Writes a table of text. If `rows_are` is given, it names the kind of row. Each row then has an anchor made of that
+/// kind and the name in its first cell, for links.
 fn grid_of(out: &mut String, grid: &Grid, class: &str, rows_are: Option<&str>) {
     if grid.rows.is_empty() {
         out.push_str("<p class=\"note\">None.</p>\n");

@@ -1,5 +1,5 @@
-//! The parts of a response time: their colours, their legend, their meanings, and the mean of each part over a contestant's
-//! objects.
+//! The parts of a response time: their colours, their legend, their meanings, and the mean of each part over a
+//! contestant's objects.
 
 use super::chart::{self, Axis, Data, Figure, Frame, Ink, LabelPosition, Mark, Width};
 use super::svg::{self, escape, figure as figure_of};
@@ -54,8 +54,8 @@ pub(super) fn index(key: &str) -> usize {
     PARTS.iter().position(|(known, _, _)| *known == key).unwrap_or(0)
 }
 
-/// Returns the parts of an object in nanoseconds, in the order of [`PARTS`]. Unknown parts are 0. `send` counts as `turn` if
-/// its details are not known.
+/// Returns the parts of an object in nanoseconds, in the order of [`PARTS`]. Unknown parts are 0. `send` counts as
+/// `turn` if its details are not known.
 pub(super) fn values(why: &TimeBreakdown, detail: Option<&SendDetail>) -> [u64; 13] {
     let [turn, cwnd, rwnd] = match detail {
         Some(detail) => [detail.turn_ns, detail.cwnd_ns, detail.rwnd_ns].map(Some),
@@ -79,12 +79,12 @@ pub(super) fn legend(out: &mut String, present: [bool; 13]) {
     out.push_str("</ul>\n");
 }
 
-/// Returns the mean milliseconds of each part over the objects of all runs for which every part is known; `None` if there is
-/// no such object.
+/// Returns the mean milliseconds of each part over the objects of all runs for which every part is known; `None` if
+/// there is no such object.
 fn means(contestant: &Contestant) -> Option<[f64; 13]> {
     let (mut sums, mut n) = ([0.0; 13], 0_u64);
     for object in contestant.runs.iter().flat_map(|run| &run.objects).filter(|object| !object.background) {
-        let Some(why) = object.why.as_ref().filter(|why| why.is_whole()) else { continue };
+        let Some(why) = object.why.as_ref().filter(|breakdown| breakdown.is_whole()) else { continue };
         n += 1;
         for (sum, part) in sums.iter_mut().zip(values(why, object.send_detail.as_ref())) {
             *sum += part as f64 / 1e6;
@@ -96,7 +96,7 @@ fn means(contestant: &Contestant) -> Option<[f64; 13]> {
 /// The contestants whose parts are known, and the parts that are large enough to show.
 struct Means<'a> {
     point: &'a Point,
-    /// Each has the index of a contestant, and its means.
+    /// The index of each contestant whose parts are known, with the means of its parts.
     known: Vec<(usize, [f64; 13])>,
     present: [bool; 13],
     longest: f64,
@@ -176,7 +176,7 @@ impl Means<'_> {
             let narrow = width.is_narrow();
             let (row, left) = if narrow { (48, 4) } else { (32, 200) };
             let frame =
-                Frame { width: width.pixels(), height: row * known.len() as u32 + 36, left, below: 22 };
+                Frame { width: width.pixels(), height: row * known.len() as u32 + 36, left, bottom: 22 };
             let x = Axis::time(0.0, longest * 1.08, if narrow { 4 } else { 8 });
             let y = Axis::bare(known.len() as f64 - 0.5, -0.5);
             let names = labels(&names, if narrow { 40 } else { 28 });
@@ -184,7 +184,7 @@ impl Means<'_> {
                 for (i, (_, parts)) in known.iter().enumerate() {
                     let sum: f64 = parts.iter().sum();
                     let middle = i as f64 + if narrow { 0.2 } else { 0.0 };
-                    let (at, beside) = if narrow {
+                    let (at, position) = if narrow {
                         (i as f64 - 0.28, LabelPosition::Right)
                     } else {
                         (middle, LabelPosition::Left)
@@ -192,7 +192,7 @@ impl Means<'_> {
                     chart::text(
                         plot,
                         (0.0, at),
-                        beside,
+                        position,
                         Ink::named("ink"),
                         &format!("{}\u{a0}", words::capital(&names[i])),
                     );
@@ -227,8 +227,8 @@ impl Means<'_> {
         let rest = |parts: &[f64; 13]| -> f64 {
             parts.iter().zip(present).filter(|(_, present)| !present).map(|(ms, _)| ms).sum()
         };
-        let others = self.known.iter().any(|(_, parts)| rest(parts) >= 0.005);
-        if others {
+        let has_rest = self.known.iter().any(|(_, parts)| rest(parts) >= 0.005);
+        if has_rest {
             let small =
                 PARTS.iter().zip(present).filter(|(_, present)| !present).map(|((_, name, _), _)| *name);
             let _ = write!(out, "<th title=\"{}\">other</th>", small.collect::<Vec<_>>().join(", "));
@@ -239,7 +239,7 @@ impl Means<'_> {
             for (ms, _) in parts.iter().zip(present).filter(|(_, present)| *present) {
                 let _ = write!(out, "<td>{}</td>", figure_of(*ms));
             }
-            if others {
+            if has_rest {
                 let _ = write!(out, "<td>{}</td>", figure_of(rest(parts)));
             }
             let _ = write!(out, "<td>{}</td></tr>", figure_of(parts.iter().sum::<f64>()));

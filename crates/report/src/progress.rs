@@ -1,8 +1,8 @@
 //! Draws how a page fills up, as means over all seeds: the share of its bytes and of its objects that have arrived by
 //! each time.
 //!
-//! The area above such a curve is the mean arrival time of a byte or of an object. A smaller area is better, as with
-//! the Speed Index of browsers.
+//! The area above each curve is the mean arrival time of a byte or of an object. A smaller area is better, as with the
+//! Speed Index of browsers.
 
 use super::bars::legend;
 use super::chart::{self, Axis, ChartPoint, Data, Figure, Frame, Ink, Width};
@@ -48,7 +48,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
                 Some(format!("{} after {}", names[*i], short_time(at.0)))
             })
             .collect();
-        let said = format!("Half of the {kind}: {}.", and(&half));
+        let half_times = format!("Half of the {kind}: {}.", and(&half));
         let figure = Figure {
             name: format!("progress-{kind}"),
             heading: format!(
@@ -56,8 +56,9 @@ pub(super) fn render(out: &mut String, point: &Point) {
                 if *kind == "objects" { term("object", "objects") } else { (*kind).to_owned() }
             ),
             legend: legend(&names),
-            shows: format!("Curves from 0 to 100 %. {said}"),
-            note: super::svg::escape(&said) + " Means over all runs; the sooner a curve rises, the better.",
+            shows: format!("Curves from 0 to 100 %. {half_times}"),
+            note: super::svg::escape(&half_times)
+                + " Means over all runs; the sooner a curve rises, the better.",
             data,
         };
         let wide = if bulk { Width::Wide } else { Width::Half };
@@ -85,8 +86,9 @@ fn curve(contestant: &Contestant, end: f64, share: Share) -> Vec<ChartPoint> {
 
 /// Returns the share of a run's objects that are delivered within the first `ms` milliseconds.
 fn objects_by(run: &Run, ms: f64) -> f64 {
-    let there = run.objects.iter().filter(|o| o.delivered_ns.is_some_and(|ns| ns as f64 / 1e6 <= ms)).count();
-    there as f64 / run.objects.len().max(1) as f64
+    let delivered =
+        run.objects.iter().filter(|o| o.delivered_ns.is_some_and(|ns| ns as f64 / 1e6 <= ms)).count();
+    delivered as f64 / run.objects.len().max(1) as f64
 }
 
 /// Returns the share of a run's bytes that the application has received after `ms` milliseconds. Within a bucket, bytes
@@ -95,9 +97,9 @@ fn bytes_by(run: &Run, ms: f64) -> f64 {
     let all: u64 = run.objects.iter().map(|object| object.bytes).sum();
     let bucket = (run.series.bucket_ns.max(1)) as f64 / 1e6;
     let whole = (ms / bucket) as usize;
-    let given = &run.series.application;
-    let before: u64 = given.iter().take(whole).sum();
-    let part = given.get(whole).map_or(0.0, |bytes| *bytes as f64 * (ms / bucket - whole as f64));
+    let series = &run.series.application;
+    let before: u64 = series.iter().take(whole).sum();
+    let part = series.get(whole).map_or(0.0, |bytes| *bytes as f64 * (ms / bucket - whole as f64));
     ((before as f64 + part) / all.max(1) as f64).min(1.0)
 }
 

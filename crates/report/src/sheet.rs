@@ -49,8 +49,8 @@ pub struct Panel {
 pub struct Curve {
     /// The name of the contestant.
     pub name: String,
-    /// Our values at each level, as `[low, mean, high]`. `low` and `high` are the 2.5th and 97.5th percentile of means over
-    /// as many runs as a published value averages.
+    /// Our values at each level, as `[low, mean, high]`. `low` and `high` are the 2.5th and 97.5th percentile of means
+    /// over as many runs as a published value averages.
     pub ours: Vec<Option<[f64; 3]>>,
     /// The published value at each level; `None` for a level without a published value.
     pub published: Vec<Option<f64>>,
@@ -92,9 +92,9 @@ fn draw_panel(
     names: &[String],
     (number, wide): (usize, Width),
 ) {
-    let ours = panel.curves.iter().flat_map(|curve| curve.ours.iter().flatten()).flatten();
+    let own_values = panel.curves.iter().flat_map(|curve| curve.ours.iter().flatten()).flatten();
     let printed = panel.curves.iter().flat_map(|curve| curve.published.iter().flatten());
-    let all: Vec<f64> = ours.chain(printed).copied().filter(|value| *value > 0.0).collect();
+    let all: Vec<f64> = own_values.chain(printed).copied().filter(|value| *value > 0.0).collect();
     let (Some(least), Some(most)) =
         (all.iter().copied().reduce(f64::min), all.iter().copied().reduce(f64::max))
     else {
@@ -103,9 +103,9 @@ fn draw_panel(
     let mut data = Data::new(&["contestant", &sheet.along, "ours", "low", "high", "printed"]);
     for curve in &panel.curves {
         for (i, level) in panel.levels.iter().enumerate() {
-            let ours = curve.ours.get(i).copied().flatten();
+            let own_value = curve.ours.get(i).copied().flatten();
             let printed = optional(curve.published.get(i).copied().flatten());
-            let [low, mean, high] = [0, 1, 2].map(|at| optional(ours.map(|ours| ours[at])));
+            let [low, mean, high] = [0, 1, 2].map(|at| optional(own_value.map(|own_value| own_value[at])));
             data.row(&[&curve.name, level, &mean, &low, &high, &printed]);
         }
     }
@@ -118,7 +118,7 @@ fn draw_panel(
     };
     figure.render(out, wide, |svg, width| {
         let height = width.pick(240, 270);
-        let frame = Frame { left: 60, below: 42, ..Frame::new(width.pixels(), height) };
+        let frame = Frame { left: 60, bottom: 42, ..Frame::new(width.pixels(), height) };
         let levels: Vec<String> = panel.levels.iter().map(|level| level.chars().take(14).collect()).collect();
         let x = Axis::levels(&levels).named(sheet.along.as_str());
         let y = if most / least > 20.0 {
@@ -128,11 +128,14 @@ fn draw_panel(
         };
         chart::draw(svg, frame, [&x, &y.named(shortened(short_unit(&sheet.unit), 30))], |plot| {
             for curve in &panel.curves {
-                let place = names.iter().position(|name| *name == curve.name).unwrap_or(0);
-                let ink = Ink::contestant(place);
+                let index = names.iter().position(|name| *name == curve.name).unwrap_or(0);
+                let ink = Ink::contestant(index);
                 let at = |of: usize| -> Vec<ChartPoint> {
-                    let known =
-                        curve.ours.iter().enumerate().filter_map(|(i, ours)| Some((i as f64, (*ours)?[of])));
+                    let known = curve
+                        .ours
+                        .iter()
+                        .enumerate()
+                        .filter_map(|(i, own_value)| Some((i as f64, (*own_value)?[of])));
                     known.filter(|(_, value)| *value > 0.0).collect()
                 };
                 let mut around = at(0);

@@ -1,7 +1,7 @@
 //! The ranking of the contestants at a point: which contestant leads, by how much and with what certainty, in the words
 //! of the headline.
 //!
-//! Times are geometric means, so that the ratio that is shown beside two times is their quotient. The verdict of the
+//! Times are geometric means. Therefore the ratio that is shown beside two times is their quotient. The verdict of the
 //! comparison decides what the text concludes from that ratio.
 
 use super::svg::count;
@@ -21,10 +21,11 @@ pub(super) struct RankedContestant {
     pub name: String,
     /// The time of the contestant in milliseconds; `None` if no run finished.
     pub ms: Option<f64>,
-    /// The number of unfinished runs, and of all runs. If the total time of the workload is measured, unfinished runs count
-    /// with their deadline.
+    /// The number of unfinished runs, and the number of all runs. If the total time of the workload is measured,
+    /// unfinished runs count with their deadline.
     pub unfinished: (usize, usize),
-    /// Whether the time is only a lower bound, because some runs did not finish.
+    /// Whether the time is only a lower bound. This is so if some runs did not finish and the workload does not consist
+    /// of messages.
     pub at_least: bool,
 }
 
@@ -32,8 +33,8 @@ pub(super) struct RankedContestant {
 #[derive(Clone, Debug)]
 pub(super) struct Ranking {
     pub ranked: Vec<RankedContestant>,
-    /// For each of the `places`, the comparison of its contestant with the fastest contestant.
-    behind: Vec<Option<Comparison>>,
+    /// For each contestant in `ranked`, its comparison with the fastest contestant.
+    to_fastest: Vec<Option<Comparison>>,
 }
 
 /// Returns the time of a run in milliseconds; `None` if it has none.
@@ -60,8 +61,8 @@ pub(super) fn time(point: &Point, contestant: &Contestant) -> Option<f64> {
     stat(point, contestant)?.geometric_mean
 }
 
-/// Returns the 95 % interval of the geometric mean of a contestant's times, computed on the logarithms. `None` if all times
-/// are equal.
+/// Returns the 95 % interval of the geometric mean of a contestant's times, computed on the logarithms. `None` if all
+/// times are equal.
 pub(super) fn interval(point: &Point, contestant: &Contestant) -> Option<[f64; 2]> {
     let terms = point.terms();
     if metrics::is_one_case(&contestant.runs, terms) {
@@ -87,7 +88,8 @@ pub(super) fn versus_first<'a>(
     point.comparisons.iter().find(|c| c.a == contestant.name && c.b == *first && c.metric == metric)
 }
 
-/// Formats a ratio with its interval, for example `0.62`. The ratio is highlighted if the comparison is decided.
+/// Formats a ratio as HTML, for example `0.62`, with its interval in a second line. The ratio is highlighted if the
+/// comparison is decided.
 pub(super) fn versus_text(ratio: &Comparison) -> String {
     let Some(value) = ratio.ratio else { return "–".to_owned() };
     let sign = match ratio.bound {
@@ -110,69 +112,76 @@ pub(super) fn is_decided(found: &Comparison) -> bool {
 impl Ranking {
     pub fn of(point: &Point) -> Self {
         let names = words::names(point);
-        let place = |(index, contestant): (usize, &Contestant)| {
+        let rank = |(index, contestant): (usize, &Contestant)| {
             let finished = values(point, contestant).count();
             let unfinished = (contestant.runs.len() - finished, contestant.runs.len());
             let (name, ms) = (names[index].clone(), time(point, contestant));
             let at_least = unfinished.0 > 0 && ms.is_some() && !point.workload.messages;
             RankedContestant { index, name, ms, unfinished, at_least }
         };
-        let mut places: Vec<RankedContestant> = point.contestants.iter().enumerate().map(place).collect();
-        let order = |place: &RankedContestant| place.ms.unwrap_or(f64::INFINITY);
-        places.sort_by(|a, b| order(a).total_cmp(&order(b)));
-        let against = |place: &RankedContestant| {
-            let first = &point.contestants[places.first()?.index];
-            place.ms.and_then(|_| versus(point, &point.contestants[place.index], first))
+        let mut contestants: Vec<RankedContestant> = point.contestants.iter().enumerate().map(rank).collect();
+        let order = |ranked: &RankedContestant| ranked.ms.unwrap_or(f64::INFINITY);
+        contestants.sort_by(|a, b| order(a).total_cmp(&order(b)));
+        let against = |ranked_contestant: &RankedContestant| {
+            let first = &point.contestants[contestants.first()?.index];
+            ranked_contestant
+                .ms
+                .and_then(|_| versus(point, &point.contestants[ranked_contestant.index], first))
         };
-        let behind = places.iter().map(against).collect();
-        Self { ranked: places, behind }
+        let comparisons = contestants.iter().map(against).collect();
+        Self { ranked: contestants, to_fastest: comparisons }
     }
 
     /// Returns the comparison of the second contestant with the first.
     pub fn lead(&self) -> Option<&Comparison> {
-        self.behind.get(1)?.as_ref()
+        self.to_fastest.get(1)?.as_ref()
     }
 
-    /// Returns the contestants that no other contestant is clearly ahead of. A winner is the only leader.
+    /// Returns the leaders. No other contestant is clearly ahead of a leader. A winner is the only leader.
     pub fn leaders(&self) -> Vec<&RankedContestant> {
         let Some(first) = self.ranked.first().filter(|place| place.ms.is_some()) else { return Vec::new() };
-        let level = |place: &RankedContestant, behind: &Option<Comparison>| {
+        let is_tied = |place: &RankedContestant, comparison: &Option<Comparison>| {
             place.index == first.index
-                || place.ms.is_some() && behind.as_ref().is_some_and(|found| found.verdict != Verdict::More)
+                || place.ms.is_some()
+                    && comparison.as_ref().is_some_and(|found| found.verdict != Verdict::More)
         };
-        let all = self.ranked.iter().zip(&self.behind);
-        all.filter(|(place, behind)| level(place, behind)).map(|(place, _)| place).collect()
+        let all = self.ranked.iter().zip(&self.to_fastest);
+        all.filter(|(place, comparison)| is_tied(place, comparison)).map(|(place, _)| place).collect()
     }
 
     /// Returns the headline of a point, for example `Six TCP connections win: 2.3 s; SCTP 3.8 s; one TCP connection 4.2
     /// s`.
     pub fn headline(&self, point: &Point) -> String {
-        let listed = |places: &[&RankedContestant]| {
-            places.iter().map(|place| format!("{} {}", place.name, shown(place))).collect::<Vec<_>>()
+        let listed = |contestants: &[&RankedContestant]| {
+            contestants
+                .iter()
+                .map(|place| format!("{} {}", place.name, format_time(place)))
+                .collect::<Vec<_>>()
         };
-        let what = if point.workload.messages { " (95 % of messages are there within)" } else { "" };
+        let note = if point.workload.messages { " (95 % of messages are there within)" } else { "" };
         match (&self.ranked[..], &self.leaders()[..]) {
             ([], _) => "No contestants".to_owned(),
             (_, []) => "No run finished".to_owned(),
-            ([only], _) => format!("{}: {}{what}", capital(&only.name), shown(only)),
+            ([only], _) => format!("{}: {}{note}", capital(&only.name), format_time(only)),
             (all, [winner]) => {
                 let verb = if is_plural(&winner.name) { "win" } else { "wins" };
-                let others: Vec<&RankedContestant> =
+                let other_leaders: Vec<&RankedContestant> =
                     all.iter().filter(|place| place.index != winner.index).collect();
                 let name = capital(&winner.name);
-                format!("{name} {verb}: {}; {}{what}", shown(winner), listed(&others).join("; "))
+                format!("{name} {verb}: {}; {}{note}", format_time(winner), listed(&other_leaders).join("; "))
             }
             (all, leaders) => {
                 let is_leader =
                     |place: &RankedContestant| leaders.iter().any(|leader| leader.index == place.index);
                 let rest = listed(&all.iter().filter(|place| !is_leader(place)).collect::<Vec<_>>());
                 let rest = rest.iter().map(|other| format!("; {other}")).collect::<String>();
-                // Two leaders are not named again, because the outcome names them in the same order.
+                // If there are two leaders, only their times follow, because the outcome has already named them in the
+                // same order.
                 let times = match leaders {
-                    [_, _] => and(&leaders.iter().map(|place| shown(place)).collect::<Vec<_>>()),
+                    [_, _] => and(&leaders.iter().map(|place| format_time(place)).collect::<Vec<_>>()),
                     _ => listed(leaders).join("; "),
                 };
-                format!("{}: {times}{rest}{what}", capital(&self.outcome()))
+                format!("{}: {times}{rest}{note}", capital(&self.outcome()))
             }
         }
     }
@@ -182,8 +191,8 @@ impl Ranking {
     pub fn outcome(&self) -> String {
         let leaders = self.leaders();
         let names = and(&leaders.iter().map(|place| place.name.as_str()).collect::<Vec<_>>());
-        let is_level = |place: &&RankedContestant| {
-            let all = self.ranked.iter().zip(&self.behind);
+        let is_tied = |place: &&RankedContestant| {
+            let all = self.ranked.iter().zip(&self.to_fastest);
             let mut found =
                 all.filter(|(other, _)| other.index == place.index).filter_map(|(_, it)| it.as_ref());
             found.all(|it| it.exact || it.verdict == Verdict::Level)
@@ -192,13 +201,13 @@ impl Ranking {
             [] => "no run finished".to_owned(),
             [one] if is_plural(&one.name) => format!("{names} win"),
             [_] => format!("{names} wins"),
-            [_, others @ ..] if others.iter().all(is_level) => format!("{names} are level"),
+            [_, others @ ..] if others.iter().all(is_tied) => format!("{names} are level"),
             _ => format!("undecided between {names}"),
         }
     }
 
-    /// Describes the lead of the first contestant over the second, its certainty, and how often the first contestant wins.
-    /// Empty if there is only one contestant.
+    /// Describes the lead of the first contestant over the second, its certainty, and how often the first contestant
+    /// wins. Empty if there is only one contestant.
     pub fn margin(&self) -> String {
         let [first, second, ..] = &self.ranked[..] else { return String::new() };
         let Some((found, ratio)) = self.lead().and_then(|found| Some((found, found.ratio?))) else {
@@ -216,9 +225,9 @@ impl Ranking {
             Some(Bound::AtMost) => "at most ",
             Some(Bound::Unknown) => "perhaps ",
         };
-        let takes = if is_plural(&second.name) { "take" } else { "takes" };
+        let verb = if is_plural(&second.name) { "take" } else { "takes" };
         let by = format!(
-            "{} {takes} {bound}{ratio:.2} times as long as {}{sure}",
+            "{} {verb} {bound}{ratio:.2} times as long as {}{sure}",
             capital(&second.name),
             first.name
         );
@@ -260,25 +269,27 @@ impl Ranking {
         format!("{by}.{more}")
     }
 
-    /// Describes which contestants have runs that did not finish, and the consequence for their times. Empty if all runs
-    /// finished.
+    /// Describes which contestants have runs that did not finish, and the consequence for their times. Empty if all
+    /// runs finished.
     pub fn unfinished(&self, point: &Point) -> String {
         let some = self.ranked.iter().filter(|place| place.unfinished.0 > 0);
-        let said: Vec<String> = some
+        let counts: Vec<String> = some
             .map(|place| format!("{} of {} runs of {}", place.unfinished.0, place.unfinished.1, place.name))
             .collect();
-        match (said.is_empty(), point.workload.messages) {
+        match (counts.is_empty(), point.workload.messages) {
             (true, _) => String::new(),
-            (false, true) => format!("Not finished: {}; times are those of the other runs.", and(&said)),
-            (false, false) => format!("Not finished: {}; they count as at least their deadline.", and(&said)),
+            (false, true) => format!("Not finished: {}; times are those of the other runs.", and(&counts)),
+            (false, false) => {
+                format!("Not finished: {}; they count as at least their deadline.", and(&counts))
+            }
         }
     }
 }
 
 /// Formats the time of a contestant.
-pub(super) fn shown(place: &RankedContestant) -> String {
-    match place.ms {
-        Some(ms) if place.at_least => format!("at least {}", short_time(ms)),
+pub(super) fn format_time(contestant: &RankedContestant) -> String {
+    match contestant.ms {
+        Some(ms) if contestant.at_least => format!("at least {}", short_time(ms)),
         Some(ms) => short_time(ms),
         None => "never finished".to_owned(),
     }

@@ -1,5 +1,5 @@
-//! Draws data received against data delivered to the application, in the median run. The gap between the two curves is
-//! data that the receiver withheld from the application, because data that was sent earlier was missing.
+//! Draws two curves of the median run: data received, and data delivered to the application. The gap between the two
+//! curves is data that the receiver withheld from the application, because data that was sent earlier was missing.
 
 use super::chart::{self, Axis, ChartPoint, Data, Figure, Frame, Ink, Mark, Width};
 use super::svg::{escape, ms, span};
@@ -36,10 +36,10 @@ pub(super) fn render(out: &mut String, point: &Point) {
 
 /// Returns the nanoseconds for which an object was complete at the receiver but withheld.
 fn withheld(object: &Object) -> u64 {
-    object.why.as_ref().and_then(|why| why.blocked_ns).unwrap_or(0)
+    object.why.as_ref().and_then(|breakdown| breakdown.blocked_ns).unwrap_or(0)
 }
 
-fn draw_run(out: &mut String, name: &str, place: usize, run: &Run) {
+fn draw_run(out: &mut String, name: &str, index: usize, run: &Run) {
     let mut complete: Vec<f64> = Vec::new();
     let mut delivered: Vec<f64> = Vec::new();
     // For each stream, the spans of time in which objects were withheld. A span lasts from the completion of an object
@@ -66,7 +66,7 @@ fn draw_run(out: &mut String, name: &str, place: usize, run: &Run) {
     }
     let all: f64 = run.objects.iter().map(|object| ms(withheld(object))).sum();
     let blocked = run.objects.iter().filter(|object| withheld(object) > 0).count();
-    let said = format!(
+    let summary = format!(
         "{blocked} of {} objects withheld, {} each on average",
         complete.len(),
         short_time(all / blocked.max(1) as f64)
@@ -78,13 +78,13 @@ fn draw_run(out: &mut String, name: &str, place: usize, run: &Run) {
     let end = ms(end_ns(run)).max(1.0);
     let figure = Figure {
         name: "received-delivered".to_owned(),
-        heading: format!("{} <span class=\"meta\">{}</span>", escape(&capital(name)), escape(&said)),
-        shows: format!("Objects received and delivered over time, {name}: {said}."),
+        heading: format!("{} <span class=\"meta\">{}</span>", escape(&capital(name)), escape(&summary)),
+        shows: format!("Objects received and delivered over time, {name}: {summary}."),
         data,
         ..Figure::default()
     };
     figure.render(out, Width::Half, |svg, width| {
-        let frame = Frame { below: 22, ..Frame::new(width.pixels(), 180) };
+        let frame = Frame { bottom: 22, ..Frame::new(width.pixels(), 180) };
         let x = Axis::time(0.0, end, width.pick(4, 6));
         let y = Axis::linear(0.0, complete.len() as f64, 4, |n| format!("{n:.0}"));
         chart::draw(svg, frame, [&x, &y], |plot| {
@@ -92,10 +92,10 @@ fn draw_run(out: &mut String, name: &str, place: usize, run: &Run) {
             let between: Vec<ChartPoint> = upper.iter().chain(lower.iter().rev()).copied().collect();
             chart::area(plot, between, Ink::named("blocked"), 0.35);
             chart::line(plot, upper, Ink::named("blocked"), 1.2);
-            chart::line(plot, lower, Ink::contestant(place), 1.8);
+            chart::line(plot, lower, Ink::contestant(index), 1.8);
         });
         let row = 9;
-        let foot = Frame { height: row * lanes.len() as u32 + 14, below: 2, ..frame };
+        let foot = Frame { height: row * lanes.len() as u32 + 14, bottom: 2, ..frame };
         let _ = write!(svg, "<g transform=\"translate(0 {})\">", frame.height);
         let y = Axis::bare(lanes.len() as f64 - 0.5, -0.5);
         chart::draw(svg, foot, [&x.unlabelled(), &y], |plot| {

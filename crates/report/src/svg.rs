@@ -70,8 +70,8 @@ pub(super) fn grouped(value: f64) -> String {
 }
 
 /// Formats a number with its noun, for example `1 object` or `72 objects`.
-pub(super) fn count(number: u64, what: &str) -> String {
-    format!("{} {what}{}", grouped(number as f64), if number == 1 { "" } else { "s" })
+pub(super) fn count(number: u64, noun: &str) -> String {
+    format!("{} {noun}{}", grouped(number as f64), if number == 1 { "" } else { "s" })
 }
 
 /// Formats milliseconds for people, for example `940 ms`, `3.21 s` or `12.3 s`.

@@ -56,7 +56,7 @@ pub fn render(race: &Race, style: Style, protocols: Protocols<'_>) -> String {
     render_warned(race, style, protocols, &race.warnings)
 }
 
-/// Renders the whole race as text. Of its warnings only `warnings` are shown.
+/// Renders the whole race as text. Shows the warnings in `warnings` instead of the race's own warnings.
 #[must_use]
 pub fn render_warned(race: &Race, style: Style, protocols: Protocols<'_>, warnings: &[String]) -> String {
     let axes = Axes::of(race.points.iter().map(|point| &point.factors));
@@ -68,8 +68,8 @@ pub fn render_warned(race: &Race, style: Style, protocols: Protocols<'_>, warnin
     calibrated.map(|line| wrapped(&line, 0)).collect::<String>() + &table.text(warnings, &race.expectations)
 }
 
-/// Builds the table of a race whose points arrive one by one, in any order. A few points are shown in full, many points only
-/// in summary.
+/// Builds the table of a race whose points arrive one by one, in any order. A few points are shown in full, many points
+/// only in summary.
 #[derive(Clone, Debug)]
 pub struct Table {
     style: Style,
@@ -282,8 +282,8 @@ fn times(point: &Point, style: Style) -> String {
     // A bulk transfer is one object, and the table already has its time.
     let objects = !point.workload.is_bulk();
     let last = |text: &str| if objects { format!("  {text:>8}") } else { String::new() };
-    let others = name_width + whole_width + 32 + last("").len();
-    let (versus, ratio_width) = versus("ratio to", point, others);
+    let column_width = name_width + whole_width + 32 + last("").len();
+    let (versus, ratio_width) = versus("ratio to", point, column_width);
     let mut out = style_lines(
         &format!(
             "{:<name_width$}  {whole:>whole_width$}  {:>15}  {versus:>ratio_width$}  {:>7}{}\n",
@@ -321,11 +321,11 @@ fn at_least(stat: &Stat) -> &'static str {
     if stat.failed > 0 && stat.n > 0 { ">=" } else { "" }
 }
 
-/// Returns the heading and the width of the column that compares contestants with the first one. `others` is the width
-/// of all other columns. If there is room, the column is wide enough for the first contestant's name.
-fn versus(what: &str, point: &Point, others: usize) -> (String, usize) {
+/// Returns the heading and the width of the column that compares contestants with the first contestant. `column_width`
+/// is the width of all other columns. If there is room, the column is wide enough for the first contestant's name.
+fn versus(what: &str, point: &Point, column_width: usize) -> (String, usize) {
     let first = point.contestants.first().map_or("", Contestant::label);
-    let room = COLUMNS.saturating_sub(others).max(RATIO_WIDTH);
+    let room = COLUMNS.saturating_sub(column_width).max(RATIO_WIDTH);
     let heading = format!("{what} {}", shortened(first, room - what.len() - 1));
     let width = heading.chars().count().max(RATIO_WIDTH);
     (heading, width)
@@ -475,9 +475,9 @@ fn sharing(point: &Point) -> Option<String> {
 /// The heading above the contestants' names in the table of failover times, which count from the path failure.
 const FAILOVER: &str = "failover ms, until";
 
-/// Renders the path state changes that the contestant detected in its median run. For example:
-/// `sctp, seed 4, after the failure: path 1 failed at 8.02 s by the server, path 1 active at 14.3 s by the server`. Times
-/// count from the path failure, or from the start if there is none.
+/// Renders the path state changes that the contestant detected in its median run. For example: `sctp, seed 4, after the
+/// failure: path 1 failed at 8.02 s by the server, path 1 active at 14.3 s by the server`. Times count from the path
+/// failure, or from the start if there is none.
 fn path_events(point: &Point, contestant: &Contestant) -> Option<String> {
     let run = contestant.runs.iter().find(|run| run.seed == contestant.median_seed)?;
     let failure = point.failure_ns;
@@ -531,8 +531,8 @@ fn mean(stat: &Stat) -> String {
     optional(stat.mean)
 }
 
-/// Formats a value with about four digits and without an exponent, for example `12345`, `1234`, `123.4`, `12.3`, `1.2` or
-/// `7`.
+/// Formats a value with about four digits and without an exponent, for example `12345`, `1234`, `123.4`, `12.3`, `1.2`
+/// or `7`.
 fn figure(value: f64) -> String {
     match value.abs() {
         v if v >= 1000.0 || v == v.trunc() => format!("{value:.0}"),

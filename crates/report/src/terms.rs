@@ -1,5 +1,5 @@
-//! Tables of settings and figures: the settings of each contestant, the work of network and transport, and the expectations
-//! of the plan. Also says how to reproduce the race.
+//! Tables of settings and figures: the settings of each contestant, the work of network and transport, and the
+//! expectations of the plan. Also says how to reproduce the race.
 
 use super::PageContext;
 use super::svg::{bytes, escape, figure};
@@ -92,7 +92,7 @@ pub(super) fn work(out: &mut String, point: &Point) {
         ("retransmitted, up", |run| Some(run.packets.up.retransmitted as f64), false),
         ("retransmitted, fast", |run| Some(run.events.fast as f64), false),
         ("timeouts", |run| Some(run.events.timeouts as f64), false),
-        // `None` if the stack cannot know whether its retransmissions were spurious.
+        // The value is `None` if the stack cannot know whether its retransmissions were spurious.
         ("retransmitted, spurious", |run| run.events.spurious.map(|count| count as f64), false),
         ("on the wire, down", |run| Some(run.wire_bytes.down as f64), true),
         ("on the wire, up", |run| Some(run.wire_bytes.up as f64), true),

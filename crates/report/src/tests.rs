@@ -1,5 +1,6 @@
-//! Tests of the report with made-up results: pages must be well-formed, self-contained, and complete even if results have
-//! gaps. If the environment variable `REPORTS` names a directory, the pages are also written there for inspection.
+//! Tests of the report with made-up results: pages must be well-formed, self-contained, and complete even if results
+//! have gaps. If the environment variable `REPORTS` names a directory, the tests also write the pages to this
+//! directory.
 
 use super::*;
 use anabranch_base::rng::Rng;
@@ -296,8 +297,8 @@ fn a_plain_race_has_every_section() {
         "anabranch race --page news",
         "site.har",
     ];
-    let places: Vec<usize> = sections.iter().map(|section| html.find(section).expect(section)).collect();
-    assert!(places.is_sorted());
+    let positions: Vec<usize> = sections.iter().map(|section| html.find(section).expect(section)).collect();
+    assert!(positions.is_sorted());
     assert!(html.len() < 1_100_000, "{} bytes", html.len());
 }
 
@@ -382,7 +383,8 @@ fn several_points_have_an_overview() {
     assert_eq!(html.matches("<details open>").count(), OPEN_POINTS);
 }
 
-/// Six connections win at two levels of loss, and SCTP wins at two other levels. A fifth level is undecided.
+/// Six connections win at two levels of loss, and SCTP wins at two other levels. A fifth level is undecided. The page
+/// must name the loss above which SCTP is faster.
 #[test]
 fn changes_of_the_lead_are_described() {
     let found =
@@ -405,8 +407,8 @@ fn changes_of_the_lead_are_described() {
     let html = page("crossing", &race(points.to_vec()));
     // The logarithms at 1 % and 2 % have nearly equal size and opposite signs, so the lead changes about halfway
     // between the two levels.
-    let said = "Above about 1.5% loss, one SCTP connection is sooner than six TCP connections.";
-    assert!(html.contains(said), "{}", &html[html.find("What would change").unwrap_or(0)..][..600]);
+    let sentence = "Above about 1.5% loss, one SCTP connection is sooner than six TCP connections.";
+    assert!(html.contains(sentence), "{}", &html[html.find("What would change").unwrap_or(0)..][..600]);
 }
 
 /// Several comparisons have experiments. Checks that the page shows the comparison whose contestants have the best
@@ -462,13 +464,13 @@ fn means_over_some_of_the_objects_say_so() {
     run.objects[1].why = Some(TimeBreakdown { send_ns: None, ..run.objects[1].why.expect("known") });
     run.objects[2].why = None;
     let objects: usize = contestant.runs.iter().map(|run| run.objects.len()).sum();
-    let told = format!("{name}: where time went is known for {} of {objects} delivered objects", objects - 2);
-    let kept = anabranch_results::verdict::mean_parts(contestant).expect("known");
-    assert!((kept[8] - before[8]).abs() < 0.2 * before[8], "the wire's: {} and {}", kept[8], before[8]);
-    assert!(page("some", &race).contains(&svg::escape(&told)));
+    let note = format!("{name}: where time went is known for {} of {objects} delivered objects", objects - 2);
+    let means = anabranch_results::verdict::mean_parts(contestant).expect("known");
+    assert!((means[8] - before[8]).abs() < 0.2 * before[8], "the wire's: {} and {}", means[8], before[8]);
+    assert!(page("some", &race).contains(&svg::escape(&note)));
     let shown = crate::table::render(&race, crate::table::Style::default(), &[]);
     let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(shown.contains(&told.split_whitespace().collect::<Vec<_>>().join(" ")), "{shown}");
+    assert!(shown.contains(&note.split_whitespace().collect::<Vec<_>>().join(" ")), "{shown}");
 }
 
 #[test]

@@ -67,16 +67,16 @@ pub(super) fn render(out: &mut String, point: &Point) {
              A run that did not finish counts as at least its deadline.</p>\n",
         );
     }
-    others(out, point);
+    other_times(out, point);
     let names = words::names(point);
     let times = point.contestants.iter().map(|own| sorted(standing::values(point, own).map(|(_, ms)| ms)));
-    let what = format!("{whole} times");
-    Samples { file: "times", what: &what, names: &names, values: times.collect() }.render(out);
+    let quantity = format!("{whole} times");
+    Samples { file: "times", quantity: &quantity, names: &names, values: times.collect() }.render(out);
     if !point.workload.is_bulk() {
         let responses = point.contestants.iter().map(|own| sorted(own.runs.iter().flat_map(delays)));
         let samples = Samples {
             file: "responses",
-            what: "response times of objects",
+            quantity: "response times of objects",
             names: &names,
             values: responses.collect(),
         };
@@ -85,7 +85,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
 }
 
 /// Writes a small table of a contestant's other times.
-fn others(out: &mut String, point: &Point) {
+fn other_times(out: &mut String, point: &Point) {
     let failover =
         point.contestants.iter().any(|contestant| point.runs_with_path_failure(contestant).next().is_some());
     out.push_str(

@@ -34,8 +34,9 @@ pub(super) fn render(out: &mut String, race: &Race, point: &Point) {
     for (_, name, run) in runs {
         let end = shared.unwrap_or(length(run)).max(1) as f64 / 1e6;
         let own = if shared.is_some() { "" } else { "; time scale of its own" };
-        let after =
-            |what: &str, ns: Option<u64>| ns.map_or(String::new(), |ns| format!("; {what} {}", span(ms(ns))));
+        let after = |label: &str, ns: Option<u64>| {
+            ns.map_or(String::new(), |ns| format!("; {label} {}", span(ms(ns))))
+        };
         let failover = after("failover", run.failover_ns) + &after("service restored after", run.restored_ns);
         let about = format!("seed {}{own}{failover}", run.seed);
         let figure = Figure {
@@ -95,7 +96,7 @@ impl Drawing<'_> {
                 };
                 let _ = write!(out, "<g transform=\"translate(0 {top})\">");
                 let frame =
-                    Frame { width: width.pixels(), height, left: 62, below: if last { 22 } else { 2 } };
+                    Frame { width: width.pixels(), height, left: 62, bottom: if last { 22 } else { 2 } };
                 let x = Axis::time(0.0, end, width.pick(4, 8));
                 let x = if last { x } else { x.unlabelled() };
                 let y = Axis::linear(0.0, peak, if is_down { 3 } else { 2 }, |mbit| {
@@ -146,18 +147,21 @@ impl Drawing<'_> {
 /// Draws an upright line. Its label is on the side of the line that has room.
 fn upright(plot: &mut Plot<'_, '_>, x: f64, (end, peak, share): (f64, f64, f64), (ink, label): (Ink, &str)) {
     chart::line(plot, [(x, 0.0), (x, peak)], ink, 1.0);
-    let beside = if x > end * 0.7 { LabelPosition::Left } else { LabelPosition::Right };
-    chart::text(plot, (x, peak * share), beside, ink, &format!("\u{a0}{label}\u{a0}"));
+    let position = if x > end * 0.7 { LabelPosition::Left } else { LabelPosition::Right };
+    chart::text(plot, (x, peak * share), position, ink, &format!("\u{a0}{label}\u{a0}"));
 }
 
-/// Marks the path state changes that the host `by` detected. If several associations report changes, only those of the first
-/// association are shown.
+/// Marks the path state changes that the host `by` detected. If several associations report changes, only those of the
+/// first association are shown.
 fn draw_path_events(plot: &mut Plot<'_, '_>, run: &Run, (path, by): (u64, Side), (end, peak): (f64, f64)) {
-    let here = |e: &&PathEvent| e.path == path && e.by == by;
-    let Some(connection) = run.path_events.iter().find(here).map(|event| event.connection) else { return };
+    let is_on_path = |e: &&PathEvent| e.path == path && e.by == by;
+    let Some(connection) = run.path_events.iter().find(is_on_path).map(|event| event.connection) else {
+        return;
+    };
     // The start of the last label of each kind. The next label of the same kind is left out if there is no room for it.
     let mut last = [f64::NEG_INFINITY; 3];
-    for event in run.path_events.iter().filter(here).filter(|e| e.connection == connection).take(MARKS) {
+    for event in run.path_events.iter().filter(is_on_path).filter(|e| e.connection == connection).take(MARKS)
+    {
         let row = match event.state {
             PathState::PotentiallyFailed => 2,
             PathState::Failed => 0,
@@ -189,8 +193,8 @@ fn steps(values: &[u64], bucket_ns: u64) -> Vec<ChartPoint> {
     points
 }
 
-/// Draws a thin strip below a waterfall, with the traffic to the client over all paths. `top` and `tall` are its position
-/// and height.
+/// Draws a thin strip below a waterfall, with the traffic to the client over all paths. `top` and `tall` are its
+/// position and height.
 pub(super) fn strip(out: &mut String, run: &Run, scale: &Scale, (top, tall): (f64, f64), peak: f64) {
     let bucket = run.series.bucket_ns.max(1);
     let sum = |pick: fn(&PathSeries) -> &Vec<u64>| -> Vec<u64> {
@@ -239,7 +243,7 @@ pub(super) fn peak_down(run: &Run) -> f64 {
     peak(run, |path| &path.down)
 }
 
-/// Returns the time in nanoseconds after which nothing of a run is recorded.
+/// Returns the time in nanoseconds at which the last record of a run ends.
 pub(super) fn length(run: &Run) -> u64 {
     let longest = |series: &PathSeries| series.wire.len().max(series.delivered.len());
     let buckets = run.series.paths.iter().map(|p| longest(&p.up).max(longest(&p.down))).max().unwrap_or(0);
@@ -251,7 +255,7 @@ pub(super) fn length(run: &Run) -> u64 {
 pub(super) fn failover(point: &Point) -> String {
     let Some(at) = point.failure_ns else { return String::new() };
     let names = words::names(point);
-    let said = |(contestant, name): (&Contestant, &String)| {
+    let describe = |(contestant, name): (&Contestant, &String)| {
         let all = point.runs_with_path_failure(contestant).count();
         let restored: Vec<f64> =
             point.runs_with_path_failure(contestant).filter_map(|run| run.restored_ns).map(ms).collect();
@@ -265,7 +269,7 @@ pub(super) fn failover(point: &Point) -> String {
             _ => Some(format!("after {} with {name}", words::short_time(mean))),
         }
     };
-    let all: Vec<String> = point.contestants.iter().zip(&names).filter_map(said).collect();
+    let all: Vec<String> = point.contestants.iter().zip(&names).filter_map(describe).collect();
     if all.is_empty() {
         return String::new();
     }

@@ -1,6 +1,6 @@
-//! Draws runs object by object. The bar of an object begins when the client wanted the object and ends with its delivery.
-//! The bar is divided into the parts of the response time. Network traffic is drawn below, on the same axis. The reader can
-//! step through the best, median and worst run of every contestant.
+//! Draws runs object by object. The bar of an object begins when the client wanted the object and ends with its
+//! delivery. The bar is divided into the parts of the response time. Network traffic is drawn below, on the same axis.
+//! The reader can step through the best, median and worst run of every contestant.
 //!
 //! Runs with many objects have thinner rows. Names are left out if the rows are too thin to read.
 
@@ -240,7 +240,7 @@ fn bars(out: &mut String, objects: &[Object], row: f64, scale: &Scale, below_nam
         }
         for (part, from, until) in segments {
             let (x1, x2) = (at(from), at(until));
-            // Segments thinner than this could not be seen.
+            // Segments narrower than 0.05 pixels could not be seen.
             if x2 - x1 >= 0.05 {
                 let _ = write!(strokes.parts[part], "M{} {y}H{}", px(x1), px(x2));
             }
@@ -251,7 +251,7 @@ fn bars(out: &mut String, objects: &[Object], row: f64, scale: &Scale, below_nam
 
 /// Returns the parts of an object; all are zero if they are not known.
 fn parts_of(object: &Object) -> [u64; 13] {
-    object.why.as_ref().map_or([0; 13], |why| parts::values(why, object.send_detail.as_ref()))
+    object.why.as_ref().map_or([0; 13], |breakdown| parts::values(breakdown, object.send_detail.as_ref()))
 }
 
 /// Returns the span of time of each part of an object's response time, as (part, from, until) in nanoseconds.

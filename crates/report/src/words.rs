@@ -1,7 +1,7 @@
 //! The words of the report, for readers who do not know SCTP.
 //!
-//! Provides the names of contestants in words, numbers in words, and the meaning of each term. The page shows a meaning as a
-//! tooltip, and lists all used terms at its end.
+//! Provides the names of contestants in words, numbers in words, and the meaning of each term. The page shows a meaning
+//! as a tooltip, and lists all used terms at its end.
 
 use super::svg::{self, escape};
 use anabranch_results::{Contestant, Point, label};
@@ -39,12 +39,12 @@ fn in_words(contestant: &Contestant, requests: bool) -> String {
     let setting = |key: &str| contestant.settings.get(key).map(String::as_str);
     let (_, name) = label::split(&contestant.name);
     let bare = name.split(':').next().unwrap_or(name);
-    let typed = setting("transport").unwrap_or(bare);
+    let transport_name = setting("transport").unwrap_or(bare);
     let version = setting("http").filter(|version| requests && ["2", "3"].contains(version));
-    let transport = match typed.strip_suffix("-kernel") {
+    let transport = match transport_name.strip_suffix("-kernel") {
         _ if version.is_some() => format!("HTTP/{}", version.unwrap_or_default()),
         Some(own) => format!("the kernel's {}", own.to_uppercase()),
-        None => typed.to_uppercase(),
+        None => transport_name.to_uppercase(),
     };
     if setting("per-object") == Some("yes") {
         return format!("a {transport} connection for each object");
@@ -57,8 +57,8 @@ fn in_words(contestant: &Contestant, requests: bool) -> String {
 
 /// Returns the heading of a contestant's row or column as HTML: the name in words, and the name as typed.
 pub(super) fn head(point: &Point, contestant: &Contestant) -> String {
-    let place = point.contestants.iter().position(|other| other.name == contestant.name);
-    let name = place.map_or_else(String::new, |place| names(point).swap_remove(place));
+    let index = point.contestants.iter().position(|other| other.name == contestant.name);
+    let name = index.map_or_else(String::new, |index| names(point).swap_remove(index));
     format!("{}<br><span class=\"typed\">{}</span>", escape(&capital(&name)), svg::name(contestant.label()))
 }
 

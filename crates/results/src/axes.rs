@@ -42,16 +42,16 @@ impl Axes {
                 }
             }
         }
-        // Each factor has the number of the first point at which its level changes. The factor with the largest number
-        // varies slowest.
+        // Each factor is paired with the index of the first point at which its level changes. The factor with the
+        // largest index varies slowest.
         axes.sort_by_key(|(first_change, _)| std::cmp::Reverse(*first_change));
         let axes = Self(axes.into_iter().map(|(_, axis)| axis).collect());
         let whole = axes.count() == points.len()
             && points.enumerate().all(|(index, factors)| {
-                let place = axes.level_indices(index);
+                let indices = axes.level_indices(index);
                 axes.0
                     .iter()
-                    .zip(place)
+                    .zip(indices)
                     .all(|(axis, level)| factors.get(&axis.factor) == Some(&axis.levels[level]))
             });
         whole.then_some(axes)
@@ -66,18 +66,18 @@ impl Axes {
     /// Returns the levels of point `index` (from 0), as indices into the list of levels of each factor.
     #[must_use]
     pub fn level_indices(&self, mut index: usize) -> Vec<usize> {
-        let mut place = vec![0; self.0.len()];
-        for (level, axis) in place.iter_mut().zip(&self.0).rev() {
+        let mut indices = vec![0; self.0.len()];
+        for (level, axis) in indices.iter_mut().zip(&self.0).rev() {
             *level = index % axis.levels.len();
             index /= axis.levels.len();
         }
-        place
+        indices
     }
 
     /// Returns the index of the point (from 0) with these levels.
     #[must_use]
-    pub fn index(&self, place: &[usize]) -> usize {
-        self.0.iter().zip(place).fold(0, |index, (axis, level)| index * axis.levels.len() + level)
+    pub fn index(&self, indices: &[usize]) -> usize {
+        self.0.iter().zip(indices).fold(0, |index, (axis, level)| index * axis.levels.len() + level)
     }
 
     /// Describes these points in words, for example `loss is 0 and rtt is 20ms or 80ms`. Returns `None` if their levels
@@ -101,7 +101,7 @@ impl Axes {
         {
             seen.sort_unstable();
             let name = |level: usize| axis.levels[level].as_str();
-            let told = match seen.as_slice() {
+            let level_text = match seen.as_slice() {
                 [] => return None,
                 [first, .., last] if seen.len() > 3 && last - first + 1 == seen.len() => {
                     format!("{} to {}", name(*first), name(*last))
@@ -112,7 +112,7 @@ impl Axes {
                 }
                 [only, ..] => name(*only).to_owned(),
             };
-            parts.push(format!("{} is {told}", axis.factor));
+            parts.push(format!("{} is {level_text}", axis.factor));
         }
         (!parts.is_empty()).then(|| parts.join(" and "))
     }
@@ -137,7 +137,8 @@ mod tests {
 
     #[test]
     fn factors_follow_from_the_order_of_points() {
-        // In alphabetical order of the factors, `loss` would come first.
+        // The factors must be in the order in which they vary, slowest first. In alphabetical order, `loss` would come
+        // first.
         let all =
             points(&[("rtt", &["9ms", "8ms", "7ms"]), ("loss", &["0", "1%"]), ("queue", &["1p", "2p"])]);
         let axes = Axes::of(all.iter()).expect("axes");
@@ -159,16 +160,16 @@ mod tests {
     fn a_rectangular_set_of_points_is_described_by_its_levels() {
         let all = points(&[("rtt", &["1ms", "2ms", "3ms", "4ms", "5ms"]), ("loss", &["0", "1%", "2%"])]);
         let axes = Axes::of(all.iter()).expect("axes");
-        let told = |indices: &[usize]| axes.box_of(indices);
-        assert_eq!(told(&[0, 3, 6, 9, 12]).as_deref(), Some("loss is 0"));
+        let box_text = |indices: &[usize]| axes.box_of(indices);
+        assert_eq!(box_text(&[0, 3, 6, 9, 12]).as_deref(), Some("loss is 0"));
         assert_eq!(
-            told(&[0, 1, 3, 4, 6, 7, 9, 10]).as_deref(),
+            box_text(&[0, 1, 3, 4, 6, 7, 9, 10]).as_deref(),
             Some("rtt is 1ms to 4ms and loss is 0 or 1%")
         );
-        assert_eq!(told(&[14]).as_deref(), Some("rtt is 5ms and loss is 2%"));
-        assert_eq!(told(&[0, 3, 6]).as_deref(), Some("rtt is 1ms, 2ms or 3ms and loss is 0"));
-        assert_eq!(told(&[0, 3, 6, 12]).as_deref(), Some("rtt is 1ms, 2ms, 3ms or 5ms and loss is 0"));
-        assert_eq!(told(&[0, 4]), None);
-        assert_eq!(told(&(0..15).collect::<Vec<_>>()), None, "everywhere is no part");
+        assert_eq!(box_text(&[14]).as_deref(), Some("rtt is 5ms and loss is 2%"));
+        assert_eq!(box_text(&[0, 3, 6]).as_deref(), Some("rtt is 1ms, 2ms or 3ms and loss is 0"));
+        assert_eq!(box_text(&[0, 3, 6, 12]).as_deref(), Some("rtt is 1ms, 2ms, 3ms or 5ms and loss is 0"));
+        assert_eq!(box_text(&[0, 4]), None);
+        assert_eq!(box_text(&(0..15).collect::<Vec<_>>()), None, "everywhere is no part");
     }
 }

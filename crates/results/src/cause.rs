@@ -1,13 +1,13 @@
 //! The causes of one contestant's lead over another, as found by experiments.
 //!
-//! All figures are ratios of times. For example, an effect of 1.6 means that one change makes the loser 1.6 times faster.
-//! This module also writes the lines about causes below the table.
+//! All figures are ratios of times. For example, an effect of 1.6 means that one change makes the loser 1.6 times
+//! faster. This module also writes the lines about causes below the table.
 
 use super::{Comparison, label};
 use serde::{Deserialize, Serialize};
 
-/// A change that sets one or more settings of the loser to the winner's values. It makes the loser faster; in
-/// [`Experiment::held_back_by`] it makes the loser slower.
+/// A change that sets one or more settings of the loser to the winner's values. It makes the loser faster, except in
+/// [`Experiment::held_back_by`], where it makes the loser slower.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Cause {
     /// The change to the loser as typed, for example `iw=10` or `recovery=sack,sack=yes`.
@@ -48,11 +48,12 @@ pub struct Experiment {
     pub runs: u64,
     /// Every factor that was tested.
     pub factors: Vec<TestedFactor>,
-    /// Settings of the winner that make the loser even slower, with effects below 1. That effect does not prove that
-    /// the winner would be faster without the setting. In combination with the winner's other settings, a setting may
-    /// matter less.
+    /// Settings of the winner that make the loser even slower, with effects below 1. Such an effect does not prove that
+    /// the winner would be faster without the setting. The setting may matter less in combination with the winner's
+    /// other settings.
     pub held_back_by: Vec<Cause>,
-    /// The gap that remains when the loser has every setting of the winner that it can have; null if nothing was tested.
+    /// The gap that remains when the loser has all settings of the winner that could be changed; null if nothing was
+    /// tested.
     pub unexplained: Option<Effect>,
     /// The gap under changed conditions. Each condition removes something from the network or the workload, for both
     /// contestants.
@@ -92,17 +93,17 @@ pub struct TestedFactor {
     pub reverse: Option<Effect>,
 }
 
-/// The gap under another condition, which is the same for both contestants.
+/// The gap between the two contestants after a condition was removed for both of them.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Condition {
-    /// The removed condition: `loss`, `handshake`, `queue`, `rate`, `server time` or `failure`. `security` means TLS and
-    /// DTLS where they are layers of their own. `order` means that messages wait for earlier messages.
+    /// The removed condition: `loss`, `handshake`, `queue`, `rate`, `server time` or `failure`. `security` means TLS
+    /// and DTLS where they are layers of their own. `order` means that messages wait for earlier messages.
     pub without: String,
     /// The gap without the condition.
     pub gap: f64,
     /// The 95 % interval of the gap without the condition.
     pub ci95: [f64; 2],
-    /// Whether almost no gap is left without the condition, so that the condition is necessary for the gap.
+    /// Whether the condition is necessary for the gap. It is necessary if the gap disappears without it.
     pub needed: bool,
 }
 
@@ -124,16 +125,16 @@ impl Condition {
 }
 
 impl Comparison {
-    /// Explains why the winner is faster: a heading and one line per finding. Names at most `most` causes. Returns `None` if
-    /// there are no experiments.
+    /// Explains why the winner is faster: a heading and one line per finding. Names at most `most` causes. Returns
+    /// `None` if there are no experiments.
     #[must_use]
     pub fn why(&self, most: usize) -> Option<Vec<String>> {
         let experiment = self.experiment.as_ref()?;
         let (winner, loser) = (label::shown(&experiment.winner), label::shown(&experiment.loser));
         let gap = times(experiment.gap);
-        let told = self.independent_causes();
-        let mut lines: Vec<String> = told.iter().take(most).map(|cause| because(cause, &gap)).collect();
-        if let more @ 1.. = told.len().saturating_sub(most) {
+        let causes = self.independent_causes();
+        let mut lines: Vec<String> = causes.iter().take(most).map(|cause| because(cause, &gap)).collect();
+        if let more @ 1.. = causes.len().saturating_sub(most) {
             lines.push(format!("and of {more} more"));
         }
         if let Some(first) = experiment.held_back_by.first() {
@@ -156,7 +157,7 @@ impl Comparison {
         if experiment.factors.is_empty() {
             lines.extend(experiment.notes.iter().cloned());
         }
-        if told.is_empty() && !experiment.factors.is_empty() {
+        if causes.is_empty() && !experiment.factors.is_empty() {
             lines.insert(0, "no setting for sure".to_owned());
         }
         let case = if self.exact { ", one case" } else { "" };

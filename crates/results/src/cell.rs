@@ -9,13 +9,14 @@ pub use crate::stats::decision::LeaderStatus;
 /// How the contestants of a point compare, with their mean times.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PointResult {
-    /// How the fastest contestant compares with the others.
+    /// How the fastest contestant compares with the other contestants.
     pub standing: LeaderStatus,
     /// The contestant with the smallest time, as its index in the plan; `None` if no run finished.
     pub first: Option<usize>,
     /// The runner-up's time divided by the fastest time; `None` if fewer than two contestants finished a run.
     pub lead: Option<f64>,
-    /// The time of each contestant in milliseconds, in the order of the plan; `None` if no run of that contestant finished.
+    /// The time of each contestant in milliseconds, in the order of the plan; `None` if no run of that contestant
+    /// finished.
     pub times: Vec<Option<f64>>,
 }
 
@@ -26,17 +27,17 @@ impl PointResult {
         let ranked = verdict::ranked(point);
         let mut times = vec![None; point.contestants.len()];
         for (contestant, time) in &ranked {
-            let place = point.contestants.iter().position(|other| other.name == contestant.name);
-            times[place.unwrap_or(0)] = Some(*time);
+            let index = point.contestants.iter().position(|other| other.name == contestant.name);
+            times[index.unwrap_or(0)] = Some(*time);
         }
         let Some(((winner, time), rest)) = ranked.split_first() else {
             return Self { standing: LeaderStatus::Nobody, first: None, lead: None, times };
         };
         let over_winner =
             |name: &str| point.compared(name, &winner.name, point.decisive()).map(|found| found.verdict);
-        let others = rest.iter().map(|(other, _)| over_winner(&other.name));
+        let other_contestants = rest.iter().map(|(other, _)| over_winner(&other.name));
         Self {
-            standing: LeaderStatus::of_first(others),
+            standing: LeaderStatus::of_first(other_contestants),
             first: point.contestants.iter().position(|contestant| contestant.name == winner.name),
             lead: rest.first().map(|(_, next)| next / time),
             times,

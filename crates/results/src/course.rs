@@ -3,7 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The course of one run, as the network and the sender of the data see it. Packets do not show these facts.
+/// The course of one run, as the network and the sender of the data see it. A capture of the packets does not show this
+/// data.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Course {
     /// The changes of congestion windows: the time, the connection, and the new window in bytes.
@@ -22,6 +23,6 @@ pub struct Loss {
     pub at_ns: u64,
     /// The path, counted from 0.
     pub path: usize,
-    /// Whether a queue dropped the packet, because the queue was full or by active queue management.
+    /// Whether a queue dropped the packet: either the queue was full, or active queue management dropped the packet.
     pub by_queue: bool,
 }

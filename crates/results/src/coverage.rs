@@ -3,7 +3,7 @@
 use super::{Contestant, TimeBreakdown};
 
 impl Contestant {
-    /// Returns the number of delivered objects, over all runs, for which every part of the response time is known. Also
+    /// Returns the number of delivered objects for which every part of the response time is known, over all runs. Also
     /// returns the number of all delivered objects. Background traffic does not count.
     #[must_use]
     pub fn coverage(&self) -> (u64, u64) {
@@ -13,9 +13,8 @@ impl Contestant {
         })
     }
 
-    /// Returns a note if the mean parts cover only some of the delivered objects, for example
-    /// `sctp: where time went is known for 194 of 329 delivered objects`. `None` if the parts are known for all objects or
-    /// for none.
+    /// Returns a note if the mean parts cover only some of the delivered objects, for example `sctp: where time went is
+    /// known for 194 of 329 delivered objects`. `None` if the parts are known for all objects or for none.
     #[must_use]
     pub fn shortfall(&self) -> Option<String> {
         let (known, all) = self.coverage();

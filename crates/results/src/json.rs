@@ -11,14 +11,14 @@ pub fn render(race: &Race) -> String {
     written(race, Shallow::default()) + "\n"
 }
 
-/// Returns the text before and after the points of a race. The caller writes each point between the two texts, as [`point`]
-/// renders it.
+/// Returns the text before and after the points of a race. The caller writes each point between the two texts, as
+/// [`point`] renders it.
 #[must_use]
 pub fn around_points(race: &Race) -> (String, String) {
     let text = render(&Race { points: Vec::new(), ..race.clone() });
     // No key or string contains a raw line feed, so the text of the empty list occurs only once.
-    let (before, behind) = text.split_once(EMPTY).unwrap_or((&text, ""));
-    (format!("{before}\n  \"points\": ["), format!("\n  ],{behind}"))
+    let (before, after) = text.split_once(EMPTY).unwrap_or((&text, ""));
+    (format!("{before}\n  \"points\": ["), format!("\n  ],{after}"))
 }
 
 const EMPTY: &str = "\n  \"points\": [],";
@@ -28,8 +28,8 @@ const EMPTY: &str = "\n  \"points\": [],";
 pub fn point(point: &Point, first: bool) -> String {
     let mut within = Shallow::default();
     for _ in 0..POINT_DEPTH {
-        let begun = within.begin_array(&mut io::sink());
-        assert!(begun.is_ok(), "{begun:?}");
+        let array = within.begin_array(&mut io::sink());
+        assert!(array.is_ok(), "{array:?}");
     }
     let separator = if first { "" } else { "," };
     format!("{separator}\n    {}", written(point, within))
@@ -54,8 +54,8 @@ struct Shallow {
     compact: CompactFormatter,
 }
 
-/// The deepest level with line breaks, counted as race, points, point, contestants, contestant, runs. The contents of a run
-/// are deeper.
+/// The deepest level with line breaks, counted as race, points, point, contestants, contestant, runs. The contents of a
+/// run are deeper.
 const DEEPEST_WITH_LINES: usize = 6;
 
 /// Calls a method of the formatter for the current depth.
@@ -116,8 +116,8 @@ mod tests {
         race.warnings.push("\n  \"points\": [],".to_owned());
         race.points = race.points.iter().cycle().take(4).cloned().collect();
         assert_eq!(race.points.len(), 4);
-        let (before, behind) = around_points(&race);
+        let (before, after) = around_points(&race);
         let points: String = race.points.iter().enumerate().map(|(at, one)| point(one, at == 0)).collect();
-        assert!(before + &points + &behind == render(&race));
+        assert!(before + &points + &after == render(&race));
     }
 }

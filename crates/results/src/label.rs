@@ -1,7 +1,7 @@
 //! Unique names of contestants for tables, figures and files.
 
-/// Splits a contestant as typed into its nickname, if any, and its specification. For example, `six=tcp:connections=6` has
-/// the nickname `six`, because the first `=` comes before any `:`.
+/// Splits a contestant as typed into its nickname, if any, and its specification. For example, `six=tcp:connections=6`
+/// has the nickname `six`, because the first `=` comes before any `:`.
 #[must_use]
 pub fn split(typed: &str) -> (Option<&str>, &str) {
     match typed.split_once('=') {
@@ -16,8 +16,8 @@ pub fn shown(typed: &str) -> &str {
     split(typed).0.unwrap_or(typed)
 }
 
-/// Returns one file name part per contestant, in the order of the contestants. The parts consist of letters, digits, dots,
-/// underscores and hyphens. They are distinct even on file systems that ignore case.
+/// Returns one file name part per contestant, in the order of the contestants. The parts consist of letters, digits,
+/// dots, underscores and hyphens. They are distinct even on file systems that ignore case.
 #[must_use]
 pub fn file_names(typed: &[&str]) -> Vec<String> {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' || c == '_' { c } else { '-' };
@@ -25,9 +25,9 @@ pub fn file_names(typed: &[&str]) -> Vec<String> {
     for one in typed {
         let bare: String = shown(one).chars().take(100).map(plain).collect();
         // File systems may ignore case, so the names must differ in more than case.
-        let taken = |name: &String| names.iter().any(|other| other.eq_ignore_ascii_case(name));
+        let is_taken = |name: &String| names.iter().any(|other| other.eq_ignore_ascii_case(name));
         let numbered = (2..).map(|number| format!("{bare}-{number}"));
-        let free = std::iter::once(bare.clone()).chain(numbered).find(|name| !taken(name));
+        let free = std::iter::once(bare.clone()).chain(numbered).find(|name| !is_taken(name));
         names.extend(free);
     }
     names
@@ -97,8 +97,9 @@ mod tests {
 
     #[test]
     fn files_stay_distinct() {
-        let typed = ["tcp:cc=reno", "tcp-cc=tcp:cc=reno", "a b=tcp", "a-b=sctp", "A-b=tcp", "a-b-2=tcp:iw=4"];
-        let names = file_names(&typed);
+        let contestants =
+            ["tcp:cc=reno", "tcp-cc=tcp:cc=reno", "a b=tcp", "a-b=sctp", "A-b=tcp", "a-b-2=tcp:iw=4"];
+        let names = file_names(&contestants);
         assert_eq!(names, ["tcp-cc-reno", "tcp-cc", "a-b", "a-b-2", "A-b-3", "a-b-2-2"]);
     }
 

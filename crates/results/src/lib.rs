@@ -48,7 +48,8 @@ pub struct Race {
     pub world: World,
     /// Facts of the machine, the only part that may differ between two runs of one plan.
     pub host: Host,
-    /// Warnings that the reader must know before trusting the numbers, for example about page entries that cannot be used.
+    /// Warnings that the reader must know before trusting the numbers, for example about page entries that cannot be
+    /// used.
     pub warnings: Vec<String>,
     /// The recorded loads of the pages that are HARs, each beside its simulation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -78,7 +79,8 @@ pub struct Host {
     pub os: String,
     /// The processor architecture.
     pub arch: String,
-    /// The number of threads that ran simulations; absent if the points were run one by one, perhaps on several machines.
+    /// The number of threads that ran simulations; absent if the points were run one by one, perhaps on several
+    /// machines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<u32>,
     /// The seconds that the whole race took; absent if the points were run one by one.
@@ -106,7 +108,8 @@ pub struct Point {
     pub workload: Workload,
     /// Whether anything is drawn from the seed, for example loss or jitter. If not, identical runs count as one.
     pub chance: bool,
-    /// How contestants that raced at the same time shared the network, one entry per seed; left out if each raced alone.
+    /// How contestants that raced at the same time shared the network, one entry per seed; left out if each raced
+    /// alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sharing: Vec<Sharing>,
     /// The contestants, in the order of the plan.
@@ -132,7 +135,8 @@ pub struct Workload {
     /// Bytes of each response's head; left out if the plan does not specify them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_head: Option<u64>,
-    /// When an unfinished run is stopped, in nanoseconds on its clock; null in results that do not record the deadline.
+    /// When an unfinished run is stopped, in nanoseconds on the run's clock; null in results that do not record the
+    /// deadline.
     #[serde(default)]
     pub deadline_ns: Option<u64>,
     /// Whether the objects are messages. The figures of messages are their delays, not the time until the last message.
@@ -164,8 +168,8 @@ pub struct Contestant {
     /// The contestant as typed.
     #[serde(rename = "arm")]
     pub name: String,
-    /// Every setting that the contestant ran with, as text: `transport`, `connections`, `streams`, `pipeline`, `profile`,
-    /// and each knob of the profile.
+    /// Every setting that the contestant ran with, as text: `transport`, `connections`, `streams`, `pipeline`,
+    /// `profile`, and each knob of the profile.
     pub settings: BTreeMap<String, String>,
     /// The seed with the median page time. Its run is shown when one run represents all.
     pub median_seed: u64,
@@ -184,8 +188,8 @@ pub struct Run {
     pub seed: u64,
     /// How the run ended.
     pub outcome: Outcome,
-    /// When the run started, on the clock of the network, which also times path failures. Absent in the simulation, where
-    /// both clocks are the same.
+    /// When the run started, on the clock of the network, which also times path failures. Absent in the simulation,
+    /// where both clocks are the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_ns: Option<u64>,
     /// Time from the start until every object was delivered; null unless the outcome is `done`.
@@ -194,14 +198,15 @@ pub struct Run {
     pub limit_ns: Option<u64>,
     /// Mean time from opening a connection until it may carry user data; null if no connection was established.
     pub connect_ns: Option<u64>,
-    /// Time from the first path failure until the sender of the data declared that path failed; null if it never did.
+    /// Time from the first path failure until the sender of the data declared this path as failed; null if it never
+    /// did.
     #[serde(default)]
     pub declared_failed_ns: Option<u64>,
-    /// Time from the first path failure to the first arrival of data that was sent after the failure; null if there is no
-    /// such time.
+    /// Time from the first path failure to the first arrival of data that was sent after the failure; null if no such
+    /// data arrived.
     pub failover_ns: Option<u64>,
-    /// Time from the first path failure until the application again received data at half the previous rate or more. The
-    /// rate must last for a second, or to the end of the transfer. Null if the rate was not reached again.
+    /// Time from the first path failure until the application again received data at half the previous rate or more.
+    /// The rate must last for a second, or to the end of the transfer. Null if the rate was not reached again.
     #[serde(default)]
     pub restored_ns: Option<u64>,
     /// Changes of path states that a multipath transport detected, in the order of time.
@@ -212,14 +217,13 @@ pub struct Run {
     pub objects: Vec<Object>,
     /// The number of packets in each direction.
     pub packets: Directions<Packets>,
-    /// The packets that iptables rules counted, if rules dropped packets instead of the links; otherwise absent.
+    /// The packets that iptables rules counted; absent if the links, and not iptables rules, dropped packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<Directions<Rules>>,
     /// Whether Multipath TCP connections remained multipath; absent for other transports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub multipath: Option<Multipath>,
-    /// The longest delay of a packet on an emulated link that is due to this machine being busy; absent in the
-    /// simulation.
+    /// The longest delay that a busy machine added to a packet on an emulated link; absent in the simulation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_ns: Option<u64>,
     /// Loss recovery events of the senders.
@@ -300,46 +304,49 @@ pub struct Object {
     /// The number of body bytes.
     pub bytes: u64,
     /// The connection that carried the object, identified by the port of its initiator; null if the object was never
-    /// assigned to one.
+    /// assigned to a connection.
     pub connection: Option<u64>,
-    /// The stream that carried the object (0 on TCP); null if the object was never assigned to one.
+    /// The stream that carried the object (0 on TCP); null if the object was never assigned to a stream.
     pub stream: Option<u64>,
     /// When the client wanted the object; null if the object that triggers it was not delivered.
     pub issued_ns: Option<u64>,
-    /// When the first byte of the response reached the application; null if none did.
+    /// When the first byte of the response reached the application; null if no byte did.
     pub first_byte_ns: Option<u64>,
-    /// When the last byte of the response reached the application; null if it never did.
+    /// When the last byte of the response reached the application; null if this byte never did.
     pub delivered_ns: Option<u64>,
-    /// Whether the object is background traffic, which counts in no figure about objects.
+    /// Whether the object is background traffic. If so, no figure about objects includes it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub background: bool,
     /// Why the object failed; null if it did not fail.
     pub failure: Option<String>,
-    /// The parts of the response time, which add up to `delivered_ns - issued_ns`; null if the object was not delivered.
+    /// The parts of the response time, which add up to `delivered_ns - issued_ns`; null if the object was not
+    /// delivered.
     pub why: Option<TimeBreakdown>,
     /// The parts of `send_ns`; null if not known.
     pub send_detail: Option<SendDetail>,
-    /// The instants between `issued_ns` and `delivered_ns` that separate the parts of the response time; null if not known.
+    /// The instants between `issued_ns` and `delivered_ns` that separate the parts of the response time; null if not
+    /// known.
     pub instants: Option<Instants>,
 }
 
-/// The response time of one object, divided into parts. In the simulation every part is known, and the parts add up exactly.
-/// In the emulated world a part is null if it cannot be measured.
+/// The response time of one object, divided into parts. In the simulation every part is known, and the parts add up
+/// exactly. In the emulated world a part is null if it cannot be measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct TimeBreakdown {
     /// Time that the object waited for the transport's handshake of its connection. For a transport with built-in
     /// encryption, this part ends when the server's first packet arrives.
     pub connect_ns: Option<u64>,
-    /// Time that the object waited for the TLS handshake after, or the DTLS handshake before, the transport's
-    /// handshake. For a transport with built-in encryption, this part is the rest of the handshake after the server's
-    /// first packet.
+    /// Time that the object waited for the TLS handshake, which follows the transport's handshake, or for the DTLS
+    /// handshake, which precedes it. For a transport with built-in encryption, this part is the rest of the handshake
+    /// after the server's first packet.
     #[serde(default = "no_time")]
     pub secure_ns: Option<u64>,
     /// Time that the request waited for a free stream or slot.
     pub queue_ns: Option<u64>,
-    /// Time in the sender while it had nothing to retransmit: it waited for window or pacing, or sent other objects.
+    /// Time that the request and the response waited at their senders while nothing had to be retransmitted. A sender
+    /// waited for window or pacing, or sent other objects.
     pub send_ns: Option<u64>,
-    /// Time that the object waited in the server's transport while the transport retransmitted other bytes.
+    /// Time that the request and the response waited at their senders while lost bytes of other objects were repaired.
     pub stalled_ns: Option<u64>,
     /// Time that the request waited behind earlier exchanges of its connection.
     pub ahead_ns: Option<u64>,
@@ -400,7 +407,7 @@ impl TimeBreakdown {
     }
 }
 
-/// The three parts of `send_ns`, which add up to it.
+/// The three parts of `send_ns`, whose sum is `send_ns`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct SendDetail {
     /// Time while the congestion window was full.
@@ -411,15 +418,15 @@ pub struct SendDetail {
     pub turn_ns: u64,
 }
 
-/// Nine of the eleven instants in the life of an object, in non-decreasing order. The other two, `issued` and `delivered`,
-/// are in [`Object`].
+/// Nine of the eleven instants in the life of an object, in non-decreasing order. The other two, `issued` and
+/// `delivered`, are in [`Object`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Instants {
     /// The connection is usable, and a stream or slot is free.
     pub assigned_ns: u64,
     /// First transmission of the packet whose arrival completed the request.
     pub req_sent_ns: u64,
-    /// Transmission of the copy that arrived, original or retransmission, of the packet that completed the request.
+    /// The transmission whose arrival completed the request. It is the first transmission or a retransmission.
     pub req_copy_ns: u64,
     /// The request is complete at the server's host.
     pub req_in_ns: u64,
@@ -429,15 +436,15 @@ pub struct Instants {
     pub written_ns: u64,
     /// First transmission of the packet whose arrival completed the object.
     pub sent_ns: u64,
-    /// Transmission of the first copy to arrive of the packet that completed the object, original or retransmission.
+    /// The transmission whose arrival completed the object. It is the first transmission or a retransmission.
     pub copy_ns: u64,
     /// All bytes of the object have arrived at the receiver.
     pub complete_ns: u64,
 }
 
 impl Point {
-    /// Returns the runs of a contestant that had not ended when the first path failed. If all runs are identical, only one
-    /// counts.
+    /// Returns those runs of a contestant that were still under way when the first path failed. If all runs are
+    /// identical, only the first run is considered.
     pub fn runs_with_path_failure<'a>(&self, contestant: &'a Contestant) -> impl Iterator<Item = &'a Run> {
         let at = self.failure_ns;
         let runs = metrics::counted(&contestant.runs, self.terms()).iter();
@@ -532,7 +539,8 @@ impl Race {
     /// Reads the text of a result file.
     ///
     /// # Errors
-    /// A one-line message if the text is not JSON, has another schema, or has a field that is missing or of the wrong type.
+    /// A one-line message if the text is not JSON, has another schema, or has a field that is missing or of the wrong
+    /// type.
     pub fn from_json(text: &str) -> Result<Self, String> {
         let value: serde_json::Value = serde_json::from_str(text).map_err(|e| format!("not JSON: {e}"))?;
         match value.get("schema").and_then(|s| s.as_str()) {

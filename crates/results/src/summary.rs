@@ -43,7 +43,7 @@ pub struct Summary {
     /// Time from the path failure until the sender of the data declared the path failed, milliseconds.
     #[serde(default)]
     pub declared_failed_ms: Stat,
-    /// Time from the path failure until the first data that was sent after it arrived, milliseconds.
+    /// Time from the path failure to the first arrival of data that was sent after the failure, milliseconds.
     pub failover_ms: Stat,
     /// Time from the path failure until the service was restored, milliseconds.
     #[serde(default)]
@@ -109,8 +109,8 @@ pub struct Stat {
     pub failed: u64,
     /// Mean of the values; null if there is no value.
     pub mean: Option<f64>,
-    /// Geometric mean of the values; null if there is no value, or if a value is not above 0. The ratio of two contestants
-    /// is the quotient of their geometric means.
+    /// Geometric mean of the values; null if there is no value, or if a value is not above 0. The ratio of two
+    /// contestants is the quotient of their geometric means.
     pub geometric_mean: Option<f64>,
     /// Median; null if there is no value.
     pub median: Option<f64>,
@@ -190,12 +190,14 @@ impl Comparison {
     }
 }
 
-/// How contestants that raced at the same time shared the network in one run. Lists are in the order of the contestants.
+/// How contestants that raced at the same time shared the network in one run. Lists are in the order of the
+/// contestants.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Sharing {
     /// The seed of the run.
     pub seed: u64,
-    /// When the last contestant started, in nanoseconds on the clock of the network; left out if 0, as in the simulation.
+    /// When the last contestant started, in nanoseconds on the clock of the network; left out if 0, as in the
+    /// simulation.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub from_ns: u64,
     /// When the first contestant finished, in nanoseconds on the clock of the network. Until then all contestants were
@@ -250,7 +252,7 @@ impl Verdict {
     }
 }
 
-/// The kind of bound that a ratio is if runs did not finish and count with their deadline.
+/// The kind of bound. A ratio is a bound if runs did not finish and count with their deadline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Bound {
     /// Runs of `a` did not finish, so the true ratio is this or more.
@@ -279,7 +281,7 @@ impl Point {
         metrics::PointTerms { deadline_ns: self.workload.deadline_ns, chance: self.chance }
     }
 
-    /// Compares `a` with `b` in this metric. The plan may list the two in either order.
+    /// Compares `a` with `b` in this metric. The two contestants may be in either order in the plan.
     #[must_use]
     pub fn compared(&self, a: &str, b: &str, metric: &str) -> Option<Comparison> {
         let stored = |a: &str, b: &str| {

@@ -11,8 +11,8 @@ use crate::{Comparison, Contestant, Outcome, PARTS, Point, Verdict};
 use anabranch_base::time::Duration;
 use anabranch_base::units::format_duration;
 
-/// Returns the mean milliseconds per object in each part, in the order of [`PARTS`]. The mean is over the objects of
-/// all runs for which every part is known. `None` if there is no such object. If the mean covers only some objects,
+/// Returns the mean milliseconds per object in each part, in the order of [`PARTS`]. The mean covers every object, in
+/// any run, all of whose parts are known. `None` if there is no such object. If the mean covers only some objects,
 /// [`Contestant::shortfall`] says so.
 #[must_use]
 pub fn mean_parts(contestant: &Contestant) -> Option<[f64; PARTS.len()]> {
@@ -23,7 +23,7 @@ pub fn mean_parts(contestant: &Contestant) -> Option<[f64; PARTS.len()]> {
         .iter()
         .flat_map(|run| &run.objects)
         .filter(|object| !object.background)
-        .filter_map(|object| object.why.as_ref().filter(|why| why.is_whole()))
+        .filter_map(|object| object.why.as_ref().filter(|breakdown| breakdown.is_whole()))
     {
         n += 1;
         for (sum, part) in sums.iter_mut().zip(why.parts()) {
@@ -57,7 +57,8 @@ struct Clauses {
     undecided: Vec<String>,
 }
 
-/// Returns the contestants with at least one finished run and their geometric mean of the deciding metric, smallest first.
+/// Returns the contestants that finished at least one run, each with its geometric mean of the deciding metric. The
+/// contestant with the smallest mean comes first.
 #[must_use]
 pub fn ranked(point: &Point) -> Vec<(&Contestant, f64)> {
     let metric = point.decisive();
@@ -102,14 +103,15 @@ pub fn sentence(point: &Point) -> String {
     } else if rest.is_empty() {
         parts.push(format!("{name} {does} in {}", milliseconds(*time)));
     }
-    // If the winner is not faster than any other contestant, the first clause must name the winner.
+    // If there is no clause yet, the winner is faster than none of the others. In this case the next clause must name
+    // the winner.
     let mut subject = if parts.is_empty() { format!("{name} is ") } else { String::new() };
     if !clauses.level.is_empty() {
         parts.push(format!("{}level with {}", std::mem::take(&mut subject), and(&clauses.level)));
     }
     if !clauses.undecided.is_empty() {
-        let whom = and(&clauses.undecided);
-        parts.push(format!("{}undecided against {whom}", std::mem::take(&mut subject)));
+        let contestants = and(&clauses.undecided);
+        parts.push(format!("{}undecided against {contestants}", std::mem::take(&mut subject)));
     }
     let failed: Vec<&str> = point
         .contestants
@@ -182,8 +184,8 @@ fn unfinished(point: &Point, ranked: &[(&Contestant, f64)]) -> String {
     format!(" {} did not finish, and count as at least the deadline.", and(&some))
 }
 
-/// Returns a note on when service was restored after the first path failure: a sentence with a leading space, or an empty
-/// string.
+/// Returns a note on when service was restored after the first path failure: a sentence with a leading space, or an
+/// empty string.
 fn restored(point: &Point) -> String {
     let restored_after = |contestant: &Contestant| {
         let (runs, stat) =
@@ -208,8 +210,8 @@ fn restored(point: &Point) -> String {
     format!(" When a path fails at {at} s, service is restored {}.", and(&all))
 }
 
-/// Returns a note on which runs the deadline stopped, and which deadline to use instead: a sentence with a leading space, or
-/// an empty string.
+/// Returns a note that names the runs stopped by the deadline, and the deadline to use instead: a sentence with a
+/// leading space, or an empty string.
 fn cut_off(point: &Point) -> String {
     let late = |contestant: &Contestant| {
         contestant.runs.iter().filter(|run| run.outcome == Outcome::Deadline).count()
@@ -235,8 +237,8 @@ fn cut_off(point: &Point) -> String {
     format!(" The deadline (--deadline {}) ended {}; {advice}.", span(deadline), and(&ended))
 }
 
-/// Returns a deadline that the stopped runs would have met at their mean rate so far, plus a fifth, in whole seconds. It is
-/// at least twice the present deadline. `None` if a stopped run has received nothing.
+/// Returns a deadline in whole seconds. The stopped runs would have met it at their mean rate so far, with a margin of
+/// a fifth. It is at least twice the present deadline. `None` if a stopped run has received nothing.
 fn enough(point: &Point, deadline: u64) -> Option<u64> {
     let runs = point
         .contestants

@@ -1,6 +1,6 @@
 //! Two SCTP endpoints without a network. The program carries packets between them, loses every fifth packet, and owns
-//! the clock. So seconds of the protocol take milliseconds, and every run prints the same lines. Each of the three
-//! messages has its own stream, so a lost packet delays only the messages in that packet.
+//! the clock. So the program runs through seconds of protocol time in milliseconds, and every run prints the same
+//! lines. Each of the three messages has its own stream, so a lost packet delays only the messages in that packet.
 //!
 //! `cargo run -p anabranch-sctp --example two_endpoints`
 
@@ -39,7 +39,7 @@ pub fn run() -> Result<Vec<String>, Box<dyn Error>> {
     ends[CLIENT].shutdown(now, id);
 
     let mut lines = Vec::new();
-    let mut flying: VecDeque<PacketInFlight> = VecDeque::new();
+    let mut in_flight: VecDeque<PacketInFlight> = VecDeque::new();
     let mut batch = SendBatch::new(1);
     let mut sent = 0;
     loop {
@@ -53,7 +53,7 @@ pub fn run() -> Result<Vec<String>, Box<dyn Error>> {
                         lines.push(format!("{now}  {name}: packet {sent} is lost"));
                     } else {
                         let bytes = packet.payload.to_vec();
-                        flying.push_back(PacketInFlight { arrives: now + ONE_WAY, to: 1 - end, bytes });
+                        in_flight.push_back(PacketInFlight { arrives: now + ONE_WAY, to: 1 - end, bytes });
                     }
                 }
                 batch.clear();
@@ -78,12 +78,12 @@ pub fn run() -> Result<Vec<String>, Box<dyn Error>> {
 
         // Advances the clock to the next arrival of a packet or expiry of a timer. If no packet is in flight and no
         // timer runs, the example has ended.
-        let arrival = flying.front().map(|packet| packet.arrives);
+        let arrival = in_flight.front().map(|packet| packet.arrives);
         let timers = ends.iter().filter_map(Engine::poll_timeout);
         let Some(next) = arrival.into_iter().chain(timers).min() else { return Ok(lines) };
         now = next;
-        while flying.front().is_some_and(|packet| packet.arrives <= now) {
-            let Some(packet) = flying.pop_front() else { break };
+        while in_flight.front().is_some_and(|packet| packet.arrives <= now) {
+            let Some(packet) = in_flight.pop_front() else { break };
             let (source, target) = (addresses[1 - packet.to], addresses[packet.to]);
             let payload = &packet.bytes;
             ends[packet.to].handle_packet(now, Packet { source, target, ecn: Ecn::NotEct, tag: 0, payload });

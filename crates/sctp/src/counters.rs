@@ -1,7 +1,7 @@
 //! Stores the counters of associations and paths. Rare events are counted in a separate box that most associations
 //! never allocate, because a server has many idle associations.
 //!
-//! Home of no protocol rule.
+//! This module implements no RFC rule.
 
 use crate::stats::{AssociationStats, PathStats};
 use anabranch_base::Instant;

@@ -59,7 +59,7 @@ pub enum SnapError {
     /// An association already has the tag of the local chunk, so the chunk was used before.
     #[error("there is already an association with the tag of this INIT chunk")]
     TagInUse,
-    /// A reason that applies to every association, with or without signalling.
+    /// A reason for which any association may fail to start, with or without signalling.
     #[error(transparent)]
     Associate(#[from] AssociateError),
 }

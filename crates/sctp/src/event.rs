@@ -1,6 +1,6 @@
 //! Events that an association reports to the application.
 //!
-//! Home of RFC 9260 §11.2 (notifications from SCTP to its user).
+//! Implements RFC 9260 §11.2 (notifications from SCTP to its user).
 
 use crate::id::AssociationId;
 use crate::reliability::Policy;
@@ -55,9 +55,9 @@ pub enum Event {
         /// The stream.
         stream: u16,
     },
-    /// A message was abandoned as its `Reliability` requires (RFC 3758 §4.1 TR3, RFC 9260 §11.2.2). One event is
-    /// reported for each message. While about 65,000 events are waiting, no more events of this kind are added, but the
-    /// counters still count the messages.
+    /// A message was abandoned. Either the limit of its `Reliability` was reached (RFC 3758 §4.1 TR3, RFC 9260
+    /// §11.2.2), or the application cancelled it. One event is reported for each message. While about 65,000 events are
+    /// waiting, no more events of this kind are added, but the counters still count the messages.
     Abandoned {
         /// The association.
         id: AssociationId,
@@ -234,13 +234,13 @@ pub enum Event {
         /// The destination address of the new primary path.
         address: IpAddr,
     },
-    /// The peer has answered a change of this side's addresses (RFC 5061).
+    /// The peer has answered a request to change this side's addresses (RFC 5061).
     LocalAddress {
         /// The association.
         id: AssociationId,
         /// The local address.
         address: IpAddr,
-        /// The result of the change at the peer.
+        /// The result of the request.
         change: AddressChange,
     },
     /// A shared key is now in use, is no longer in use, or is missing (RFC 6458 §6.1.8).
@@ -249,7 +249,7 @@ pub enum Event {
         id: AssociationId,
         /// The identifier of the key.
         key: u16,
-        /// The change of the use of the key.
+        /// Shows how the use of the key has changed.
         change: KeyChange,
     },
     /// The adaptation layer indication that the peer has sent in the handshake (RFC 5061 §4.2.6).
@@ -268,7 +268,7 @@ pub enum Event {
         /// The value of the error cause, without its header.
         cause: Vec<u8>,
     },
-    /// The peer's application has aborted the association and gives a reason (RFC 9260 §11.2.5). `Closed` follows.
+    /// The peer's application has aborted the association and given a reason (RFC 9260 §11.2.5). `Closed` follows.
     AbortReason {
         /// The association.
         id: AssociationId,
@@ -290,8 +290,9 @@ pub enum Event {
         /// The destination address.
         address: IpAddr,
     },
-    /// The transfer of user data has resumed after an interruption. The transfer resumed on another path, or on a path
-    /// that had failed during the interruption.
+    /// The transfer of user data has resumed after an interruption. The transfer resumed on another path, on a path that
+    /// had failed, or after outstanding data had waited for longer than a retransmission timeout (RTO). Only
+    /// associations with several paths have this event.
     Interrupted {
         /// The association.
         id: AssociationId,

@@ -109,8 +109,8 @@
 //!
 //! # Inside
 //!
-//! `Association` consists of structures that own parts of its state in private fields. `Association` passes each call
-//! on to the structure that owns the state concerned:
+//! `Association` consists of structures, each of which owns a part of the state in private fields. `Association` passes
+//! each call on to the structure that owns the state concerned:
 //!
 //! - `Paths` has one `Path` for each destination, which owns all state that differs between destinations. `Paths` also
 //!   has the primary path, the path for new data, and the error counter of the association.
@@ -118,8 +118,8 @@
 //! - `Timers` is one list of deadlines.
 //! - `ActiveExtensions` stores which extensions were negotiated, with the state and the rules of AUTH, ASCONF,
 //!   RE-CONFIG and ECN.
-//! - `Identity` has ports and tags, `StreamCounts` the numbers of streams, `Handshake` the establishment, and `Closing`
-//!   the termination of the association.
+//! - `Identity` has ports and tags, `StreamCounts` the numbers of streams, `Handshake` the establishment, and
+//!   `ShutdownProgress` the termination of the association.
 //! - `Outbox` has the control chunks that are to be sent.
 //!
 //! Handlers of events record which packets must be sent, and only `association/outbound/` builds packets. An
@@ -131,9 +131,9 @@
 //! [`Endpoint::set_fast_path`] turns the fast path off, and `tests/fast_path.rs` compares the results with and
 //! without it.
 //!
-//! Over a channel of datagrams, both ends have the unspecified address. This address is the only mark of such a path.
-//! The path has no IP headers, lists no addresses and accepts none. INIT chunks from signalling are read by the same
-//! rules as those in packets.
+//! Over a channel of datagrams, both ends have the unspecified address. Only this address distinguishes such a path
+//! from other paths. The path has no IP headers, lists no addresses and accepts none. INIT chunks from signalling are
+//! read by the same rules as INIT chunks in packets.
 //!
 //! A client that opens six associations to the same port of one server needs six local ports.
 

@@ -1,6 +1,6 @@
 //! Parameters of a message to be sent, and of a received message.
 //!
-//! Home of RFC 9260 §11.1.5 and §11.1.6 as far as they concern a single message.
+//! Implements RFC 9260 §11.1.5 and §11.1.6 as far as they concern a single message.
 
 use crate::reliability::Reliability;
 

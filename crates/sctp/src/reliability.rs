@@ -1,6 +1,6 @@
 //! The reliability of messages, and counters of abandoned messages.
 //!
-//! Home of RFC 3758 §4.1 and RFC 7496 §3 (policies), §4.3, §4.4 (counters).
+//! Implements RFC 3758 §4.1 and RFC 7496 §3 (policies), and RFC 7496 §4.3 and §4.4 (counters).
 
 use anabranch_base::time::Duration;
 

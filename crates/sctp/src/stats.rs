@@ -1,6 +1,6 @@
 //! Counters and status of each association and each path.
 //!
-//! Home of RFC 9260 §11.1.8 (Status).
+//! Implements RFC 9260 §11.1.8 (Status).
 
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
@@ -120,12 +120,11 @@ pub struct Totals {
     pub unreadable: u64,
     /// Paths that failed or recovered, in chronological order (the first 1024).
     pub path_changes: Vec<PathChange>,
-    /// Interruptions of user data that ended on another path or on a path that had failed, in chronological order
-    /// (the first 1024).
+    /// Interruptions of user data in associations with several paths, in chronological order (the first 1024).
     pub interruptions: Vec<Interruption>,
-    /// The paths of all associations with several paths, one for each address of a peer (the first 1024). The counters
-    /// of packets and bytes are sums. All other fields are the status of the path in the newest of these associations,
-    /// or the last status if that association has ended.
+    /// One entry for each address of a peer, from associations with several paths (the first 1024 addresses). The
+    /// counters of packets and bytes are sums over these associations. All other fields are the status of the path in
+    /// the newest of these associations, or the last status if that association has ended.
     pub paths: Vec<PathInfo>,
 }
 
@@ -153,12 +152,12 @@ impl Totals {
     }
 }
 
-/// The maximum number of addresses whose paths an endpoint counts.
+/// The maximum number of peer addresses in `Totals::paths`.
 const MAX_PATHS: usize = 1024;
 
 /// An interruption of at least 100 ms in the transfer of user data. Either no sent data was acknowledged, or nothing
-/// arrived after this side had sent data. The transfer resumed on another path, or on a path that had failed during the
-/// interruption.
+/// arrived after this side had sent data. The transfer resumed on another path, on a path that had failed, or after
+/// data that is known to be outstanding had waited for longer than a retransmission timeout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Interruption {
@@ -213,7 +212,8 @@ pub struct PathStats {
     pub packets_sent: u64,
     /// Bytes in the packets sent to the address.
     pub bytes_sent: u64,
-    /// Acknowledged bytes of DATA chunks sent to the address, chunk headers included.
+    /// Acknowledged bytes of DATA chunks sent to the address, chunk headers included. Bytes that the peer has reported
+    /// as received and dropped again do not count.
     pub bytes_acked: u64,
     /// Packets received from the address.
     pub packets_received: u64,
@@ -231,7 +231,7 @@ pub struct PathStats {
     pub heartbeats_acked: u64,
     /// Path MTU probes sent to the address (RFC 8899).
     pub mtu_probes: u64,
-    /// Black holes detected, in which packets of the current size appeared to be lost on the path.
+    /// Number of detected black holes: packets of the current size appeared to be lost on the path.
     pub black_holes: u64,
     /// Number of times that the path failed.
     pub failures: u64,
@@ -298,9 +298,11 @@ pub struct AssociationInfo {
     pub outstanding: u64,
     /// User bytes in the send buffer (unsent and unacknowledged).
     pub buffered: u64,
-    /// User bytes that the peer has acknowledged as probes of its closed window since the window closed (RFC 9260
-    /// §6.1 A). The number is 0 while the window is open. A peer that never reads can still acknowledge probes, so
-    /// this number does not show that it reads.
+    /// Bytes of `buffered` that gap ack blocks have acknowledged. The peer may still drop them (RFC 9260 §6.2.1).
+    pub gap_acked: u64,
+    /// User bytes that the peer has acknowledged as probes of its closed window since the window closed (RFC 9260 §6.1
+    /// A). The number is 0 while the window is open. A peer that never reads can still acknowledge probes, so this
+    /// number does not show that the peer reads.
     pub probed: u64,
     /// The extensions that both sides agreed on.
     pub extensions: crate::Extensions,

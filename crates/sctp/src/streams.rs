@@ -4,8 +4,8 @@
 //! to its slot. Slots exist only for streams that have been used.
 
 /// Returns the byte position at which a stream continues after a reset (RFC 6525): the next multiple of 2^32. Sender
-/// and receiver then agree on the position, although cancelled data never arrived. Traces contain these positions, so
-/// a program that compares its own positions with a trace must use them as well.
+/// and receiver then agree on the position, although cancelled data never arrived. Traces contain these positions. A
+/// program that compares its own positions with a trace must therefore use this function as well.
 ///
 /// ```
 /// use anabranch_sctp::position_after_reset;
@@ -41,7 +41,7 @@ pub(crate) struct Streams<T> {
     far: Option<Box<ColdStreams<T>>>,
 }
 
-/// The part of the index and the slots that most associations never use.
+/// Index entries and slots that most associations never use.
 #[derive(Debug)]
 struct ColdStreams<T> {
     /// The index entries of all streams but the first [`NEAR`], encoded as in `near`.
@@ -98,7 +98,7 @@ impl<T> Streams<T> {
         self.count += 1;
         if slot < FIRST {
             if slot < 4 {
-                // Most associations use only a few streams, so memory is reserved for one at a time.
+                // Most associations use only a few streams, so memory is reserved for one stream at a time.
                 self.first.reserve_exact(1);
             }
             self.first.push(state);

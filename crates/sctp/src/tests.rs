@@ -1,4 +1,4 @@
-//! Tests of whole endpoints, which a [`Pair`] connects.
+//! Tests of two endpoints that a [`Pair`] connects.
 
 use crate::testing::{Pair, Side, address, transmit_all};
 use crate::{Associate, AssociationId, Config, Event, Message};
@@ -219,7 +219,8 @@ fn storms_on_two_paths_with_outages() {
             let mut rng = Rng::new(seed);
             pair.network.loss = anabranch_base::Ratio::new(rng.below(20), 100).expect("a share");
             pair.network.jitter = Duration::from_millis(rng.below(10));
-            // Every 300 packets another path fails. Sometimes no path fails, but never both at once.
+            // The failing path is chosen anew every 300 packets. Sometimes both paths work, but they never fail at the
+            // same time.
             let mut count = 0_u64;
             let mut dead = 2;
             pair.lose = Some(Box::new(move |_, path, _| {
@@ -233,8 +234,8 @@ fn storms_on_two_paths_with_outages() {
     }
 }
 
-/// RFC 9260 §6.4.1, §8.2: the primary path fails during a transfer, which continues on the other path. When the primary
-/// path works again, data returns to it.
+/// RFC 9260 §6.4.1, §8.2: the primary path fails during a transfer. The transfer continues on the other path. When the
+/// primary path works again, data returns to it.
 #[test]
 fn failover_and_failback() {
     let mut config = Config::default();
@@ -330,7 +331,8 @@ fn data_leaves_a_path_whose_heartbeat_is_not_answered() {
     assert_eq!(pair.a.stats(a).expect("alive").t3_expirations, 0, "the HEARTBEAT has shown it");
 }
 
-/// The bytes of each path are known after associations have ended, and are added up over associations.
+/// After associations have ended, the bytes sent on each of their paths are still known. The counters are summed over
+/// the associations.
 #[test]
 fn totals_keep_the_bytes_of_the_paths_of_ended_associations() {
     let mut pair = Pair::new(Config::default(), Config::default(), 2, 1);
@@ -587,13 +589,13 @@ fn a_controller_sees_what_leaves_and_sets_the_pace() {
     let (first, last) = (sent[0].0, sent[sent.len() - 1].0);
     let bytes: u64 = sent.iter().map(|(_, bytes)| bytes).sum();
     // At 1 Mbit/s a byte takes 8 us. Up to ten packets may be sent at once, and `took` does not include the time of the
-    // last packet. So `took` may be short by up to 12 packets.
+    // last packet. So `took` may be too short by the time of up to 12 packets.
     let took = last.since(first).as_micros() as u64;
     assert!(took <= 8 * bytes && took + 8 * 12 * 1_500 >= 8 * bytes, "{took} us for {bytes} bytes");
 }
 
-/// A HEARTBEAT leaves no room in its packet for DATA that must be retransmitted and authenticated. The packet at the
-/// start of the batch is smaller than an AUTH chunk in this case (RFC 4895 §6.2).
+/// RFC 4895 §6.2: a HEARTBEAT leaves no room in its packet for a lost DATA chunk that must be authenticated. The
+/// HEARTBEAT is sent first, in a small packet of its own, and the DATA follows in the next packet.
 #[test]
 fn a_heartbeat_before_a_whole_packet_of_lost_data() {
     let mut config = Config::default();

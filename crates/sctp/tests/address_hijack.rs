@@ -24,18 +24,18 @@ struct Flight {
 }
 
 /// A network of hosts. Each host owns some addresses, but may also list addresses of other hosts as its own.
-struct Town {
+struct HijackNet {
     now: Instant,
     hosts: Vec<Endpoint>,
     owners: BTreeMap<SocketAddr, usize>,
-    flying: BTreeMap<(Instant, u64), Flight>,
-    launched: u64,
+    in_flight: BTreeMap<(Instant, u64), Flight>,
+    packets_sent: u64,
     events: Vec<Vec<Event>>,
     /// The number of bytes that were sent to each host.
     received: Vec<usize>,
     /// The hosts that are switched off.
     silent: Vec<usize>,
-    /// Returns true for a packet that the network loses. The arguments are the sender, the receiver and the packet.
+    /// Decides whether the network loses a packet. The arguments are the sender, the receiver and the packet.
     censor: fn(usize, usize, &[u8]) -> bool,
 }
 
@@ -43,7 +43,7 @@ fn at(host: u8, n: u8) -> SocketAddr {
     SocketAddr::from(([10, 0, host, n], 0))
 }
 
-impl Town {
+impl HijackNet {
     /// Creates three hosts. The server has one address. The attacker has one address, and also lists the victim's first
     /// address as its own. The victim has two addresses.
     fn new(config: &Config) -> Self {
@@ -59,8 +59,8 @@ impl Town {
             now: Instant::from_millis(1),
             hosts,
             owners,
-            flying: BTreeMap::new(),
-            launched: 0,
+            in_flight: BTreeMap::new(),
+            packets_sent: 0,
             events: vec![Vec::new(); 3],
             received: vec![0; 3],
             silent: Vec::new(),
@@ -87,9 +87,9 @@ impl Town {
                 if self.silent.contains(&to) || (self.censor)(host, to, &packet.bytes) {
                     continue;
                 }
-                self.launched += 1;
+                self.packets_sent += 1;
                 let flight = Flight { source: packet.source, target: packet.target, bytes: packet.bytes };
-                self.flying.insert((self.now + DELAY, self.launched), flight);
+                self.in_flight.insert((self.now + DELAY, self.packets_sent), flight);
             }
             while let Some(event) = self.hosts[host].poll_event() {
                 self.events[host].push(event);
@@ -102,10 +102,10 @@ impl Town {
         loop {
             self.drain();
             let timeouts = self.hosts.iter().filter_map(Engine::poll_timeout);
-            let next = timeouts.chain(self.flying.keys().map(|key| key.0)).min();
+            let next = timeouts.chain(self.in_flight.keys().map(|key| key.0)).min();
             let Some(next) = next.filter(|&next| next <= until) else { break };
             self.now = self.now.max(next);
-            while let Some(entry) = self.flying.first_entry().filter(|entry| entry.key().0 <= self.now) {
+            while let Some(entry) = self.in_flight.first_entry().filter(|entry| entry.key().0 <= self.now) {
                 let flight = entry.remove();
                 let to = self.owners[&flight.target];
                 let (source, target) = (flight.source, flight.target);
@@ -145,41 +145,42 @@ fn config(changes: &[(&str, &str)]) -> Config {
     config
 }
 
-/// RFC 5062 §2: the attacker has an association that lists the victim's address, from the port that the victim is going
-/// to use. §2.3, RFC 9260 §5.4: the server probes the address at once, and the victim answers that it has no such
-/// association (§8.4). So the attacker's association has ended before the victim opens its own.
+/// RFC 5062 §2: the attacker's association lists the victim's address, and uses the port that the victim will use. RFC
+/// 5062 §2.3, RFC 9260 §5.4: the server probes the listed address at once. The victim answers that it has no such
+/// association (RFC 9260 §8.4). So the attacker's association has ended before the victim opens its own.
 #[test]
 fn camping_on_an_address_ends_with_the_first_heartbeat() {
-    let mut town = Town::new(&config(&[]));
-    town.ask(ATTACKER, 5_000);
-    town.run(1_000);
-    assert!(town.established(ATTACKER) && town.closed(SERVER), "{:?}", town.events[SERVER]);
-    town.ask(VICTIM, 5_000);
-    town.run(1_000);
-    assert!(town.established(VICTIM), "{:?}", town.events[VICTIM]);
+    let mut net = HijackNet::new(&config(&[]));
+    net.ask(ATTACKER, 5_000);
+    net.run(1_000);
+    assert!(net.established(ATTACKER) && net.closed(SERVER), "{:?}", net.events[SERVER]);
+    net.ask(VICTIM, 5_000);
+    net.run(1_000);
+    assert!(net.established(VICTIM), "{:?}", net.events[VICTIM]);
 }
 
-/// The attacker has an association that lists the victim's address, and the victim is switched on later. The server
-/// refuses the victim's INIT, because the INIT lists an additional address (RFC 9260 §5.2.2), and states this reason.
-/// The next HEARTBEAT frees the address. Meanwhile the victim can use another port.
+/// The attacker's association lists the address of a victim that is switched off. When the victim is switched on, the
+/// server refuses the victim's INIT. The INIT lists an address that the attacker's association does not have (RFC 9260
+/// §5.2.2). From another port, the victim's INIT is accepted. The victim answers the server's next HEARTBEAT by an
+/// ABORT, which ends the attacker's association and frees the port.
 #[test]
 fn camping_on_the_address_of_who_is_off() {
-    let mut town = Town::new(&config(&[("hb_interval", "1s"), ("path_max_retrans", "5")]));
-    town.silent = vec![VICTIM];
-    town.ask(ATTACKER, 5_000);
-    town.run(500);
-    town.silent.clear();
-    town.ask(VICTIM, 5_000);
-    town.ask(VICTIM, 5_001);
-    town.run(100);
-    assert!(!town.closed(SERVER));
-    assert!(town.closed(VICTIM) && town.established(VICTIM), "{:?}", town.events[VICTIM]);
-    town.run(5_000);
-    assert!(town.closed(SERVER), "the HEARTBEAT of the next RTO is answered by its owner");
-    town.ask(VICTIM, 5_000);
-    town.run(1_000);
-    let up = town.events[VICTIM].iter().filter(|event| matches!(event, Event::Established { .. })).count();
-    assert_eq!(up, 2, "{:?}", town.events[VICTIM]);
+    let mut net = HijackNet::new(&config(&[("hb_interval", "1s"), ("path_max_retrans", "5")]));
+    net.silent = vec![VICTIM];
+    net.ask(ATTACKER, 5_000);
+    net.run(500);
+    net.silent.clear();
+    net.ask(VICTIM, 5_000);
+    net.ask(VICTIM, 5_001);
+    net.run(100);
+    assert!(!net.closed(SERVER));
+    assert!(net.closed(VICTIM) && net.established(VICTIM), "{:?}", net.events[VICTIM]);
+    net.run(5_000);
+    assert!(net.closed(SERVER), "the HEARTBEAT of the next RTO is answered by its owner");
+    net.ask(VICTIM, 5_000);
+    net.run(1_000);
+    let up = net.events[VICTIM].iter().filter(|event| matches!(event, Event::Established { .. })).count();
+    assert_eq!(up, 2, "{:?}", net.events[VICTIM]);
 }
 
 /// RFC 5062 §5, RFC 9260 §5.4: the attacker lists the address of a victim that is switched off, and requests much data.
@@ -187,20 +188,20 @@ fn camping_on_the_address_of_who_is_off() {
 /// address is not confirmed, so the victim receives only HEARTBEATs.
 #[test]
 fn an_attacker_that_stops_acknowledging() {
-    let mut town = Town::new(&config(&[]));
-    town.silent = vec![VICTIM];
-    town.ask(ATTACKER, 5_000);
-    town.run(500);
-    let (id, now) = (town.accepted(), town.now);
+    let mut net = HijackNet::new(&config(&[]));
+    net.silent = vec![VICTIM];
+    net.ask(ATTACKER, 5_000);
+    net.run(500);
+    let (id, now) = (net.accepted(), net.now);
     for _ in 0..100 {
-        town.hosts[SERVER].send(now, id, Message::default(), &[7; 1_000]).expect("room");
+        net.hosts[SERVER].send(now, id, Message::default(), &[7; 1_000]).expect("room");
     }
-    town.censor = |from, _, _| from == ATTACKER;
-    let (before, served) = (town.received[VICTIM], town.received[ATTACKER]);
-    town.run(600_000);
-    let drawn = town.received[VICTIM] - before;
-    println!("{drawn} bytes to the victim, {} to the attacker", town.received[ATTACKER] - served);
+    net.censor = |from, _, _| from == ATTACKER;
+    let (before, served) = (net.received[VICTIM], net.received[ATTACKER]);
+    net.run(600_000);
+    let drawn = net.received[VICTIM] - before;
+    println!("{drawn} bytes to the victim, {} to the attacker", net.received[ATTACKER] - served);
     assert!(drawn < 2_000, "{drawn} bytes to who never asked");
-    let closed = town.events[SERVER].iter().any(|event| matches!(event, Event::Closed { .. }));
+    let closed = net.events[SERVER].iter().any(|event| matches!(event, Event::Closed { .. }));
     assert!(closed, "an association that nobody answers ends");
 }

@@ -106,8 +106,8 @@ fn one(tsn: u32) -> Data<'static> {
     Data { tsn: Tsn(tsn), begin: true, end: true, unordered: true, payload: b"x", ..Data::default() }
 }
 
-/// RFC 9260 §6.2: a packet with a duplicate TSN is answered at once by one SACK. Even with hundreds of gaps to report,
-/// these SACKs together have no more bytes than the packets that they answer.
+/// RFC 9260 §6.2: a packet with a duplicate TSN is answered at once by one SACK. Even if the SACKs have hundreds of
+/// gaps to report, they have in total no more bytes than the packets with duplicates.
 #[test]
 fn duplicates_draw_no_more_than_they_are() {
     const GAPS: u32 = 1_000;
@@ -288,8 +288,8 @@ fn addresses_are_listed_as_far_as_they_fit() {
     assert_eq!(listed(|_| {}), all[1..2]);
 }
 
-/// RFC 5061 §4.2.7: an INIT ACK lists the extensions even if the INIT had no such list, unless its size would become
-/// too large. Addresses have priority over extensions.
+/// RFC 5061 §4.2.7: an INIT ACK lists the extensions even if the INIT had no such list, unless the INIT ACK would
+/// become too large. Addresses have priority over extensions.
 #[test]
 fn extensions_are_listed_where_there_is_room() {
     let listed = |set: &[(&str, &str)], servers: &[&str], write: Writes| {
@@ -352,8 +352,8 @@ fn an_init_for_an_association_draws_little() {
     }
 }
 
-/// RFC 9260 §8.4: a packet that belongs to no association is answered by at most one packet, which is not larger than
-/// the packet that it answers.
+/// RFC 9260 §8.4: a packet that belongs to no association is answered by at most one packet. The answer is not larger
+/// than the packet.
 #[test]
 fn out_of_the_blue_draws_no_more_than_it_is() {
     let mut server = Server::new(config("modern", FULL), &["10.0.0.1:0"], "10.0.0.2:0");
@@ -382,8 +382,8 @@ fn out_of_the_blue_draws_no_more_than_it_is() {
     assert!(answered > 1_000, "most are answered by an ABORT: {answered}");
 }
 
-/// A peer sends 100 packets of each kind, with few or many chunks. The answers to a kind have at most the listed
-/// multiple of the bytes of its packets. No listed multiple is above three.
+/// A peer sends 100 packets of each kind, with few or many chunks. Each row has the maximum ratio of the bytes of the
+/// answers to the bytes of these packets. No ratio is above three.
 #[test]
 fn a_peer_draws_three_times_its_bytes_at_most() {
     type Write = fn(u32, &mut Vec<u8>);

@@ -37,13 +37,13 @@ impl Channel {
         for _ in 0..100_000 {
             let mut moved = false;
             for (from, told) in events.iter_mut().enumerate() {
-                let mut flying = VecDeque::new();
+                let mut in_flight = VecDeque::new();
                 batch.clear();
                 while self.ends[from].poll_transmit(self.now, &mut batch) {
-                    flying.extend(batch.segments().map(<[u8]>::to_vec));
+                    in_flight.extend(batch.segments().map(<[u8]>::to_vec));
                     batch.clear();
                 }
-                for datagram in flying {
+                for datagram in in_flight {
                     moved = true;
                     self.ends[1 - from].handle_datagram(self.now, &datagram);
                     self.sent.push(datagram);

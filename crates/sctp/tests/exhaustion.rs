@@ -87,9 +87,10 @@ impl Victim {
     }
 }
 
-/// 250,000 chunks of one byte arrive, far more than the window allows, and no application reads. The chunks begin
-/// messages that never end, or are complete messages behind a gap, or are one message for each stream. The window
-/// counts only bytes of data, so the memory that each chunk needs besides its data must be small.
+/// 250,000 chunks of one byte arrive, far more than the window allows, and no application reads. In some cases the
+/// chunks are fragments of messages that never become complete. In other cases they are complete messages behind a gap
+/// or on many streams. The window counts only bytes of data, so the memory that each chunk needs besides its data must
+/// be small.
 #[test]
 #[cfg(target_os = "linux")]
 fn fragments_without_an_end() {
@@ -130,7 +131,7 @@ fn fragments_without_an_end() {
         let stats = victim.pair.b.stats(id);
         let taken = stats.map_or(0, |stats| stats.data_received);
         println!("{what}: {taken} came, {} KiB", grown >> 10);
-        // A stream that has received data takes some 600 bytes.
+        // A stream that has received data takes some 600 bytes of memory.
         assert!(grown < 48 << 20, "{what}: {grown} bytes more");
         // In each case, the end of the association frees all memory.
         let now = victim.pair.now;

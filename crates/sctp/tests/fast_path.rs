@@ -28,8 +28,8 @@ const STEPS: u64 = 700;
 struct Applications {
     ids: [Option<AssociationId>; 2],
     addresses: [Vec<SocketAddr>; 2],
-    /// One action in this number of actions is neither sending nor reading. If the number is 0, all actions send or
-    /// read.
+    /// On average, one in `control` actions is neither a send nor a read. If `control` is 0, all actions are sends or
+    /// reads.
     control: u64,
 }
 
@@ -122,9 +122,9 @@ impl Story {
         }
         for end in [0, 1] {
             let totals = format!("{:?} {:?}", self.ends[end].totals(), self.ends[end].take_trace());
-            self.say(end, totals);
+            self.log(end, totals);
         }
-        self.told()
+        self.lines()
     }
 
     /// Carries out one action of an application. Mostly one side sends messages, smaller or larger than a packet. A
@@ -148,7 +148,7 @@ impl Story {
                 0 => format!("{:?}", self.ends[end].send(now, id, message, &bytes)),
                 _ => format!("{:?}", self.ends[end].send_pieces(now, id, message, &bytes, 1452)),
             };
-            self.say(end, format!("wrote {taken}"));
+            self.log(end, format!("wrote {taken}"));
         }
         let mut into = vec![0; self.rng.below(5000) as usize];
         let read = match self.rng.below(5) {
@@ -157,10 +157,10 @@ impl Story {
             2 | 3 => format!("{:?}", self.ends[end].recv_bytes(now, id, 0, &mut into, |_| true)),
             _ => String::new(),
         };
-        self.say(end, format!("read {read} {}", digest(&into)));
+        self.log(end, format!("read {read} {}", digest(&into)));
         if one_in(&mut self.rng, self.app.control) {
             let done = self.act_rarely(end, id);
-            self.say(end, done);
+            self.log(end, done);
         }
     }
 
@@ -207,7 +207,7 @@ impl Story {
             if let Event::Accepted { id, .. } = event {
                 self.app.ids[end] = Some(id);
             }
-            self.say(end, format!("{event:?}"));
+            self.log(end, format!("{event:?}"));
         }
         let engine = &self.ends[end];
         let of = |id| {
@@ -215,7 +215,7 @@ impl Story {
             format!("{:?} {:?} {buffers:?}", engine.stats(id), engine.info(id))
         };
         let line = format!("{:?} {:?}", engine.poll_timeout(), self.app.ids[end].map(of));
-        self.say(end, line);
+        self.log(end, line);
     }
 }
 

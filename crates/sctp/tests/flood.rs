@@ -127,8 +127,8 @@ fn an_address_that_never_asked() {
     assert!(drawn > 0 && drawn < sent, "{drawn} bytes to the victim for {sent}");
 }
 
-/// RFC 9260 §5.2.2, §12.2.4: each repeated INIT is answered by one INIT ACK with at most three times its bytes.
-/// Parameters of the INIT that the answer must report do not increase this size.
+/// RFC 9260 §5.2.2, §12.2.4: each repeated INIT is answered by one INIT ACK with at most three times its bytes. This
+/// limit holds even if the INIT has many unknown parameters to report.
 #[test]
 fn an_init_draws_one_answer() {
     let own = SocketAddr::from(([10, 0, 0, 1], 0));

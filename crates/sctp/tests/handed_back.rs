@@ -1,10 +1,10 @@
-//! Messages that were not delivered are returned to the application with their bytes, if the configuration demands
-//! this.
+//! If the configuration demands this, undelivered messages are returned to the application with their bytes.
 
 use anabranch_sctp::testing::{Pair, Side};
 use anabranch_sctp::{Config, Event, Message, Reliability};
 
-/// Returns the messages that were returned to the application: context, whether the message was sent, and bytes.
+/// Returns the undelivered messages that a side's application got back. Each has its context, whether a part of it was
+/// sent, and its bytes.
 fn handed_back(pair: &mut Pair, side: Side) -> Vec<(u32, bool, Option<Vec<u8>>)> {
     let mut all: Vec<_> = pair
         .events(side)

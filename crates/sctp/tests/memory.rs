@@ -13,7 +13,7 @@ fn shared(budget: &Budget) -> Config {
     config
 }
 
-/// A server with a number of associations, and the client at the other end of all of them.
+/// A server with a number of associations, all with the same client.
 struct Peers {
     ends: [Endpoint; 2],
     now: Instant,
@@ -62,7 +62,8 @@ impl Peers {
         }
     }
 
-    /// Makes the server send as many bytes as each association accepts. Returns the number of bytes.
+    /// Makes the server send on each association, until the association's send buffer is full. Returns the number of
+    /// bytes accepted.
     fn give(&mut self, bytes: &[u8]) -> u64 {
         let mut taken = 0;
         for &id in &self.ids[1] {
@@ -219,6 +220,7 @@ fn streams_that_were_added_count() {
             read += u32::from(matches!(pair.b.recv(pair.now, there, stream, &mut into), Ok(Some(_))));
         }
     }
-    // Each stream takes 768 bytes, beyond the streams that were granted and a small allowance.
+    // Each stream in use, beyond those of the handshake, counts as 768 bytes. Of this memory, only the part above a
+    // quarter of the receive buffer is charged to the window.
     assert!((700..4_000).contains(&read), "{read}");
 }

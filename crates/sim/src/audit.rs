@@ -1,8 +1,8 @@
 //! A digest of everything that happens in a run, and counters of the packets that hosts discard.
 //!
 //! For every event, the digest covers its kind, its time, the index of the link, timer or socket, and (for a packet)
-//! all bytes. Two runs with equal digests had the same events at the same times. The first difference between the
-//! trails of two runs shows where they diverge.
+//! all bytes. Two runs with equal digests had the same events at the same times. A trail has the digest after each
+//! event. The first difference between two trails shows where their runs diverge.
 
 use anabranch_base::Instant;
 
@@ -21,7 +21,7 @@ pub struct HostCounters {
     pub bad_transport: u64,
     /// Packets that had to be fragmented before they were sent.
     pub fragmented: u64,
-    /// Fragments that arrived at this host as their target.
+    /// Fragments that arrived at the host to which their packet is addressed.
     pub fragments: u64,
     /// Packets that were reassembled from fragments.
     pub reassembled: u64,

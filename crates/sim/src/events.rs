@@ -244,8 +244,8 @@ mod tests {
         events.set(slots[0], at(5));
         events.set(slots[1], at(5));
         events.set(slots[2], at(3));
-        // The deadline of slot 0 is moved to 9 and back to 5. Slot 0 now comes after timer 1, although its old entry is
-        // still in the heap.
+        // The deadline of timer 0 is moved from 5 to 9 and back to 5. Timer 0 now comes after timer 1, although the old
+        // entry of timer 0 is still in the heap.
         events.set(slots[0], at(9));
         events.set(slots[0], at(5));
         let order: Vec<_> = drain(&mut events);
@@ -269,12 +269,12 @@ mod tests {
         let mut rng = anabranch_base::Rng::new(5);
         for _ in 0..200 {
             let (mut events, mut model) = (Events::default(), std::collections::BTreeMap::new());
-            let (mut open, mut now, mut places) = (Vec::new(), 0, 0);
+            let (mut open, mut now, mut timers) = (Vec::new(), 0, 0);
             for step in 0..400 {
                 match rng.below(10) {
                     0 => {
-                        open.push((events.open(Owner::Timer(places)), places));
-                        places += 1;
+                        open.push((events.open(Owner::Timer(timers)), timers));
+                        timers += 1;
                     }
                     1 if !open.is_empty() => {
                         let (slot, name) = open.swap_remove(rng.below(open.len() as u64) as usize);

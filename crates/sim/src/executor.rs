@@ -78,8 +78,8 @@ struct TaskSlot {
     generation: u32,
     /// The task in this slot. `None` if the slot is free, or if its task ended while it was queued. Such a task keeps
     /// its position in the queue, and the slot is freed when its turn comes.
-    occupant: Option<TaskEntry>,
-    /// The waker of the task in this slot or, if the slot is free, of the last task.
+    task: Option<TaskEntry>,
+    /// The waker of the task in this slot or, if the slot is free, of the last task that used it.
     task_waker: Arc<TaskWaker>,
 }
 
@@ -101,7 +101,7 @@ struct Running {
 /// All tasks of one network.
 pub(crate) struct Executor {
     queue: Arc<RunQueue>,
-    places: RefCell<Vec<TaskSlot>>,
+    slots: RefCell<Vec<TaskSlot>>,
     free: RefCell<Vec<u32>>,
     /// The waker of the main future. The main future itself is on the caller's stack.
     main: Arc<TaskWaker>,
@@ -117,7 +117,7 @@ impl Executor {
         let main_waker = Waker::from(main.clone());
         Self {
             queue,
-            places: RefCell::new(Vec::new()),
+            slots: RefCell::new(Vec::new()),
             free: RefCell::new(Vec::new()),
             main,
             main_waker,
@@ -198,14 +198,14 @@ impl Executor {
     /// Moves the tasks of the run queue to the end of `round`, in the order in which they were woken.
     #[inline]
     fn take_queue(&self, round: &mut Vec<u32>) {
-        let places = self.places.borrow();
+        let slots = self.slots.borrow();
         let first = round.len();
         let mut index = self.queue.last.load(Ordering::Relaxed);
         self.queue.last.store(NOBODY, Ordering::Relaxed);
         while index != NOBODY {
-            assert!(round.len() <= first + places.len(), "a waker was used on another thread");
+            assert!(round.len() <= first + slots.len(), "a waker was used on another thread");
             round.push(index);
-            let waker = if index == MAIN { &self.main } else { &places[index as usize].task_waker };
+            let waker = if index == MAIN { &self.main } else { &slots[index as usize].task_waker };
             index = waker.before.load(Ordering::Relaxed);
         }
         round[first..].reverse();
@@ -213,16 +213,16 @@ impl Executor {
 
     #[inline(always)]
     fn poll_task(&self, index: u32) {
-        let places = self.places.borrow();
-        let place = &places[index as usize];
-        let Some(occupant) = &place.occupant else {
-            return self.let_go(place);
+        let slots = self.slots.borrow();
+        let slot = &slots[index as usize];
+        let Some(task) = &slot.task else {
+            return self.free_slot(slot);
         };
-        place.task_waker.before.store(NOT_QUEUED, Ordering::Relaxed);
-        let generation = place.generation;
-        let running = occupant.running.clone();
-        drop(places);
-        // The task may already be in the middle of a poll, and cannot be polled again from within.
+        slot.task_waker.before.store(NOT_QUEUED, Ordering::Relaxed);
+        let generation = slot.generation;
+        let running = task.running.clone();
+        drop(slots);
+        // If the future is being polled already, it cannot be polled again from within that poll.
         let Ok(mut future) = running.future.try_borrow_mut() else { return };
         if future.as_mut().poll(&mut Context::from_waker(&running.waker)).is_ready() {
             drop(future);
@@ -233,39 +233,39 @@ impl Executor {
 
     /// Frees the slot of an ended task when the task's turn in the queue comes.
     #[cold]
-    fn let_go(&self, place: &TaskSlot) {
-        place.task_waker.before.store(GONE, Ordering::Relaxed);
-        self.free.borrow_mut().push(place.task_waker.index);
+    fn free_slot(&self, slot: &TaskSlot) {
+        slot.task_waker.before.store(GONE, Ordering::Relaxed);
+        self.free.borrow_mut().push(slot.task_waker.index);
     }
 
-    fn vacate(&self, place: &mut TaskSlot) -> Option<TaskEntry> {
-        place.generation = place.generation.wrapping_add(1);
-        if !place.task_waker.is_queued() {
-            place.task_waker.before.store(GONE, Ordering::Relaxed);
-            self.free.borrow_mut().push(place.task_waker.index);
+    fn vacate(&self, slot: &mut TaskSlot) -> Option<TaskEntry> {
+        slot.generation = slot.generation.wrapping_add(1);
+        if !slot.task_waker.is_queued() {
+            slot.task_waker.before.store(GONE, Ordering::Relaxed);
+            self.free.borrow_mut().push(slot.task_waker.index);
         }
-        place.occupant.take()
+        slot.task.take()
     }
 
     /// Starts a task of the host `owner`; it first runs in the next round.
     fn spawn(&self, owner: u32, name: &'static str, future: BoxedTask) -> Key {
-        let mut places = self.places.borrow_mut();
+        let mut slots = self.slots.borrow_mut();
         let reused = self.free.borrow_mut().pop();
-        let index = reused.unwrap_or_else(|| u32::try_from(places.len()).unwrap_or(GONE));
+        let index = reused.unwrap_or_else(|| u32::try_from(slots.len()).unwrap_or(GONE));
         assert!(index < MAIN, "four thousand million tasks");
         let task_waker = TaskWaker::new(&self.queue, index);
         let waker = Waker::from(task_waker.clone());
         let running = Rc::new(Running { future: RefCell::new(future), waker });
-        let occupant = Some(TaskEntry { owner, name, running });
+        let task = Some(TaskEntry { owner, name, running });
         task_waker.wake_by_ref();
-        let generation = match places.get_mut(index as usize) {
-            Some(place) => {
-                place.occupant = occupant;
-                place.task_waker = task_waker;
-                place.generation
+        let generation = match slots.get_mut(index as usize) {
+            Some(slot) => {
+                slot.task = task;
+                slot.task_waker = task_waker;
+                slot.generation
             }
             None => {
-                places.push(TaskSlot { generation: 0, occupant, task_waker });
+                slots.push(TaskSlot { generation: 0, task, task_waker });
                 0
             }
         };
@@ -273,10 +273,10 @@ impl Executor {
     }
 
     fn cancel(&self, key: Key) {
-        let mut places = self.places.borrow_mut();
-        if occupant_at(&mut places, key).is_some() {
-            let gone = self.vacate(&mut places[key.index as usize]);
-            drop(places);
+        let mut slots = self.slots.borrow_mut();
+        if occupant_at(&mut slots, key).is_some() {
+            let gone = self.vacate(&mut slots[key.index as usize]);
+            drop(slots);
             drop(gone);
         }
     }
@@ -285,27 +285,27 @@ impl Executor {
     pub(crate) fn clear(&self) {
         // Dropping a future may spawn another task, so the loop repeats until no task is left.
         loop {
-            let mut places = self.places.borrow_mut();
-            let alive = places.iter_mut().filter(|place| place.occupant.is_some());
-            let gone: Vec<_> = alive.map(|place| self.vacate(place)).collect();
+            let mut slots = self.slots.borrow_mut();
+            let alive = slots.iter_mut().filter(|slot| slot.task.is_some());
+            let gone: Vec<_> = alive.map(|slot| self.vacate(slot)).collect();
             if gone.is_empty() {
                 return;
             }
-            drop(places);
+            drop(slots);
             drop(gone);
         }
     }
 
     /// Returns the host and the name of each task that has not ended.
     pub(crate) fn alive(&self) -> Vec<(u32, &'static str)> {
-        let places = self.places.borrow();
-        places.iter().filter_map(|place| place.occupant.as_ref()).map(|o| (o.owner, o.name)).collect()
+        let slots = self.slots.borrow();
+        slots.iter().filter_map(|slot| slot.task.as_ref()).map(|o| (o.owner, o.name)).collect()
     }
 }
 
-fn occupant_at(places: &mut [TaskSlot], key: Key) -> Option<&mut TaskEntry> {
-    let place = places.get_mut(key.index as usize)?;
-    if place.generation == key.generation { place.occupant.as_mut() } else { None }
+fn occupant_at(slots: &mut [TaskSlot], key: Key) -> Option<&mut TaskEntry> {
+    let slot = slots.get_mut(key.index as usize)?;
+    if slot.generation == key.generation { slot.task.as_mut() } else { None }
 }
 
 /// The index that stands for the main future, which has no slot.

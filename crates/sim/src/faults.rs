@@ -1,8 +1,8 @@
 //! Changes of the network at scheduled times.
 //!
 //! The outages in a link's description (`LinkSpec::fail`) happen inside the link. The changes in this module also
-//! affect addresses and whole links, and a program can apply them during a run. [`random_link`] creates links with faults
-//! that the seed chooses, for tests over many seeds.
+//! affect addresses and whole links, and a program can apply them during a run. [`random_link`] creates links with
+//! faults that the seed chooses, for tests over many seeds.
 
 use crate::ids::{InterfaceId, LinkId};
 use anabranch_base::time::Duration;
@@ -40,13 +40,13 @@ pub enum NetworkChange {
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     due: BTreeMap<(Instant, u64), NetworkChange>,
-    asked: u64,
+    count: u64,
 }
 
 impl Changes {
     pub(crate) fn add(&mut self, at: Instant, change: NetworkChange) {
-        self.due.insert((at, self.asked), change);
-        self.asked += 1;
+        self.due.insert((at, self.count), change);
+        self.count += 1;
     }
 
     pub(crate) fn next(&self) -> Option<Instant> {
@@ -59,7 +59,8 @@ impl Changes {
     }
 }
 
-/// Returns the changes that cut `link` at `at` and, unless the outage is permanent, restore it after `span`.
+/// Returns the changes that cut `link` at the time `at`. Unless the outage is permanent (`span` is `None`), a change
+/// restores the link after `span`.
 pub(crate) fn outage(link: LinkId, at: Instant, span: Option<Duration>) -> Vec<(Instant, NetworkChange)> {
     let mut changes = vec![(at, NetworkChange::Down(link))];
     if let Some(span) = span {
@@ -117,7 +118,8 @@ mod tests {
 
     #[test]
     fn every_impairment_is_a_fault_or_has_a_reason() {
-        // Each link of a swarm has the first three. The others change how packets share the medium or the queue.
+        // Every random link sets the keys in `always`. The keys in `others` are not faults: they define how packets
+        // share the medium and the queue, or they set other keys.
         let always = ["rate", "delay", "mtu"];
         let others = ["overhead", "packet-time", "aqm", "ecn", "half-duplex", "rtt", "trace", "preset"];
         for row in ROWS {

@@ -82,9 +82,9 @@ impl State {
         }
         let direction = &mut self.directions[out as usize];
         direction.chain.push(self.now, packet_buf);
-        let entangled = direction.entangled;
+        let is_coupled = direction.is_coupled;
         self.after_link(out as usize);
-        if entangled {
+        if is_coupled {
             self.after_link_too(out as usize ^ 1);
         }
     }
@@ -93,7 +93,7 @@ impl State {
     /// the error to the packet's sender.
     #[cold]
     fn too_big(&mut self, node: u32, interface: u32, mtu: u32, packet_buf: PacketBuf) {
-        // RFC 8200 §4.5: only the sender may fragment IPv6 packets. `world.rs` has already done that.
+        // RFC 8200 §4.5: only the sender may fragment IPv6 packets. `world.rs` does so before a packet is sent.
         let v4 = packet_buf.bytes().first().is_some_and(|byte| byte >> 4 == 4);
         let pieces = if v4 { Fragmenter::of(packet_buf.bytes(), mtu as usize, 0) } else { None };
         let sender = &mut self.nodes[node as usize];
@@ -136,12 +136,12 @@ impl State {
             self.retired_due(index);
         }
         self.after_link(index);
-        if self.directions[index].entangled {
+        if self.directions[index].is_coupled {
             self.after_link_too(index ^ 1);
         }
     }
 
-    /// Takes out the due packets of chains that a change has replaced and that still hold packets.
+    /// Takes the due packets out of chains that a change of the link has replaced while packets were in them.
     #[cold]
     fn retired_due(&mut self, index: usize) {
         let now = self.now;
@@ -200,7 +200,8 @@ impl State {
         self.events.set(direction.slot, direction.next());
     }
 
-    /// Does the same as `after_link` for the other direction, whose loss counter may also have changed.
+    /// Calls `after_link` without inlining it. `index` is the other direction of a link whose directions share a loss
+    /// counter.
     #[cold]
     fn after_link_too(&mut self, index: usize) {
         self.after_link(index);
@@ -271,7 +272,7 @@ impl State {
         }
     }
 
-    /// Charges processor time for work of a program other than the processing of packets.
+    /// Charges processor time for a connection or a request of a program. The time for packets is charged elsewhere.
     pub(crate) fn charge(&mut self, node: u32, work: anabranch_world::Work) {
         let cost = self.nodes[node as usize].processor.cost.of(work);
         if !cost.is_zero() {
@@ -342,7 +343,7 @@ impl State {
         self.put_out(node, out, packet_buf);
     }
 
-    /// Delivers a packet that is addressed to this node to the socket of its protocol or port.
+    /// Delivers a packet for this node to the socket that is bound to the packet's protocol or port.
     #[inline(always)]
     fn deliver(&mut self, node: u32, interface: u32, mut packet_buf: PacketBuf, seen: Seen) {
         let host = &mut self.nodes[node as usize];
@@ -406,8 +407,8 @@ impl State {
         if host.answers_strays {
             let bytes = packet_buf.bytes();
             let udp = ip::Packet::parse_quoted(bytes).is_ok_and(|packet| packet.protocol == protocol::UDP);
-            // RFC 1122 §3.2.2.1: IPv4 answers with protocol or port unreachable. RFC 4443 §3.1, §3.4: IPv6 answers with
-            // port unreachable or a parameter problem.
+            // RFC 1122 §3.2.2.1: for IPv4, the answer is protocol or port unreachable. RFC 4443 §3.1, §3.4: for IPv6,
+            // the answer is port unreachable or a parameter problem.
             let kind = match (bytes[0] >> 4, udp) {
                 (4, true) => IcmpKind::Unreachable(code_v4::PORT),
                 (4, false) => IcmpKind::Unreachable(code_v4::PROTOCOL),
@@ -542,7 +543,7 @@ impl State {
     }
 }
 
-/// The fields of a packet's IP header that are needed here.
+/// The fields of a packet's IP header that are needed to deliver or forward the packet.
 #[derive(Clone, Copy)]
 struct Seen {
     target: IpAddr,

@@ -133,42 +133,42 @@ pub(crate) struct TimerState {
 /// A table that reuses the indices of removed entries.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
-    places: Vec<Option<T>>,
+    slots: Vec<Option<T>>,
     free: Vec<u32>,
 }
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
-        Self { places: Vec::new(), free: Vec::new() }
+        Self { slots: Vec::new(), free: Vec::new() }
     }
 }
 
 impl<T> Table<T> {
     /// Returns the index that the next [`insert`](Self::insert) will use.
     pub(crate) fn next_place(&self) -> u32 {
-        self.free.last().copied().unwrap_or(self.places.len() as u32)
+        self.free.last().copied().unwrap_or(self.slots.len() as u32)
     }
 
     pub(crate) fn insert(&mut self, value: T) -> u32 {
-        if let Some(place) = self.free.pop() {
-            self.places[place as usize] = Some(value);
-            return place;
+        if let Some(slot) = self.free.pop() {
+            self.slots[slot as usize] = Some(value);
+            return slot;
         }
-        self.places.push(Some(value));
-        self.places.len() as u32 - 1
+        self.slots.push(Some(value));
+        self.slots.len() as u32 - 1
     }
 
-    pub(crate) fn remove(&mut self, place: u32) -> Option<T> {
-        let value = self.places.get_mut(place as usize)?.take();
+    pub(crate) fn remove(&mut self, slot: u32) -> Option<T> {
+        let value = self.slots.get_mut(slot as usize)?.take();
         if value.is_some() {
-            self.free.push(place);
+            self.free.push(slot);
         }
         value
     }
 
     #[inline]
-    pub(crate) fn at(&mut self, place: u32) -> Option<&mut T> {
-        self.places.get_mut(place as usize)?.as_mut()
+    pub(crate) fn at(&mut self, slot: u32) -> Option<&mut T> {
+        self.slots.get_mut(slot as usize)?.as_mut()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use anabranch_link::spec::Direction;
 
-/// A host or a router.
+/// Identifies a host or a router.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub struct NodeId(pub(crate) u32);
 
@@ -23,8 +23,8 @@ pub struct InterfaceId {
     pub index: u32,
 }
 
-/// An end of a link: an interface, or a node whose first interface without a link is used. A router without such an
-/// interface gets a new interface.
+/// An end of a link: an interface or a node. For a node, its first interface without a link is used. A router without
+/// such an interface gets a new interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Attachment {
     /// This interface.

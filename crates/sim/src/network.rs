@@ -11,7 +11,7 @@ use crate::faults::{Changes, NetworkChange, outage};
 use crate::host::{Cost, Table};
 use crate::ids::{Attachment, InterfaceId, LinkId, NodeId};
 use crate::packet_buf::Pool;
-use crate::state::{Shared, State, is_entangled};
+use crate::state::{Shared, State, couples_directions};
 use crate::tap::{Capture, LinkCounters, LinkTap, TapRecord};
 use crate::topology::{Interface, LinkDirection, Node, NodeKind, find_routes, router_addresses};
 use crate::world::SimWorld;
@@ -115,7 +115,7 @@ impl Network {
             timers: Table::default(),
             changes: Changes::default(),
             changes_slot,
-            respecs: 0,
+            redescribed: 0,
             audit: None,
             link_events: None,
             watched: false,
@@ -173,7 +173,7 @@ impl Network {
     /// The description of the link is invalid.
     ///
     /// # Panics
-    /// A host has no interface without a link, or the given interface already has a link.
+    /// The given interface already has a link, or all interfaces of the given host have one.
     pub fn link(
         &self,
         first: impl Into<Attachment>,
@@ -196,7 +196,7 @@ impl Network {
                 to,
                 mtu,
                 up: true,
-                entangled: is_entangled(spec),
+                is_coupled: couples_directions(spec),
                 retired: Vec::new(),
                 tap: LinkTap::default(),
             });
@@ -206,7 +206,8 @@ impl Network {
         Ok(link)
     }
 
-    /// Returns the interface that `end` refers to. Panics if that interface already has a link.
+    /// Returns the interface that `end` refers to. Panics if that interface, or every interface of that host, already
+    /// has a link.
     fn attach(&self, end: Attachment) -> InterfaceId {
         let free = {
             let state = self.shared.state.borrow();
@@ -219,24 +220,24 @@ impl Network {
                 }
                 Attachment::Node(id) => {
                     let node = &state.nodes[id.0 as usize];
-                    let place = node.interfaces.iter().position(|interface| interface.out.is_none());
+                    let index = node.interfaces.iter().position(|interface| interface.out.is_none());
                     assert!(
-                        place.is_some() || node.kind == NodeKind::Router,
+                        index.is_some() || node.kind == NodeKind::Router,
                         "host '{}' has no interface left for another link",
                         node.name
                     );
-                    (id, place)
+                    (id, index)
                 }
             }
         };
         match free {
-            (node, Some(place)) => node.interface(place as u32),
+            (node, Some(index)) => node.interface(index as u32),
             (node, None) => self.interface(node, &[]),
         }
     }
 
     /// Adds a static route to the node of `via`: packets for `prefix`/`length` leave through `via`. Static routes take
-    /// precedence over computed ones.
+    /// precedence over computed routes.
     pub fn route(&self, prefix: IpAddr, length: u8, via: InterfaceId) {
         let mut state = self.shared.state.borrow_mut();
         state.nodes[via.node.0 as usize].fixed_routes.push((prefix, length, via.index));
@@ -259,9 +260,8 @@ impl Network {
         self.shared.state.borrow_mut().nodes[host.0 as usize].answers_strays = answers;
     }
 
-    /// Sets whether a host or router sends any ICMP messages. The default is yes. A router that sends none, or whose
-    /// messages a filter drops, can make a path a black hole: packets above the path's MTU vanish without an error (RFC
-    /// 2923 §2.1).
+    /// Sets whether a host or router sends any ICMP messages. The default is yes. Without ICMP messages, a path can
+    /// become a black hole: packets above the path's MTU vanish without an error (RFC 2923 §2.1).
     pub fn set_sends_icmp(&self, node: NodeId, sends: bool) {
         self.shared.state.borrow_mut().nodes[node.0 as usize].reports = sends;
     }
@@ -284,7 +284,7 @@ impl Network {
     /// Applies `change` immediately, so that it is in effect for programs that are started after this call.
     ///
     /// # Errors
-    /// As [`schedule`](Self::schedule).
+    /// The errors of [`schedule`](Self::schedule).
     pub fn change(&self, change: NetworkChange) -> Result<(), SpecError> {
         if let NetworkChange::Respec(_, spec) = &change {
             spec.build::<crate::packet_buf::PacketBuf>(0, &Rng::new(0))?;
@@ -294,10 +294,11 @@ impl Network {
         Ok(())
     }
 
-    /// Cuts `link` in both directions at `at`, for `span` or, if `span` is `None`, permanently.
+    /// Cuts `link` in both directions at the time `at`. The link works again after `span`. If `span` is `None`, the cut
+    /// is permanent.
     pub fn outage(&self, link: LinkId, at: Instant, span: Option<Duration>) {
         for (at, change) in outage(link, at, span) {
-            // Only a change with a link description can be invalid, and these changes have no description.
+            // Only a change with a link description can be invalid. The changes of an outage have no description.
             let _ = self.schedule(at, change);
         }
     }

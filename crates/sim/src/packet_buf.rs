@@ -107,14 +107,14 @@ impl Carried for PacketBuf {
     }
 }
 
-/// Used parcels with their buffers, kept for reuse.
+/// Packet buffers that are no longer in use, for reuse.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     free: Vec<PacketBuf>,
 }
 
 impl Pool {
-    /// Returns a buffer with any content.
+    /// Returns a used buffer, or a new buffer if the pool is empty. The content is arbitrary.
     #[inline]
     pub(crate) fn take(&mut self) -> PacketBuf {
         self.free.pop().unwrap_or_else(Self::fresh)

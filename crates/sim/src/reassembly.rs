@@ -1,11 +1,11 @@
 //! Reassembles IP packets from fragments at a host.
 //!
-//! The stored state is bounded in number and time: a new packet replaces the oldest incomplete one, and incomplete
+//! The stored state is bounded in number and time: a new packet replaces the oldest incomplete packet, and incomplete
 //! packets expire. Overlapping fragments come from an attack or from a reused identification. In that case the packet
 //! is dropped, and so are all its later fragments. An exact copy of a fragment is ignored.
 //!
-//! Home of RFC 791 §3.2 (reassembly), RFC 8200 §4.5, RFC 5722 (overlaps), RFC 3168 §5.3 (ECN marks), RFC 1122 §3.3.2
-//! (timeout).
+//! Implements RFC 791 §3.2 (reassembly), RFC 8200 §4.5, RFC 5722 (overlaps), RFC 3168 §5.3 (ECN marks), and RFC 1122
+//! §3.3.2 (timeout).
 
 use anabranch_base::batch::HEADROOM;
 use anabranch_base::time::Duration;
@@ -53,11 +53,11 @@ struct Partial {
     payload: Vec<u8>,
     /// The byte ranges that the fragments cover, in ascending order.
     pieces: Vec<(usize, usize)>,
-    present: usize,
+    received_bytes: usize,
     /// The length of the payload, known once the last fragment has arrived.
     total: Option<usize>,
     marked: bool,
-    not_capable: bool,
+    not_ect: bool,
 }
 
 /// The maximum number of incomplete packets that are stored.
@@ -82,8 +82,8 @@ impl Reassembly {
             protocol: packet.protocol,
             identification: piece.identification,
         };
-        let place = match self.partial.iter().position(|partial| partial.key == key) {
-            Some(place) => place,
+        let index = match self.partial.iter().position(|partial| partial.key == key) {
+            Some(index) => index,
             None => {
                 if self.partial.len() == MOST {
                     self.partial.remove(0);
@@ -93,16 +93,16 @@ impl Reassembly {
                 self.partial.len() - 1
             }
         };
-        let partial = &mut self.partial[place];
+        let partial = &mut self.partial[index];
         if partial.is_inconsistent || !partial.add(bytes, &packet, tag) {
             partial.spoil();
             return (FragmentOutcome::Refused, given_up);
         }
-        if partial.total != Some(partial.present) {
+        if partial.total != Some(partial.received_bytes) {
             return (FragmentOutcome::Kept, given_up);
         }
-        let whole = self.partial.remove(place);
-        if whole.marked && whole.not_capable {
+        let whole = self.partial.remove(index);
+        if whole.marked && whole.not_ect {
             // RFC 3168 §5.3: a packet is dropped if one of its fragments is marked and another is not ECN-capable.
             return (FragmentOutcome::Refused, given_up);
         }
@@ -120,10 +120,10 @@ impl Partial {
             tag: 0,
             payload: Vec::new(),
             pieces: Vec::new(),
-            present: 0,
+            received_bytes: 0,
             total: None,
             marked: false,
-            not_capable: false,
+            not_ect: false,
         }
     }
 
@@ -139,14 +139,14 @@ impl Partial {
         if data.is_empty() || end > LARGEST_PAYLOAD || piece.more && !data.len().is_multiple_of(8) {
             return false;
         }
-        let place = self.pieces.partition_point(|&(start, _)| start < begin);
-        if self.pieces.get(place) == Some(&(begin, end)) {
+        let index = self.pieces.partition_point(|&(start, _)| start < begin);
+        if self.pieces.get(index) == Some(&(begin, end)) {
             return true;
         }
         // RFC 5722 §4: a packet with overlapping fragments is dropped.
-        let behind = place.checked_sub(1).and_then(|before| self.pieces.get(before));
+        let behind = index.checked_sub(1).and_then(|before| self.pieces.get(before));
         if behind.is_some_and(|&(_, stop)| stop > begin)
-            || self.pieces.get(place).is_some_and(|&(start, _)| start < end)
+            || self.pieces.get(index).is_some_and(|&(start, _)| start < end)
         {
             return false;
         }
@@ -163,9 +163,9 @@ impl Partial {
             self.tag = tag;
         }
         self.marked |= packet.ecn == Ecn::Ce;
-        self.not_capable |= packet.ecn == Ecn::NotEct;
-        self.pieces.insert(place, (begin, end));
-        self.present += data.len();
+        self.not_ect |= packet.ecn == Ecn::NotEct;
+        self.pieces.insert(index, (begin, end));
+        self.received_bytes += data.len();
         if self.payload.len() < end {
             self.payload.resize(end, 0);
         }
@@ -253,9 +253,9 @@ mod tests {
                 }
                 let copied = rng.below(pieces.len() as u64) as usize;
                 pieces.push(pieces[copied].clone());
-                let begun_alone = pieces.len() == 2;
+                let is_single = pieces.len() == 2;
                 all.extend(pieces.into_iter().map(|piece| (id, piece)));
-                originals.push((original, begun_alone));
+                originals.push((original, is_single));
             }
             shuffle(&mut rng, &mut all);
             let mut back = vec![Vec::new(); originals.len()];

@@ -17,7 +17,7 @@ use std::mem;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-/// The state that the `World` handles, sockets, timers and tasks of a network share.
+/// The state of a network, including its tasks. All `SimWorld` handles, sockets, timers and tasks share it.
 pub(crate) struct Shared {
     pub(crate) now: Cell<Instant>,
     pub(crate) executor: Rc<Executor>,
@@ -40,7 +40,7 @@ pub(crate) struct State {
     pub(crate) changes: Changes,
     pub(crate) changes_slot: Slot,
     /// The number of times that any link got another description.
-    pub(crate) respecs: u64,
+    pub(crate) redescribed: u64,
     pub(crate) audit: Option<Audit>,
     pub(crate) link_events: Option<Vec<TapRecord>>,
     /// Whether each event of a packet on a link has to be recorded.
@@ -82,15 +82,15 @@ impl State {
     }
 
     fn respec(&mut self, link: LinkId, spec: &LinkSpec) {
-        self.respecs += 1;
-        let rng = self.rng.fork(&format!("link/{}/{}", link.0, self.respecs));
+        self.redescribed += 1;
+        let rng = self.rng.fork(&format!("link/{}/{}", link.0, self.redescribed));
         // The description was checked when the change was scheduled, so an error cannot occur.
         let Ok((up, down)) = spec.build(self.seed, &rng) else { return };
         let halves = [(Direction::Up, up, spec.up.mtu), (Direction::Down, down, spec.down.mtu)];
         for (direction, chain, mtu) in halves {
             let entry = &mut self.directions[link.direction(direction)];
             entry.mtu = mtu;
-            entry.entangled = is_entangled(spec);
+            entry.is_coupled = couples_directions(spec);
             let old: Chain<_> = mem::replace(&mut entry.chain, chain);
             entry.retired.push(old);
         }
@@ -105,6 +105,6 @@ impl State {
 }
 
 /// Returns whether packets in one direction of the link can affect the other direction.
-pub(crate) fn is_entangled(spec: &LinkSpec) -> bool {
+pub(crate) fn couples_directions(spec: &LinkSpec) -> bool {
     matches!(spec.up.loss, LossSpec::Nth { shared: true, .. })
 }

@@ -1,7 +1,7 @@
 //! Records of the traffic: captures, counters, and a log of link events.
 //!
-//! Counters are always on. Captures and logs are made only on request. A capture is a pcapng file for one host, with
-//! one interface for each of its paths.
+//! Counters are always on. Captures and logs are made only on request. A capture is a pcapng file for one host. It has
+//! one capture interface for each interface of the host.
 
 use crate::ids::LinkId;
 use anabranch_base::Instant;
@@ -80,7 +80,7 @@ impl LinkTap {
 /// The packet capture of a host.
 pub(crate) struct Capture {
     writer: pcap::Writer<Vec<u8>>,
-    /// For each interface of the host that the capture has described so far, its number in the capture.
+    /// For each interface of the host that is already in the capture: its number in the capture.
     numbers: Vec<u32>,
     failure: Option<io::Error>,
 }
@@ -91,9 +91,9 @@ impl Capture {
     }
 
     /// Records a packet that passed the interface `interface` of the host.
-    pub(crate) fn packet(&mut self, at: Instant, interface: u32, bytes: &[u8], way: pcap::Direction) {
+    pub(crate) fn packet(&mut self, at: Instant, interface: u32, bytes: &[u8], direction: pcap::Direction) {
         if self.failure.is_none() {
-            self.failure = self.try_packet(at, interface, bytes, way).err();
+            self.failure = self.try_packet(at, interface, bytes, direction).err();
         }
     }
 
@@ -102,13 +102,13 @@ impl Capture {
         at: Instant,
         interface: u32,
         bytes: &[u8],
-        way: pcap::Direction,
+        direction: pcap::Direction,
     ) -> io::Result<()> {
         while self.numbers.len() <= interface as usize {
             let number = self.writer.interface(&format!("path{}", self.numbers.len() + 1), 0)?;
             self.numbers.push(number);
         }
-        self.writer.packet(self.numbers[interface as usize], at.as_nanos(), bytes, Some(way), None)
+        self.writer.packet(self.numbers[interface as usize], at.as_nanos(), bytes, Some(direction), None)
     }
 
     /// Returns the bytes of the capture, or the first write error.

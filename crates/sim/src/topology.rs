@@ -158,7 +158,7 @@ fn covers(prefix: IpAddr, length: u8, target: IpAddr) -> bool {
     }
 }
 
-/// The chain of a link from one interface to another, with its counters.
+/// One direction of a link, from one interface to another: the chain of elements that packets pass, and its counters.
 pub(crate) struct LinkDirection {
     pub(crate) chain: Chain<PacketBuf>,
     pub(crate) slot: Slot,
@@ -168,7 +168,7 @@ pub(crate) struct LinkDirection {
     /// Whether the direction works. False while a scheduled change has cut it.
     pub(crate) up: bool,
     /// Whether packets in one direction may affect the other direction, because both directions share a loss counter.
-    pub(crate) entangled: bool,
+    pub(crate) is_coupled: bool,
     /// Chains that a change has replaced and that still hold packets.
     pub(crate) retired: Vec<Chain<PacketBuf>>,
     pub(crate) tap: LinkTap,

@@ -29,13 +29,13 @@ pub struct SimWorld {
     shared: Rc<Shared>,
     node: u32,
     /// The number of address changes that this handle has reported to its program.
-    seen: Cell<u64>,
+    reported_changes: Cell<u64>,
 }
 
 impl SimWorld {
     pub(crate) fn new(shared: Rc<Shared>, node: u32) -> Self {
-        let seen = Cell::new(shared.state.borrow().nodes[node as usize].address_changes);
-        Self { shared, node, seen }
+        let reported_changes = Cell::new(shared.state.borrow().nodes[node as usize].address_changes);
+        Self { shared, node, reported_changes }
     }
 
     /// Returns the name of the host.
@@ -47,7 +47,7 @@ impl SimWorld {
 
 impl Clone for SimWorld {
     fn clone(&self) -> Self {
-        Self { shared: self.shared.clone(), node: self.node, seen: self.seen.clone() }
+        Self { shared: self.shared.clone(), node: self.node, reported_changes: self.reported_changes.clone() }
     }
 }
 
@@ -91,7 +91,7 @@ impl World for SimWorld {
     fn poll_address_change(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut state = self.shared.state.borrow_mut();
         let node = &mut state.nodes[self.node as usize];
-        if node.address_changes != self.seen.replace(node.address_changes) {
+        if node.address_changes != self.reported_changes.replace(node.address_changes) {
             return Poll::Ready(());
         }
         if !node.address_wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
@@ -110,7 +110,8 @@ impl World for SimWorld {
     }
 }
 
-/// Implements [`World`] for a host with a field `world`, which is a [`SimWorld`]. Tests give such a host a kernel or names.
+/// Implements [`World`] for a host with a field `world`, which is a [`SimWorld`]. Tests use the macro for hosts that
+/// also have a kernel or host names.
 #[macro_export]
 macro_rules! world_of_field {
     ($host:ty) => {
@@ -307,7 +308,7 @@ fn move_to_batch(packet_buf: &mut PacketBuf, local: Local, batch: &mut RecvBatch
             batch.target = SocketAddr::new(IpAddr::from([t0, t1, t2, t3]), target_port);
             batch.ecn = Ecn::from_bits(second);
         }
-        // The packet is IPv6, because only complete, verified packets get here.
+        // A packet that is not IPv4 is IPv6, because only complete, verified packets get here.
         _ => {
             if let Some((source, target)) = ip::addresses(packet_buf.bytes()) {
                 batch.source = SocketAddr::new(source, source_port);
@@ -420,14 +421,14 @@ impl State {
         Ok(())
     }
 
-    /// Sends a batch that does not have exactly one packet.
+    /// Sends a batch that has several packets or none.
     #[cold]
     fn send_each(&mut self, index: u32, node: u32, batch: &mut SendBatch) {
         let (ecn, first_tag) = (batch.ecn, batch.first_tag);
-        for (place, segment) in (0..).zip(batch.segments()) {
+        for (number, segment) in (0..).zip(batch.segments()) {
             let mut packet_buf = self.pool.take_empty();
             packet_buf.buffer.extend_from_slice(segment);
-            packet_buf.tag = if first_tag == 0 { 0 } else { first_tag + place };
+            packet_buf.tag = if first_tag == 0 { 0 } else { first_tag + number };
             self.send_one(index, node, ecn, packet_buf);
         }
         batch.clear();

@@ -1,4 +1,4 @@
-//! The same seed gives the same bytes at the same times, and another seed gives others.
+//! The same seed gives the same bytes at the same times. Another seed gives other bytes and times.
 
 use crate::support::*;
 use anabranch_base::time::Duration;

@@ -102,8 +102,8 @@ fn addresses_come_and_go() {
         .expect("fine");
     network.schedule(micros(2000), NetworkChange::AddAddress(client.interface(1), new)).expect("fine");
     network.change(NetworkChange::Prefer(server.interface(1))).expect("fine");
-    let told = Rc::new(Cell::new(0));
-    let (watcher, count) = (here.clone(), told.clone());
+    let changes = Rc::new(Cell::new(0));
+    let (watcher, count) = (here.clone(), changes.clone());
     let _watch = here.spawn("watch addresses", async move {
         loop {
             poll_fn(|cx| watcher.poll_address_change(cx)).await;
@@ -141,6 +141,6 @@ fn addresses_come_and_go() {
             LATE,
         )
         .expect_done();
-    assert_eq!(told.get(), 2);
+    assert_eq!(changes.get(), 2);
     assert_eq!(network.host_counters(client).not_ours + network.host_counters(server).no_route, 1);
 }

@@ -86,8 +86,8 @@ fn routers_cut_version_4_and_senders_version_6() {
                 assert_eq!((batch.ecn, batch.first_tag, batch.source), (Ecn::Ect0, 7, from));
                 // A packet that may not be fragmented is dropped and reported.
                 send(&a, from, to, &payload).await;
-                let told = recv_within(&here, &a, Duration::from_secs(1)).await.expect("a report");
-                assert_eq!(told.icmp.map(|icmp| icmp.kind), Some(IcmpKind::TooBig(mtu)));
+                let report = recv_within(&here, &a, Duration::from_secs(1)).await.expect("a report");
+                assert_eq!(report.icmp.map(|icmp| icmp.kind), Some(IcmpKind::TooBig(mtu)));
             };
             line.network.run(program, LATE).expect_done();
             let [sender, router, receiver] = line.nodes.map(|node| line.network.host_counters(node));

@@ -85,7 +85,8 @@ fn a_full_processor_queue_drops_and_counts() {
             received
         }
     };
-    // 2000 packets arrive in 16 ms. The processor handles 15 in that time, and its queue holds 1000.
+    // 2000 packets arrive in 16 ms. The processor handles about 15 packets in that time, and its queue holds 1000
+    // packets.
     let worked = network.run(received(2000), LATE).expect_done();
     let counters = network.host_counters(server);
     assert_eq!(counters.processor_full + worked, 2000);
@@ -93,8 +94,8 @@ fn a_full_processor_queue_drops_and_counts() {
 
     network.set_processing_cost(server, Cost::default());
     network.set_receive_buffer(server, 100_000);
-    let kept = network.run(received(2000), LATE).expect_done();
+    let accepted = network.run(received(2000), LATE).expect_done();
     // Each buffer holds a packet of 972 bytes and the headroom in front of it, so 100 buffers fit.
-    assert_eq!(kept, 100);
+    assert_eq!(accepted, 100);
     assert_eq!(network.host_counters(server).socket_full, 1900);
 }

@@ -119,12 +119,12 @@ fn a_task_may_cancel_itself_and_others() {
     let (network, world) = one_host();
     let handle: Rc<RefCell<Option<Task<()>>>> = Rc::default();
     let steps = Rc::new(Cell::new(0));
-    let (own, told, inside) = (handle.clone(), steps.clone(), world.clone());
+    let (own, steps_of_task, inside) = (handle.clone(), steps.clone(), world.clone());
     *handle.borrow_mut() = Some(world.spawn("cancels itself", async move {
-        told.set(1);
+        steps_of_task.set(1);
         drop(own.borrow_mut().take());
         inside.sleep_until(micros(1)).await;
-        told.set(2);
+        steps_of_task.set(2);
     }));
     let victim = world.spawn("victim", pending::<()>());
     let killer = world.spawn("killer", async move { drop(victim) });
@@ -171,7 +171,7 @@ fn a_thousand_tasks_wake_in_order() {
         .map(|number| {
             let (inside, order) = (world.clone(), order.clone());
             world.spawn("sleeper", async move {
-                // Tasks that start later sleep for a shorter time, and each pair of neighbours sleeps equally long.
+                // Tasks with higher numbers wake earlier. The tasks 2n and 2n + 1 wake at the same time.
                 inside.sleep_until(micros(1000 - number / 2)).await;
                 order.borrow_mut().push(number);
             })

@@ -62,8 +62,8 @@ fn three_links_and_two_routers() {
         },
         LATE,
     );
-    // The first packet takes 0.1 + 1 + 1 + 20 + 0.1 + 2 ms. The second leaves the bottleneck 1 ms later. The answer
-    // takes as long as the first.
+    // The first packet takes 0.1 + 1 + 1 + 20 + 0.1 + 2 ms. The second packet leaves the bottleneck 1 ms later. The
+    // answer takes as long as the first packet.
     assert_eq!(arrivals.expect_done(), [micros(24_200), micros(25_200), micros(49_400)]);
     let counters = network.link_counters(middle, Direction::Up);
     assert_eq!((counters.meter.entered.packets, counters.meter.left.bytes), (2, 2000));

@@ -8,11 +8,11 @@
 //! |---|---|
 //! | [`config`] | every knob, the profiles, and where each value comes from |
 //! | `endpoint` | demultiplexing, listeners, ephemeral ports, RST for segments without a connection |
-//! | `conn` | states; what an arriving segment does; the one builder of segments |
-//! | `fast_path` | the two segments that a transfer without loss consists of |
-//! | `send` | from the application's bytes to acknowledged bytes |
-//! | `recv` | from segments to the application's bytes |
-//! | `options` | the negotiated options; timestamps and PAWS |
+//! | `conn` | states, the effect of each arriving segment, and the building of all segments |
+//! | `fast_path` | a faster path for the two types of segment in a transfer without loss |
+//! | `send` | data from the application's `send` until its acknowledgement |
+//! | `recv` | data from its arrival until the application reads it |
+//! | `options` | the negotiated options, timestamps and PAWS |
 //!
 //! The example connects two endpoints directly:
 //!

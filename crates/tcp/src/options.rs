@@ -1,7 +1,7 @@
 //! The options negotiated in the handshake, and the timestamps of later segments.
 //!
-//! Home of RFC 7323 §2 (window scale), §3 to §5 (timestamps, PAWS), RFC 2018
-//! §2, RFC 3168 §6.1.1 (negotiation).
+//! Implements RFC 7323 §2 (window scale) and §3 to §5 (timestamps, PAWS), RFC 2018 §2, and RFC 3168 §6.1.1
+//! (negotiation).
 
 use crate::config::Config;
 use anabranch_base::Instant;
@@ -14,9 +14,9 @@ pub(crate) struct NegotiatedOptions {
     pub(crate) sack: bool,
     pub(crate) ecn: bool,
     pub(crate) timestamps: bool,
-    /// The number of bits by which the window fields that we receive are shifted.
+    /// The window shift of the peer: received window fields are shifted left by this number of bits.
     pub(crate) peer_shift: u8,
-    /// The number of bits by which the window fields that we send are shifted.
+    /// Our own window shift: the windows that we send are shifted right by this number of bits.
     pub(crate) own_shift: u8,
     /// Whether both sides sent the window scale option.
     scales: bool,
@@ -30,8 +30,8 @@ pub(crate) struct NegotiatedOptions {
 struct Clock {
     offset: u32,
     tick: u64,
-    /// `reading` is the clock's value at the last reading, and `since` the start of that tick. Both are cached, because
-    /// many segments are sent in one tick.
+    /// `reading` is the clock's value when it was last read. `since` is the start of the clock tick of that reading, in
+    /// nanoseconds. Both are cached, because many segments are sent in one tick.
     reading: u32,
     since: u64,
 }
@@ -69,12 +69,12 @@ impl NegotiatedOptions {
             None => (self.peer_shift, self.own_shift) = (0, 0),
         }
         // RFC 3168 §6.1.1: a SYN that requests ECN sets ECE and CWR; a SYN-ACK that accepts ECN sets only ECE.
-        let asked = if syn.flags.has(Flags::ACK) {
+        let offered = if syn.flags.has(Flags::ACK) {
             syn.flags.has(Flags::ECE) && !syn.flags.has(Flags::CWR)
         } else {
             syn.flags.has(Flags::ECE.with(Flags::CWR))
         };
-        self.ecn &= asked;
+        self.ecn &= offered;
     }
 
     /// Returns the options of our SYN or, if `answer` is set, of our SYN-ACK. A SYN-ACK contains only options that the
@@ -115,7 +115,7 @@ impl NegotiatedOptions {
         }
     }
 
-    /// RFC 7323 §4.3: updates TS.Recent from a segment that covers the last acknowledgement sent.
+    /// RFC 7323 §4.3: updates TS.Recent from a segment that begins at or before Last.ACK.sent.
     #[inline]
     pub(crate) fn remember(&mut self, now: Instant, stamps: Timestamps) {
         if !self.is_outdated(now, stamps) {
@@ -134,7 +134,7 @@ impl NegotiatedOptions {
         self.recent.is_some_and(|(recent, _)| (stamps.value.wrapping_sub(recent) as i32) > 0)
     }
 
-    /// Returns the age in nanoseconds of a timestamp that the peer echoed, or `None` if the timestamp is not ours.
+    /// Returns the age in nanoseconds of a timestamp that the peer echoed, or `None` if we did not send this timestamp.
     #[inline]
     pub(crate) fn age(&mut self, now: Instant, echo: u32) -> Option<u64> {
         let ticks = self.clock.read(now).wrapping_sub(echo);

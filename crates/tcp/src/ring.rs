@@ -1,9 +1,9 @@
 //! A ring buffer that grows, and stores the bytes of a stream by position.
 //!
 //! Positions are 64-bit offsets that never wrap. The index of a byte is its position minus a base, modulo the length of
-//! the ring, which is a power of two. The base is moved while the ring is empty, so that a stream that is read promptly
-//! stays in the same few cache lines. The owner of the ring, the send or receive buffer, knows which positions are in
-//! use.
+//! the ring, which is a power of two. The base is moved while the ring is empty. A stream that is read promptly
+//! therefore stays in a few cache lines. The owner of the ring, the send or receive buffer, knows which positions are
+//! in use.
 
 use std::ops::Range;
 
@@ -14,12 +14,12 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// Ensures room for `wanted` positions. The bytes at the positions `alive` keep their values.
-    pub(crate) fn reserve(&mut self, alive: Range<u64>, wanted: u64) {
-        if wanted <= self.bytes.len() as u64 {
+    /// Ensures room for `needed` positions. The bytes at the positions `alive` keep their values.
+    pub(crate) fn reserve(&mut self, alive: Range<u64>, needed: u64) {
+        if needed <= self.bytes.len() as u64 {
             return;
         }
-        let length = wanted.max(SMALLEST).next_power_of_two() as usize;
+        let length = needed.max(SMALLEST).next_power_of_two() as usize;
         let old = std::mem::replace(self, Self { bytes: vec![0; length], base: self.base });
         // `alive` may include the new positions, so the range is limited to the bytes that the old ring holds.
         let held = alive.start..alive.end.min(alive.start + old.bytes.len() as u64);
@@ -30,7 +30,7 @@ impl Ring {
         }
     }
 
-    /// Writes `data` to the positions from `at` on.
+    /// Writes `data` to the ring, beginning at the position `at`.
     #[inline]
     pub(crate) fn write(&mut self, at: u64, data: &[u8]) {
         if data.is_empty() {
@@ -41,14 +41,14 @@ impl Ring {
         let before_end = (self.bytes.len() - start).min(data.len());
         let (first, second) = data.split_at(before_end);
         self.bytes[start..start + before_end].copy_from_slice(first);
-        // Usually the data does not wrap, and the second copy is skipped. Copying nothing would cost as much as copying
-        // a cache line.
+        // Usually the data does not wrap, so `second` is empty. This check saves a copy of zero bytes, which would cost
+        // as much as copying a cache line.
         if !second.is_empty() {
             self.bytes[..second.len()].copy_from_slice(second);
         }
     }
 
-    /// Copies the bytes from position `start` on, until `into` is full.
+    /// Copies bytes, beginning at the position `start`, until the slice `into` is full.
     #[inline]
     pub(crate) fn copy_to(&self, start: u64, into: &mut [u8]) {
         let (first, second) = self.slices(start..start + into.len() as u64);

@@ -1,7 +1,6 @@
 //! The states of a TCP connection.
 //!
-//! Home of RFC 9293 §3.3.2. LISTEN belongs to the endpoint, which keeps no
-//! connection for it.
+//! Implements RFC 9293 §3.3.2. The state LISTEN belongs to the endpoint, because a listener has no connection.
 
 use std::fmt;
 

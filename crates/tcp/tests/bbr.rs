@@ -56,7 +56,7 @@ fn bbr_sets_required_knobs_and_rejects_conflicting_ones() {
             let (key, value) = setting.split_once('=').expect("a setting");
             config.set(key, value).expect("a knob");
         }
-        let told = config.check().expect_err("rates come of sending times").to_string();
-        assert_eq!(told, "tcp:cc=bbr needs rack=yes");
+        let message = config.check().expect_err("rates come of sending times").to_string();
+        assert_eq!(message, "tcp:cc=bbr needs rack=yes");
     }
 }

@@ -150,7 +150,7 @@ fn the_fin_travels_with_data_or_alone() {
            0.300  A ◄── B   ACK           seq=1 ack=2502 win=59499
     "#]],
     );
-    // The lost segment carried the last data and the FIN. The data is retransmitted without the FIN.
+    // The segment with the last data and the FIN is lost. By default it is retransmitted together with its FIN.
     run(
         "data",
         &[3],
@@ -325,7 +325,7 @@ fn abort() {
     assert_eq!(reasons, [(Left, CloseReason::Aborted), (Right, CloseReason::Reset)]);
 }
 
-/// RFC 9293 §3.6.1: a side that has closed both directions answers further data with a reset.
+/// RFC 9293 §3.6.1: an application has closed both directions. Further data that arrives is answered with a reset.
 #[test]
 fn data_for_nobody_is_reset() {
     let mut pair = opened(&plain());

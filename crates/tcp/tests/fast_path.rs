@@ -21,7 +21,7 @@ const SEEDS: u64 = 72;
 /// The number of steps of the clock.
 const STEPS: u64 = 900;
 
-/// A story of two endpoints; each has the connection that its application uses.
+/// A run with two endpoints. The array holds, for each endpoint, the connection that its application uses.
 type Story = story::Story<Endpoint, [Option<ConnectionId>; 2]>;
 
 /// Returns a profile. In two of three seeds, a few knobs are changed.
@@ -89,25 +89,25 @@ impl Story {
         }
         for end in [0, 1] {
             let trace = format!("{:?} {:?}", self.ends[end].dropped(), self.ends[end].take_trace());
-            self.say(end, trace);
+            self.log(end, trace);
         }
-        self.told()
+        self.lines()
     }
 
     /// Carries out one action of an application. Mostly one side sends. A read takes a part of the available data, or
-    /// all of it. Near the end of the run, one side closes or aborts its connection, and then the other side closes its
-    /// own.
+    /// all of it. Near the end of the run, the left side finishes, closes or aborts its connection, and later the right
+    /// side closes.
     fn act(&mut self, end: usize, id: ConnectionId, step: u64) {
         let now = self.now;
         if self.rng.below(if end == 0 { 2 } else { 9 }) == 0 {
             let bytes = vec![self.rng.next_u32() as u8; 1 + self.rng.below(9000) as usize];
             let taken = self.ends[end].send(now, id, &bytes);
-            self.say(end, format!("wrote {taken:?}"));
+            self.log(end, format!("wrote {taken:?}"));
         }
         if self.rng.below(4) > 0 {
             let mut into = vec![0; self.rng.below(6000) as usize];
             let read = self.ends[end].recv(now, id, &mut into);
-            self.say(end, format!("read {read:?} {}", digest(&into)));
+            self.log(end, format!("read {read:?} {}", digest(&into)));
         }
         if step == STEPS - 150 && end == 0 {
             match self.rng.below(8) {
@@ -121,13 +121,13 @@ impl Story {
         }
     }
 
-    /// Records the events and the state of an end.
+    /// Records the events and the state of the endpoint with the index `end`.
     fn observe(&mut self, end: usize) {
         while let Some(event) = self.ends[end].poll_event() {
             if let Event::Accepted { id, .. } = event {
                 self.app[end] = Some(id);
             }
-            self.say(end, format!("{event:?}"));
+            self.log(end, format!("{event:?}"));
         }
         let engine = &self.ends[end];
         let of = |id| {
@@ -135,7 +135,7 @@ impl Story {
             format!("{:?} {:?} {buffers:?}", engine.stats(id), engine.info(id))
         };
         let line = format!("{:?} {:?}", engine.poll_timeout(), self.app[end].map(of));
-        self.say(end, line);
+        self.log(end, line);
     }
 }
 

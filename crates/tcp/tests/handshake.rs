@@ -237,8 +237,8 @@ fn simultaneous_open() {
     );
 }
 
-/// RFC 9293 §3.10.7.3: in SYN-SENT, a segment that acknowledges a number never sent is answered with a reset, and
-/// otherwise ignored.
+/// RFC 9293 §3.10.7.3: in SYN-SENT, a segment that acknowledges data that was never sent is answered with a reset. The
+/// segment has no other effect.
 #[test]
 fn a_wrong_ack_in_syn_sent_is_reset() {
     check(
@@ -341,8 +341,8 @@ fn a_slow_acceptor_is_waited_for() {
     assert!(pair.host(Right).dropped().backlog > 0);
 }
 
-/// RFC 5681 §3.1: after a lost SYN, the initial window is one segment. RFC 6928 §2: with a large initial window, one
-/// lost SYN changes nothing; two do.
+/// RFC 5681 §3.1: after a lost SYN, the initial window is one segment. RFC 6928 §2: a large initial window is not
+/// reduced after one lost SYN, but after two.
 #[test]
 fn lost_syns_and_the_initial_window() {
     for (iw, lost, segments) in

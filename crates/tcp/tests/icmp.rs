@@ -53,8 +53,8 @@ fn a_soft_error_is_remembered() {
     assert_eq!(closed(&pair), Some(CloseReason::Unreachable(1)));
 }
 
-/// RFC 5927 §4, §5.2: ICMP messages do not end an open connection. Messages that quote data which is not in flight are
-/// ignored.
+/// RFC 5927 §4, §5.2: ICMP messages do not end an open connection. A message is ignored if the data that it quotes is
+/// not in flight.
 #[test]
 fn an_open_connection_takes_no_harm() {
     let mut pair = opened(&plain());

@@ -34,8 +34,8 @@ fn ssthresh_is_computed_from_cwnd_or_flight() {
     }
 }
 
-/// If the window is counted in segments, a small segment counts as a full segment, and ten of twenty are sent
-/// immediately. If the window is counted in bytes, all twenty are sent immediately.
+/// Twenty small segments are written. If the window is counted in segments, each small segment counts as a full
+/// segment, and only ten are sent immediately. If the window is counted in bytes, all twenty are sent immediately.
 #[test]
 fn a_small_segment_counts_whole() {
     for (unit, expected) in [("bytes", 20), ("segments", 10)] {
@@ -58,7 +58,7 @@ fn a_repair_in_a_window_of_segments() {
         "a repair in a window of segments",
         &mut pair,
         |pair| {
-            // The n-th full segment is delayed by n milliseconds. The second is lost.
+            // The n-th full segment is delayed by n milliseconds. The second full segment is lost.
             let mut n = 0;
             pair.judge(move |_, side, _, bytes| {
                 let full = side == Left && bytes.len() > 1000;
@@ -201,8 +201,8 @@ fn slow_start_ends_before_the_queue_is_full() {
     assert!(lost("reno", "linux") > 20, "{}", lost("reno", "linux"));
 }
 
-/// tcp_enter_loss: segments sent less than a round trip before a timeout do not count as lost. The window becomes the
-/// number of these segments plus one.
+/// tcp_enter_loss: segments sent less than a round trip before a timeout do not count as lost. If the window is counted
+/// in segments, the window becomes the number of these segments plus one.
 #[test]
 fn after_a_timeout_the_window_is_what_may_still_arrive() {
     let lost_after_a_round_trip = |unit| {
@@ -219,7 +219,7 @@ fn after_a_timeout_the_window_is_what_may_still_arrive() {
             wait += Duration::from_millis(1);
             pair.run_for(Duration::from_millis(1));
         }
-        // With the same loss, the application writes more data shortly before the timeout.
+        // In a second run with the same loss, the application writes more data shortly before the timeout.
         let mut pair = lost_after_a_round_trip(unit);
         pair.run_for(wait - Duration::from_millis(20));
         pair.write(Left, &pattern(3_000));
@@ -261,8 +261,8 @@ fn the_reordering_timer_counts_as_a_delivery() {
     let mut repaired = false;
     pair.judge(move |_, side, _, bytes| {
         // `n` is the number of the segment in the stream, from 0. Segment 1 is lost at its first transmission. Segments
-        // 2 and 3 arrive immediately, which is too few for three duplicate acknowledgements. The others arrive one by
-        // one, long after the reordering timer.
+        // 2 and 3 arrive immediately, which is too few for three duplicate acknowledgements. Later segments arrive one
+        // by one, long after the reordering timer.
         let full = (side == Left && bytes.len() > 1000).then(|| &bytes[bytes.len() - 1000..]);
         match full.and_then(|data| pattern(40_000).chunks(1000).position(|thousand| thousand == data)) {
             Some(1) if !std::mem::replace(&mut repaired, true) => Fate::Lose,

@@ -83,7 +83,8 @@ fn paws() {
         options: Options { timestamps: Some(Timestamps { value: 0, echo: 0 }), ..Options::default() },
     };
     let before = pair.stats(Right);
-    // Whatever the peer's clock started at, one of these two timestamps is older than the peer's last timestamp.
+    // One of these two timestamps is older than the peer's last timestamp, whatever the initial value of the peer's
+    // clock.
     for value in [0, 1 << 31] {
         let options = Options { timestamps: Some(Timestamps { value, echo: 0 }), ..Options::default() };
         pair.forge_header(Right, &Header { options, seq: Seq(old.seq.0 - 1000), ..old }, b"ancient");

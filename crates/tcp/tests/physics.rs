@@ -45,8 +45,8 @@ const NS2: [(&str, &str, &str, [f64; 3]); 6] = [
 ///
 /// There are two known differences. In both, this implementation follows the RFCs. First, `TcpAgent::slowdown` of ns-2
 /// halves its window. RFC 5681 §3.1 eq. 4 halves the outstanding data (without limited transmit), which is less after
-/// losses. By the RFC's rule, NewReno is 3 to 6 % below ns-2; by the rule of ns-2 it would be 0 to 4 % below. SACK is 1
-/// to 3 % below ns-2, and would be 1 to 5 % above.
+/// losses. With the RFC's rule, NewReno is 3 to 6 % below ns-2, and SACK is 1 to 3 % below. With the rule of ns-2,
+/// NewReno would be 0 to 4 % below, and SACK 1 to 5 % above.
 ///
 /// Second, `pipe_` of `Sack1TcpAgent` counts lost segments as in flight until the recovery is over, while RFC 6675
 /// subtracts them. Therefore ns-2 sends one segment less per loss. `Sack1TcpAgent` also discards its scoreboard when a
@@ -71,7 +71,8 @@ fn as_ns2() {
 }
 
 /// At 0.1 % loss, the goodput in segments per second is within 15 % of the Mathis formula, sqrt(3 / (2·b·p)) / RTT. p
-/// is the loss. b is 2 if the window grows with each acknowledgement, and 1 if it grows with the acknowledged bytes.
+/// is the loss rate. b is 2 if the window grows with each acknowledgement, and 1 if it grows with the acknowledged
+/// bytes.
 #[test]
 fn as_mathis() {
     let mut wrong = 0;

@@ -331,7 +331,7 @@ fn newreno_3() {
 }
 
 /// RFC 3042 §2: in a small window, limited transmit sends new data on the first two duplicate acknowledgements. The new
-/// data causes the third.
+/// data causes the third duplicate acknowledgement.
 #[test]
 fn limited_transmit() {
     let mut pair = opened(&plain_with(&[("limited_transmit", "yes"), ("iw", "3")]));
@@ -367,7 +367,7 @@ fn limited_transmit() {
     assert_eq!(pair.stats(Left).timeouts, 0);
 }
 
-/// Without limited transmit, a loss in a small window is repaired only after the retransmission timer.
+/// Without limited transmit, a loss in a small window is repaired only when the retransmission timer expires.
 #[test]
 fn no_limited_transmit() {
     let mut pair = opened(&plain_with(&[("limited_transmit", "no"), ("iw", "3")]));

@@ -22,10 +22,10 @@ fn mutated_and_random_segments_do_no_harm() {
         let mut pair = Pair::with(config.clone(), config, seed).silent();
         let seen = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
         let keep = seen.clone();
-        let mut luck = Rng::new(seed + 1000);
+        let mut fault_rng = Rng::new(seed + 1000);
         pair.judge(move |_, side, _, bytes| {
             keep.borrow_mut().push((side.other(), bytes.to_vec()));
-            if luck.below(10) == 0 {
+            if fault_rng.below(10) == 0 {
                 anabranch_tcp::testing::Fate::Lose
             } else {
                 anabranch_tcp::testing::Fate::Arrive
@@ -126,14 +126,15 @@ fn floods_are_bounded() {
     assert!(answers <= 8 + 1024, "{answers}");
 }
 
-/// Returns the output of two endpoints. The seed `order` decides the order in which they are polled.
+/// Returns the output of two endpoints. The seed `order` decides the order in which the packets and events of an
+/// endpoint are polled.
 fn transcript(config: &Config, order: u64) -> Vec<String> {
     let mut rng = Rng::new(order);
     let mut hosts = [LEFT, RIGHT].map(|ip| Endpoint::new(config.clone(), vec![ip], Rng::new(5)));
     hosts[1].listen(80, 0).expect("free");
     let mut now = Instant::ZERO;
     let id = hosts[0].connect(now, None, SocketAddr::new(RIGHT, 80)).expect("reachable");
-    let mut said = Vec::new();
+    let mut lines = Vec::new();
     let mut other = None;
     let mut flights: Vec<(usize, Vec<u8>)> = Vec::new();
     let mut batch = SendBatch::new(1);
@@ -149,27 +150,27 @@ fn transcript(config: &Config, order: u64) -> Vec<String> {
             }
             let side = if to == 0 { Left } else { Right };
             hosts[to].handle_packet(now, packet(side, &bytes, Ecn::NotEct));
-            poll(&mut hosts[to], to, now, &mut rng, &mut batch, &mut flights, &mut said, &mut other);
+            poll(&mut hosts[to], to, now, &mut rng, &mut batch, &mut flights, &mut lines, &mut other);
         }
         for (index, host) in hosts.iter_mut().enumerate() {
             if host.poll_timeout().is_some_and(|at| at <= now) {
                 host.handle_timeout(now);
                 assert!(host.poll_timeout().is_none_or(|at| at > now), "time moves on");
-                poll(host, index, now, &mut rng, &mut batch, &mut flights, &mut said, &mut other);
+                poll(host, index, now, &mut rng, &mut batch, &mut flights, &mut lines, &mut other);
             }
         }
         if round % 10 == 1 {
             let _ = hosts[0].send(now, id, &pattern(5_000));
-            poll(&mut hosts[0], 0, now, &mut rng, &mut batch, &mut flights, &mut said, &mut other);
+            poll(&mut hosts[0], 0, now, &mut rng, &mut batch, &mut flights, &mut lines, &mut other);
         }
         if let Some(id) = other {
             let mut scratch = [0; 3_000];
             let got = hosts[1].recv(now, id, &mut scratch);
-            said.push(format!("read {got:?}"));
-            poll(&mut hosts[1], 1, now, &mut rng, &mut batch, &mut flights, &mut said, &mut other);
+            lines.push(format!("read {got:?}"));
+            poll(&mut hosts[1], 1, now, &mut rng, &mut batch, &mut flights, &mut lines, &mut other);
         }
     }
-    said
+    lines
 }
 
 #[expect(clippy::too_many_arguments, reason = "the state of one small test")]
@@ -180,7 +181,7 @@ fn poll(
     rng: &mut Rng,
     batch: &mut SendBatch,
     flights: &mut Vec<(usize, Vec<u8>)>,
-    said: &mut Vec<String>,
+    lines: &mut Vec<String>,
     other: &mut Option<anabranch_tcp::ConnectionId>,
 ) {
     let (mut events, mut packets) = (Vec::new(), Vec::new());
@@ -209,9 +210,9 @@ fn poll(
             }
         }
     }
-    said.append(&mut events);
+    lines.append(&mut events);
     for bytes in packets {
-        said.push(format!("{now} {index} {bytes:?}"));
+        lines.push(format!("{now} {index} {bytes:?}"));
         flights.push((1 - index, bytes));
     }
 }

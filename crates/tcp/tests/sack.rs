@@ -247,7 +247,8 @@ fn sack_by_one_acknowledgement() {
     assert_eq!(pair.stats(Left).timeouts, 0);
 }
 
-/// RFC 6675 §5: the scoreboard is kept when a recovery ends, and the next recovery starts immediately from its losses.
+/// RFC 6675 §5: a segment that is sent during a recovery is lost. The scoreboard is kept when the recovery ends, so
+/// this loss starts the next recovery immediately.
 #[test]
 fn a_loss_within_a_recovery() {
     let mut pair = opened(&plain_with(&[("sack", "yes"), ("recovery", "sack"), ("iw", "10")]));

@@ -17,7 +17,7 @@ struct Both {
     ids: [Option<ConnectionId>; 2],
     connected: [u32; 2],
     received: [Vec<u8>; 2],
-    flying: BTreeMap<(Instant, usize), (usize, Vec<u8>)>,
+    in_flight: BTreeMap<(Instant, usize), (usize, Vec<u8>)>,
     sent: usize,
     /// The numbers of the packets that are lost.
     lost: &'static [usize],
@@ -46,7 +46,7 @@ impl Both {
             ids: [None; 2],
             connected: [0; 2],
             received: Default::default(),
-            flying: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
             sent: 0,
             lost,
             ladder,
@@ -68,7 +68,7 @@ impl Both {
                 let remark = if lost { "✗ lost" } else { "" };
                 self.ladder.packet(self.now, ip(side), ip(1 - side), &packet, remark);
                 if !lost {
-                    self.flying.insert((self.now + DELAY, self.sent), (1 - side, packet));
+                    self.in_flight.insert((self.now + DELAY, self.sent), (1 - side, packet));
                 }
             }
             while let Some(event) = self.hosts[side].poll_event() {
@@ -91,11 +91,11 @@ impl Both {
     fn run(&mut self, until_ms: u64) {
         let until = Instant::from_millis(until_ms);
         loop {
-            let arrival = self.flying.keys().next().map(|(at, _)| *at);
+            let arrival = self.in_flight.keys().next().map(|(at, _)| *at);
             let due = self.hosts.iter().filter_map(Engine::poll_timeout).chain(arrival).min();
             let Some(at) = due.filter(|at| *at <= until) else { break };
             self.now = at;
-            while let Some(entry) = self.flying.first_entry().filter(|entry| entry.key().0 <= at) {
+            while let Some(entry) = self.in_flight.first_entry().filter(|entry| entry.key().0 <= at) {
                 let (side, bytes) = entry.remove();
                 let (source, target) = (SocketAddr::new(ip(1 - side), 0), SocketAddr::new(ip(side), 0));
                 let packet = Packet { source, target, ecn: Ecn::NotEct, tag: 0, payload: &bytes };

@@ -51,7 +51,8 @@ fn an_honest_peer_gets_in_through_a_flood() {
     }
 }
 
-/// With `syncookies=yes`, every handshake uses a cookie. Without timestamps, the cookie preserves only the MSS.
+/// With `syncookies=yes`, every handshake uses a cookie. If the peer sends no timestamps, only the MSS of its SYN is
+/// preserved.
 #[test]
 fn without_timestamps_only_the_mss_is_kept() {
     let mut pair = Pair::with(with(&[("timestamps", "no")]), with(&[("syncookies", "yes")]), 1);

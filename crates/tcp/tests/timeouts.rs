@@ -64,8 +64,8 @@ fn karn() {
     assert_eq!(pair.info(Left).rto, Duration::from_secs(1));
 }
 
-/// RFC 3522: the delay grows suddenly, which causes a spurious timeout. Timestamps reveal it, and the reduction is
-/// undone.
+/// RFC 3522: the delay grows suddenly, which causes a spurious timeout. Timestamps reveal that it was spurious, and the
+/// reduction is undone.
 #[test]
 fn a_needless_timeout_is_undone() {
     let config = plain_with(&[("timestamps", "yes"), ("undo", "yes"), ("iw", "4")]);

@@ -210,7 +210,7 @@ fn window_scale() {
 }
 
 /// RFC 9293 §3.7.1, RFC 1191 §6: an ICMP message "packet too big" makes the segments smaller. The congestion window
-/// stays.
+/// does not change.
 #[test]
 fn too_big() {
     let mut pair = opened(&plain_with(&[("mss", "auto"), ("sack", "yes")]));
@@ -312,8 +312,8 @@ fn a_window_closed_over_data_is_waited_for() {
     assert!(pair.received[1] == pattern(2000));
 }
 
-/// With a limit on unsent data, the send buffer accepts the congestion window plus the limit. The transfer does not
-/// stall.
+/// With a limit on unsent data, the send buffer accepts as many bytes as the congestion window plus the limit. The
+/// transfer does not stall.
 #[test]
 fn the_unsent_limit_counts_beyond_the_congestion_window() {
     let run = |limit: Option<u64>| {

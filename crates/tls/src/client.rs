@@ -1,6 +1,6 @@
 //! The settings of a TLS client, and the start of its sessions.
 
-use crate::distrust::{CertificateRejection, LoggingVerifier};
+use crate::rejection::{CertificateRejection, LoggingVerifier};
 use crate::simulation::Surroundings;
 use crate::trust::{Trust, TrustError};
 use crate::{Versions, fault};
@@ -50,7 +50,7 @@ impl Default for ClientSettings {
 #[derive(Clone)]
 pub struct Client {
     pub(crate) config: Arc<ClientConfig>,
-    pub(crate) distrust: CertificateRejection,
+    pub(crate) rejection: CertificateRejection,
     pub(crate) surroundings: Surroundings,
 }
 
@@ -77,9 +77,9 @@ impl Client {
         provider: CryptoProvider,
     ) -> Result<Self, TrustError> {
         let provider = Arc::new(provider);
-        let distrust = CertificateRejection::default();
+        let rejection = CertificateRejection::default();
         let verifier = settings.trust.verifier(&provider)?;
-        let verifier = Arc::new(LoggingVerifier { verifier, distrust: distrust.clone() });
+        let verifier = Arc::new(LoggingVerifier { verifier, rejection: rejection.clone() });
         // The cryptographic provider of a simulation has only TLS 1.3 cipher suites.
         let versions = match surroundings {
             Surroundings::Real => settings.versions,
@@ -101,7 +101,7 @@ impl Client {
         if let Some(log) = settings.key_log {
             config.key_log = log;
         }
-        Ok(Self { config: Arc::new(config), distrust, surroundings })
+        Ok(Self { config: Arc::new(config), rejection, surroundings })
     }
 
     /// Returns the source of the client's randomness and time.
@@ -120,8 +120,8 @@ impl Client {
     /// Returns the value that holds the client's reason for refusing a server's certificate, for a transport with
     /// built-in TLS.
     #[must_use]
-    pub fn distrust(&self) -> CertificateRejection {
-        self.distrust.clone()
+    pub fn rejection(&self) -> CertificateRejection {
+        self.rejection.clone()
     }
 
     /// Begins a session with a server. The server's certificate must have this name.

@@ -15,37 +15,37 @@ use std::task::{Context, Poll};
 #[derive(Clone, Debug)]
 pub struct TlsConnector<W, C> {
     world: W,
-    below: C,
+    inner: C,
     client: Client,
     names: Rc<[ServerName<'static>]>,
-    notes: RecordLog,
+    record_log: RecordLog,
     scratch: Scratch,
 }
 
 impl<W: World, C: Connector> TlsConnector<W, C> {
-    /// Creates a connector to the servers of `below`. `names` are the names that the servers' certificates must have,
-    /// in the order of the servers.
+    /// Creates a connector to the servers of the connector `inner`. `names` are the names that the servers'
+    /// certificates must have, in the order of the servers.
     ///
     /// # Errors
-    /// A one-line text about a name that certificates cannot have.
-    pub fn new(world: W, below: C, client: Client, names: &[String]) -> Result<Self, String> {
+    /// A one-line text, if no certificate can be issued for one of the names.
+    pub fn new(world: W, inner: C, client: Client, names: &[String]) -> Result<Self, String> {
         let name = |name: &String| {
             ServerName::try_from(name.trim_matches(['[', ']']).to_owned())
                 .map_err(|_| format!("'{name}' is no name or address that a certificate can be for"))
         };
         let names: Result<Rc<[_]>, String> = names.iter().map(name).collect();
-        Ok(Self::to(world, below, client, names?, RecordLog::default()))
+        Ok(Self::to(world, inner, client, names?, RecordLog::default()))
     }
 
     /// Like [`new`](Self::new), but with parsed names and a recorder of the positions of TLS records.
     pub(crate) fn to(
         world: W,
-        below: C,
+        inner: C,
         client: Client,
         names: Rc<[ServerName<'static>]>,
-        notes: RecordLog,
+        record_log: RecordLog,
     ) -> Self {
-        Self { world, below, client, names, notes, scratch: Scratch::new() }
+        Self { world, inner, client, names, record_log, scratch: Scratch::new() }
     }
 }
 
@@ -55,12 +55,12 @@ impl<W: World, C: Connector> Connector for TlsConnector<W, C> {
     fn connect(&self, server: usize) -> Result<Self::Session, ConnectError> {
         let name = self.names.get(server).ok_or(ConnectError::NoSuchServer(server))?.clone();
         let tls = self.client.begin(name).map_err(|error| ConnectError::Refused(fault::line(&error)))?;
-        let below = self.below.connect(server)?;
+        let inner = self.inner.connect(server)?;
         let (session, duty) = TlsSession::over(
-            below,
+            inner,
             Connection::Client(tls),
             self.client.surroundings.clone(),
-            self.notes.clone(),
+            self.record_log.clone(),
             self.scratch.clone(),
         );
         self.world.spawn("TLS of a client's session", duty).detach();
@@ -77,21 +77,21 @@ impl<W: World, C: Connector> Connector for TlsConnector<W, C> {
 #[derive(Debug)]
 pub struct TlsListener<W, L> {
     world: W,
-    below: L,
+    inner: L,
     server: Server,
-    notes: RecordLog,
+    record_log: RecordLog,
     scratch: Scratch,
 }
 
 impl<W: World, L: Listener> TlsListener<W, L> {
-    /// Creates a listener that accepts TLS sessions over the sessions of `below`.
-    pub fn new(world: W, below: L, server: Server) -> Self {
-        Self { world, below, server, notes: RecordLog::default(), scratch: Scratch::new() }
+    /// Creates a listener that accepts TLS sessions over the sessions of the listener `inner`.
+    pub fn new(world: W, inner: L, server: Server) -> Self {
+        Self { world, inner, server, record_log: RecordLog::default(), scratch: Scratch::new() }
     }
 
     /// Sets the recorder of the positions of TLS records.
-    pub(crate) fn with_record_log(self, notes: RecordLog) -> Self {
-        Self { notes, ..self }
+    pub(crate) fn with_record_log(self, record_log: RecordLog) -> Self {
+        Self { record_log, ..self }
     }
 }
 
@@ -99,17 +99,17 @@ impl<W: World, L: Listener> Listener for TlsListener<W, L> {
     type Session = TlsSession<L::Session>;
 
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<Result<Self::Session, CloseReason>> {
-        let below = match self.below.poll_accept(cx) {
-            Poll::Ready(Ok(below)) => below,
+        let inner = match self.inner.poll_accept(cx) {
+            Poll::Ready(Ok(inner)) => inner,
             Poll::Ready(Err(reason)) => return Poll::Ready(Err(reason)),
             Poll::Pending => return Poll::Pending,
         };
         let tls = self.server.begin().map_err(|error| fault::reason(&error))?;
         let (session, duty) = TlsSession::over(
-            below,
+            inner,
             Connection::Server(tls),
             self.server.surroundings.clone(),
-            self.notes.clone(),
+            self.record_log.clone(),
             self.scratch.clone(),
         );
         self.world.spawn("TLS of a server's session", duty).detach();
@@ -117,6 +117,6 @@ impl<W: World, L: Listener> Listener for TlsListener<W, L> {
     }
 
     fn port(&self) -> u16 {
-        self.below.port()
+        self.inner.port()
     }
 }

@@ -81,7 +81,7 @@ pub fn ended_by_peer(alert: u8) -> String {
 }
 
 /// Returns a one-line text that says that this side ended TLS with this alert. For an alert without its own text,
-/// `otherwise` is used.
+/// returns the text `otherwise`.
 #[must_use]
 pub fn ended_here(alert: u8, otherwise: &str) -> String {
     match AlertDescription::from(alert) {

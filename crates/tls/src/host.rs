@@ -1,4 +1,4 @@
-//! Adds TLS to any transport of a host whose sessions have one stream.
+//! Adds TLS to the whole transport of a host, if the transport's sessions have one stream.
 
 use crate::{Client, Server, TlsConnector, TlsListener};
 use anabranch_base::trace::TraceRecord;
@@ -29,92 +29,93 @@ impl RecordLog {
 /// A host whose sessions are TLS sessions over the sessions of another host.
 pub struct TlsHost<W> {
     world: W,
-    below: Rc<dyn Host>,
+    inner: Rc<dyn Host>,
     client: Client,
     server: Server,
     name: ServerName<'static>,
-    notes: RecordLog,
+    record_log: RecordLog,
 }
 
 impl<W: World> TlsHost<W> {
-    /// Creates a host over `below`. All servers that this host connects to have certificates with the name `name`.
+    /// Creates a host over the host `inner`. All servers that this host connects to have certificates with the name
+    /// `name`.
     ///
     /// # Errors
-    /// A one-line text that says that certificates cannot have this name.
+    /// A one-line text, if no certificate can be issued for this name.
     pub fn new(
         world: W,
-        below: Rc<dyn Host>,
+        inner: Rc<dyn Host>,
         client: Client,
         server: Server,
         name: &str,
     ) -> Result<Self, String> {
         let name = ServerName::try_from(name.to_owned())
             .map_err(|_| format!("'{name}' is no name that a certificate can be for"))?;
-        Ok(Self { world, below, client, server, name, notes: RecordLog::default() })
+        Ok(Self { world, inner, client, server, name, record_log: RecordLog::default() })
     }
 }
 
 impl<W: World> Host for TlsHost<W> {
     fn connector(&self, servers: Vec<anabranch_transport::Server>) -> AnyConnector {
         let names = servers.iter().map(|_| self.name.clone()).collect();
-        let below = self.below.connector(servers);
+        let inner = self.inner.connector(servers);
         AnyConnector::new(TlsConnector::to(
             self.world.clone(),
-            below,
+            inner,
             self.client.clone(),
             names,
-            self.notes.clone(),
+            self.record_log.clone(),
         ))
     }
 
     fn listen(&self, port: u16, backlog: u32) -> Result<AnyListener, ListenError> {
-        let below = self.below.listen(port, backlog)?;
-        let listener = TlsListener::new(self.world.clone(), below, self.server.clone());
-        Ok(AnyListener::new(listener.with_record_log(self.notes.clone())))
+        let inner = self.inner.listen(port, backlog)?;
+        let listener = TlsListener::new(self.world.clone(), inner, self.server.clone());
+        Ok(AnyListener::new(listener.with_record_log(self.record_log.clone())))
     }
 
     fn settings(&self) -> Option<Box<dyn Settings>> {
-        self.below.settings()
+        self.inner.settings()
     }
 
     fn set_tracing(&self, on: bool) {
-        self.below.set_tracing(on);
-        *self.notes.0.borrow_mut() = on.then(RecordMap::default);
+        self.inner.set_tracing(on);
+        *self.record_log.0.borrow_mut() = on.then(RecordMap::default);
     }
 
     fn take_trace(&self) -> Vec<TraceRecord> {
-        self.below.take_trace()
+        self.inner.take_trace()
     }
 
     fn take_record_map(&self) -> RecordMap {
-        self.notes.0.borrow_mut().as_mut().map(std::mem::take).unwrap_or_default()
+        self.record_log.0.borrow_mut().as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     fn totals(&self) -> Totals {
-        self.below.totals()
+        self.inner.totals()
     }
 
     fn addresses(&self) -> Vec<SocketAddr> {
-        self.below.addresses()
+        self.inner.addresses()
     }
 
     fn accepted(&self) -> u64 {
-        self.below.accepted()
+        self.inner.accepted()
     }
 
     fn paths(&self) -> Vec<PathFigures> {
-        self.below.paths()
+        self.inner.paths()
     }
 
-    fn on_path_event(&self, told: Box<dyn Fn(PathEvent)>) {
-        self.below.on_path_event(told);
+    fn on_path_event(&self, callback: Box<dyn Fn(PathEvent)>) {
+        self.inner.on_path_event(callback);
     }
 
     fn poll_idle(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.below.poll_idle(cx)
+        self.inner.poll_idle(cx)
     }
 
     fn close(&self) {
-        self.below.close();
+        self.inner.close();
     }
 }

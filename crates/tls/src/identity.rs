@@ -61,8 +61,7 @@ impl Identity {
         })
     }
 
-    /// Parses PEM text. An error has two parts: which part of the input is wrong (`certificate` or `key`), and the
-    /// reason.
+    /// Parses PEM text. An error consists of the name of the wrong input (`certificate` or `key`) and the reason.
     fn from_pem(certificates: &[u8], key: &[u8]) -> Result<Self, (&'static str, String)> {
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificates).collect();
         let chain = chain.map_err(|error| ("certificate", format!("no PEM: {error}")))?;

@@ -12,7 +12,7 @@
 //! - `names`: checks whether a certificate is for a host
 //! - `secret_file`: reads files that hold secrets, after a check of their permissions
 //! - `trust`: the certificates that a client trusts
-//! - `distrust`: the reason why a client refused a certificate
+//! - `rejection`: the reason why a client refused a certificate
 //! - `simulation`: the source of secrets in a simulation, which fails outside a simulation
 //! - `host`: adds TLS to the whole transport of a host
 //! - `pair`: the client and server of an experiment, with matching certificates, and the secrets of their sessions
@@ -30,17 +30,17 @@
 //!
 //! `TlsHost` wraps a whole `Host`, so any transport whose sessions have one stream can use TLS. `Pair` has both ends of
 //! an experiment, the tickets of earlier sessions, and the secrets for packet captures. An engine's trace counts the
-//! bytes below TLS, not those above it. The layer records which bytes of the program are in which TLS record
-//! (`transport::Placement`), and attribution uses this record.
+//! bytes below TLS, which include the bytes that TLS adds. Therefore `TlsHost` records which bytes of the program are
+//! in which TLS record (`transport::RecordMap`). Attribution uses this map.
 
 mod client;
 mod connector;
-mod distrust;
 mod fault;
 mod host;
 mod identity;
 mod names;
 mod pair;
+mod rejection;
 mod secret_file;
 mod server;
 mod session;
@@ -52,12 +52,12 @@ pub use connector::{TlsConnector, TlsListener};
 pub use rustls::KeyLog;
 pub use rustls::crypto::CryptoProvider;
 
-pub use distrust::CertificateRejection;
 pub use fault::{ended_by_peer, ended_here};
 pub use host::TlsHost;
 pub use identity::{Identity, IdentityError};
 pub use names::CertificateNames;
 pub use pair::{HostTls, Pair, ResumptionMode, Secrets};
+pub use rejection::CertificateRejection;
 pub use rustls::pki_types::CertificateDer;
 pub use secret_file::read_secret_file;
 pub use server::{SendableServer, Server, ServerSettings};

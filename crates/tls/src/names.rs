@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// The hosts that the server's current certificate names.
 pub struct CertificateNames {
-    shown: Arc<CurrentCertificate>,
+    current: Arc<CurrentCertificate>,
     /// The last host that matched, and the certificate that names it.
     last: RefCell<Option<(Arc<CertifiedKey>, String)>>,
 }
@@ -29,14 +29,14 @@ impl CertificateNames {
     /// certificate without any subject alternative names matches every host.
     #[must_use]
     pub fn include(&self, host: &str) -> bool {
-        let shown = self.shown.current();
+        let current = self.current.current();
         let mut last = self.last.borrow_mut();
-        if last.as_ref().is_some_and(|(by, named)| Arc::ptr_eq(by, &shown) && named == host) {
+        if last.as_ref().is_some_and(|(by, named)| Arc::ptr_eq(by, &current) && named == host) {
             return true;
         }
-        let included = shown.cert.first().is_none_or(|certificate| names(certificate, host));
+        let included = current.cert.first().is_none_or(|certificate| names(certificate, host));
         if included {
-            *last = Some((shown, host.to_owned()));
+            *last = Some((current, host.to_owned()));
         }
         included
     }
@@ -46,7 +46,7 @@ impl SendableServer {
     /// Returns the hosts that the server's certificate names.
     #[must_use]
     pub fn names(&self) -> CertificateNames {
-        CertificateNames { shown: self.1.clone(), last: RefCell::default() }
+        CertificateNames { current: self.1.clone(), last: RefCell::default() }
     }
 }
 

@@ -5,7 +5,7 @@
 //! In a simulation and on a real network, both ends use TLS 1.3 with the same cipher suite, so the handshakes have the
 //! same size. Only the source of the secrets differs.
 
-use crate::distrust::CertificateRejection;
+use crate::rejection::CertificateRejection;
 use crate::server::SendableServer;
 use crate::{Client, ClientSettings, Identity, Server, ServerSettings, Surroundings, Trust, Versions, fault};
 use rustls::crypto::CryptoProvider;
@@ -14,7 +14,7 @@ use rustls::{CipherSuite, ClientConfig, Connection, KeyLog, NamedGroup};
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Whether the client has connected to the server before the experiment.
+/// How the client's sessions begin: with full handshakes, by resumption, or by resumption with early data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ResumptionMode {
     /// The client has no tickets, so every session begins with a full handshake.
@@ -23,7 +23,7 @@ pub enum ResumptionMode {
     /// The client has tickets from earlier sessions. Each new session resumes an earlier one (RFC 8446 §2.2) until the
     /// tickets are used up.
     Before,
-    /// Like `Before`, but the client also sends its first requests with the handshake (RFC 8446 §2.3).
+    /// Like `Before`, but the client also sends its first requests as early data with the handshake (RFC 8446 §2.3).
     Early,
 }
 
@@ -42,7 +42,7 @@ pub struct HostTls {
 #[derive(Clone)]
 pub struct Pair {
     client: Arc<ClientConfig>,
-    distrust: CertificateRejection,
+    rejection: CertificateRejection,
     server: SendableServer,
     secrets: Arc<Secrets>,
 }
@@ -76,8 +76,8 @@ impl Pair {
         })
     }
 
-    /// Like [`new`](Self::new), but the earlier sessions use another transport. Each call of `visit` makes one such
-    /// session.
+    /// Like [`new`](Self::new), but the sessions before the experiment use another transport. Each call of `visit`
+    /// makes one of these sessions.
     ///
     /// # Errors
     /// A one-line text that says why the pair could not be created.
@@ -116,13 +116,13 @@ impl Pair {
             }
             secrets.take();
         }
-        Ok(Self { client: client.config, distrust: client.distrust, server: server.shared(), secrets })
+        Ok(Self { client: client.config, rejection: client.rejection, server: server.shared(), secrets })
     }
 
     /// Returns the client with this source of randomness and time.
     #[must_use]
     pub fn client(&self, surroundings: Surroundings) -> Client {
-        Client { config: self.client.clone(), distrust: self.distrust.clone(), surroundings }
+        Client { config: self.client.clone(), rejection: self.rejection.clone(), surroundings }
     }
 
     /// Returns the server with this source of randomness and time.

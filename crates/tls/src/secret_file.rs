@@ -33,7 +33,7 @@ pub fn read_secret_file(path: &Path, max_bytes: u64) -> Result<Vec<u8>, String> 
 fn check_access(metadata: &Metadata) -> Result<(), String> {
     use std::os::unix::fs::MetadataExt;
     let mode = metadata.mode() & 0o777;
-    let who = match mode {
+    let users = match mode {
         _ if !metadata.is_file() => return Ok(()),
         _ if mode & 0o004 != 0 => "everybody can read it",
         _ if mode & 0o002 != 0 => "everybody can write it",
@@ -41,7 +41,7 @@ fn check_access(metadata: &Metadata) -> Result<(), String> {
         _ if mode & 0o020 != 0 => "its group can write it",
         _ => return Ok(()),
     };
-    Err(format!("{who} (mode {mode:o}); run 'chmod 600' on it, or 'chmod 640' if its group has to read it"))
+    Err(format!("{users} (mode {mode:o}); run 'chmod 600' on it, or 'chmod 640' if its group has to read it"))
 }
 
 #[cfg(not(unix))]

@@ -51,7 +51,7 @@ impl ServerSettings {
 #[derive(Clone)]
 pub struct Server {
     pub(crate) config: Arc<ServerConfig>,
-    shown: Arc<CurrentCertificate>,
+    current: Arc<CurrentCertificate>,
     secret: [u8; 32],
     pub(crate) surroundings: Surroundings,
 }
@@ -81,7 +81,7 @@ impl SendableServer {
 
     /// Creates a handle of the server with this source of randomness and time.
     pub(crate) fn within(self, surroundings: Surroundings) -> Server {
-        Server { config: self.0, shown: self.1, secret: self.2, surroundings }
+        Server { config: self.0, current: self.1, secret: self.2, surroundings }
     }
 
     /// Uses this identity for new sessions. Existing sessions keep their identity.
@@ -114,7 +114,7 @@ impl Server {
     ) -> Result<Self, String> {
         let provider = Arc::new(provider);
         let secret = settings.identity.derived(b"anabranch server secret");
-        let shown = Arc::new(CurrentCertificate(RwLock::new(certified(settings.identity, &provider)?)));
+        let current = Arc::new(CurrentCertificate(RwLock::new(certified(settings.identity, &provider)?)));
         let versions = match surroundings {
             Surroundings::Real => settings.versions,
             Surroundings::Simulated(_) => Versions::Only13,
@@ -123,14 +123,15 @@ impl Server {
             .with_protocol_versions(versions.list())
             .map_err(|error| fault::line(&error))?
             .with_no_client_auth()
-            .with_cert_resolver(shown.clone());
+            .with_cert_resolver(current.clone());
         config.alpn_protocols = settings.protocols;
         if !settings.resumes {
             config.send_tls13_tickets = 0;
             config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
         } else if settings.early_data || matches!(surroundings, Surroundings::Simulated(_)) {
-            // Sessions are remembered in memory. Early data needs tickets that can be used only once. In a simulation,
-            // stateless tickets cannot be used, because their keys come from the operating system's randomness.
+            // Sessions are remembered in memory for early data, which needs tickets that can be used only once. They
+            // are also remembered in memory in a simulation: the keys of stateless tickets come from the operating
+            // system's randomness.
             config.session_storage = ServerSessionMemoryCache::new(REMEMBERED);
         } else {
             // Stateless tickets are used, so that the server keeps no state of sessions, and every thread can resume a
@@ -144,13 +145,13 @@ impl Server {
         if let Some(log) = settings.key_log {
             config.key_log = log;
         }
-        Ok(Self { config: Arc::new(config), shown, secret, surroundings })
+        Ok(Self { config: Arc::new(config), current, secret, surroundings })
     }
 
     /// Returns the part of the server that can be sent to other threads. This part can also change the identity.
     #[must_use]
     pub fn shared(&self) -> SendableServer {
-        SendableServer(self.config.clone(), self.shown.clone(), self.secret)
+        SendableServer(self.config.clone(), self.current.clone(), self.secret)
     }
 
     /// Returns a secret that stays the same after a restart, because it is derived from the private key with which the

@@ -3,8 +3,8 @@
 //! `rustls` implements RFC 8446 §5 (records) and §6.1 (closure alerts). This module implements the rest: scheduling,
 //! buffering of data for which the transport has no room, and the error if data ends without a closure alert.
 //!
-//! A background task ([`SessionDriver`]) drives the handshake, and writes data for which the transport had no room. The session
-//! therefore makes progress even if the program does not poll. Only the program's reads take records from the
+//! A background task ([`SessionDriver`]) drives the handshake, and writes data for which the transport had no room. The
+//! session therefore makes progress even if the program does not poll. Only the program's reads take records from the
 //! transport, one at a time, so at most one record is buffered in each direction.
 
 use crate::fault;
@@ -44,8 +44,8 @@ impl<S: Session> Clone for TlsSession<S> {
 
 impl<S: Session> TlsSession<S> {
     /// Calls `ask` with the transport's session below TLS, and returns the result.
-    pub fn below<R>(&self, ask: impl FnOnce(&S) -> R) -> R {
-        self.with(|inner| ask(&inner.below))
+    pub fn transport<R>(&self, ask: impl FnOnce(&S) -> R) -> R {
+        self.with(|inner| ask(&inner.transport))
     }
 }
 
@@ -90,7 +90,7 @@ enum PeerClose {
 
 /// The state of a session that its handles share.
 struct Inner<S: Session> {
-    below: S,
+    transport: S,
     stream: Option<S::Stream>,
     tls: Connection,
     surroundings: Surroundings,
@@ -100,7 +100,7 @@ struct Inner<S: Session> {
     /// The content of the last record, until the program has read it.
     plain: Vec<u8>,
     /// The number of bytes of `plain` that the program has read.
-    given: usize,
+    plain_read: usize,
     /// Encrypted records that the transport has not accepted yet.
     output: Vec<u8>,
     /// The number of bytes of `output` that the transport has accepted.
@@ -109,13 +109,13 @@ struct Inner<S: Session> {
     /// transport's stream.
     sealed: u64,
     /// Records the positions of TLS records.
-    notes: RecordLog,
+    record_log: RecordLog,
     scratch: Scratch,
-    end: Option<PeerClose>,
+    peer_close: Option<PeerClose>,
     read: u64,
     written: u64,
     /// Whether the program has a handle of the stream.
-    held: bool,
+    has_handle: bool,
     /// Whether an accept call has returned the stream.
     accepted: bool,
     /// Whether the program has finished its data and will write no more.
@@ -146,7 +146,7 @@ fn wake(list: &mut Vec<Waker>) {
 impl<S: Session> Inner<S> {
     /// Does all work that does not need the program: the handshake, output and closing.
     fn go_on(&mut self) {
-        // Usually the data that was read needs no answer, and there is nothing to do.
+        // Fast path: usually the data that was read needs no answer, and nothing else is to be done.
         let idle = self.stage == Stage::Open && self.output.is_empty();
         if idle && !self.finishing && !self.closing {
             return;
@@ -161,12 +161,12 @@ impl<S: Session> Inner<S> {
 
     fn shake_hands(&mut self, cx: &mut Context<'_>) {
         if self.stream.is_none() {
-            match self.below.poll_established(cx) {
+            match self.transport.poll_established(cx) {
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(reason)) => return self.fail(reason),
                 Poll::Pending => return,
             }
-            match self.below.open(0) {
+            match self.transport.open(0) {
                 Ok(stream) => self.stream = Some(stream),
                 Err(OpenError::Closed(reason)) => return self.fail(reason),
                 Err(other) => return self.fail(CloseReason::Protocol(other.to_string())),
@@ -205,14 +205,14 @@ impl<S: Session> Inner<S> {
                 };
                 return Poll::Ready(self.open_record(&record).map(|()| true));
             }
-            if self.end.is_some() {
+            if self.peer_close.is_some() {
                 return Poll::Ready(Ok(false));
             }
             let Some(stream) = &mut self.stream else { return Poll::Ready(Ok(false)) };
             let shared = self.scratch.clone();
             let mut scratch = shared.0.borrow_mut();
             match stream.poll_read(cx, &mut scratch) {
-                Poll::Ready(Ok(0)) => self.end = Some(PeerClose::Cut),
+                Poll::Ready(Ok(0)) => self.peer_close = Some(PeerClose::Cut),
                 // Usually exactly one complete record has arrived, which need not be buffered.
                 Poll::Ready(Ok(read))
                     if self.input.is_empty() && whole_record(&scratch[..read])? == Some(read) =>
@@ -238,11 +238,11 @@ impl<S: Session> Inner<S> {
                 closed |= state.peer_has_closed();
                 let more = state.plaintext_bytes_to_read();
                 if more > 0 {
-                    let had = plain.len();
-                    plain.resize(had + more, 0);
+                    let before = plain.len();
+                    plain.resize(before + more, 0);
                     // This read cannot fail, because TLS has just reported that this number of bytes is available.
-                    let read = tls.reader().read(&mut plain[had..]).unwrap_or(0);
-                    plain.truncate(had + read);
+                    let read = tls.reader().read(&mut plain[before..]).unwrap_or(0);
+                    plain.truncate(before + read);
                 }
             }
             Ok(closed)
@@ -252,7 +252,7 @@ impl<S: Session> Inner<S> {
         match opened {
             Ok(closed) => {
                 if closed {
-                    self.end = Some(PeerClose::Closed);
+                    self.peer_close = Some(PeerClose::Closed);
                 }
                 Ok(())
             }
@@ -267,9 +267,9 @@ impl<S: Session> Inner<S> {
     /// Appends the records that TLS wants to send to `output`.
     fn seal(&mut self) {
         let (tls, output) = (&mut self.tls, &mut self.output);
-        let had = output.len();
+        let before = output.len();
         self.surroundings.within(|| while tls.wants_write() && tls.write_tls(output).is_ok() {});
-        self.sealed += (self.output.len() - had) as u64;
+        self.sealed += (self.output.len() - before) as u64;
     }
 
     /// Writes `output` to the transport until all is written or the transport has no more room. `cx` is the context of
@@ -277,7 +277,7 @@ impl<S: Session> Inner<S> {
     fn flush(&mut self, cx: &mut Context<'_>) {
         let Some(stream) = &mut self.stream else {
             if self.closing {
-                self.below.close();
+                self.transport.close();
             }
             return;
         };
@@ -301,11 +301,11 @@ impl<S: Session> Inner<S> {
         }
         // The transport's stream is dropped if both directions have ended, or if the program will read no more. In the
         // second case, the transport discards data that still arrives.
-        if self.finished && (self.end.is_some() || self.closing && !self.held) {
+        if self.finished && (self.peer_close.is_some() || self.closing && !self.has_handle) {
             self.stream = None;
         }
         if self.closing {
-            self.below.close();
+            self.transport.close();
         }
     }
 
@@ -314,7 +314,7 @@ impl<S: Session> Inner<S> {
             return;
         }
         self.stage = Stage::Failed(reason);
-        // The session finishes and closes, so that only TLS's alert is still sent.
+        // The session counts as finished and closing, so that only TLS's alert is still sent.
         (self.finishing, self.closing) = (true, true);
         wake(&mut self.waiting);
         wake(&mut self.readers);
@@ -351,17 +351,17 @@ impl<S: Session> Inner<S> {
     fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, CloseReason>> {
         let mut empty = 0;
         loop {
-            if self.given < self.plain.len() || into.is_empty() {
-                let taken = into.len().min(self.plain.len() - self.given);
-                into[..taken].copy_from_slice(&self.plain[self.given..self.given + taken]);
-                self.given += taken;
+            if self.plain_read < self.plain.len() || into.is_empty() {
+                let taken = into.len().min(self.plain.len() - self.plain_read);
+                into[..taken].copy_from_slice(&self.plain[self.plain_read..self.plain_read + taken]);
+                self.plain_read += taken;
                 self.read += taken as u64;
-                if self.given == self.plain.len() {
-                    (self.plain, self.given) = (Vec::new(), 0);
+                if self.plain_read == self.plain.len() {
+                    (self.plain, self.plain_read) = (Vec::new(), 0);
                 }
                 return Poll::Ready(Ok(taken));
             }
-            match (&self.stage, self.end) {
+            match (&self.stage, self.peer_close) {
                 (Stage::Failed(reason), _) => return Poll::Ready(Err(reason.clone())),
                 (_, Some(PeerClose::Closed)) => return Poll::Ready(Ok(0)),
                 (Stage::Handshake, _) => {
@@ -424,11 +424,13 @@ impl<S: Session> Inner<S> {
             }
         };
         let taken = taken.map_err(|error| CloseReason::Protocol(format!("TLS: {error}")))?;
-        let (above, below) = (self.written, self.sealed);
+        let (upper, lower) = (self.written, self.sealed);
         self.written += taken as u64;
         self.seal();
-        self.notes
-            .add(self.below.id(), RecordPosition { above: above..self.written, below: below..self.sealed });
+        self.record_log.add(
+            self.transport.id(),
+            RecordPosition { upper: upper..self.written, lower: lower..self.sealed },
+        );
         self.go_on();
         match &self.stage {
             Stage::Failed(reason) => Poll::Ready(Err(reason.clone())),
@@ -452,33 +454,33 @@ fn whole_record(input: &[u8]) -> Result<Option<usize>, CloseReason> {
 }
 
 impl<S: Session> TlsSession<S> {
-    /// Creates a session over the transport's session `below`. `tls` is the initial TLS state. The caller must spawn
-    /// the returned task.
+    /// Creates a session over the transport's session `transport`. `tls` is the initial TLS state. The caller must
+    /// spawn the returned task ([`SessionDriver`]).
     pub(crate) fn over(
-        below: S,
+        transport: S,
         tls: Connection,
         surroundings: Surroundings,
-        notes: RecordLog,
+        record_log: RecordLog,
         scratch: Scratch,
     ) -> (Self, SessionDriver<S>) {
         let inner = Rc::new(RefCell::new(Inner {
-            below,
+            transport,
             stream: None,
             tls,
             surroundings,
             stage: Stage::Handshake,
             input: Vec::new(),
             plain: Vec::new(),
-            given: 0,
+            plain_read: 0,
             output: Vec::new(),
             sent: 0,
             sealed: 0,
-            notes,
+            record_log,
             scratch,
-            end: None,
+            peer_close: None,
             read: 0,
             written: 0,
-            held: false,
+            has_handle: false,
             accepted: false,
             finishing: false,
             finished: false,
@@ -510,7 +512,7 @@ impl<S: Session> Future for SessionDriver<S> {
             inner.driver_waker = Some(cx.waker().clone());
         }
         inner.go_on();
-        match inner.below.poll_closed(cx) {
+        match inner.transport.poll_closed(cx) {
             Poll::Ready(reason) => {
                 inner.closed = Some(reason.clone());
                 if inner.stage == Stage::Handshake {
@@ -531,23 +533,23 @@ impl<S: Session> Session for TlsSession<S> {
     type Stream = TlsStream<S>;
 
     fn id(&self) -> u64 {
-        self.with(|inner| inner.below.id())
+        self.with(|inner| inner.transport.id())
     }
 
     fn peer(&self) -> Option<SocketAddr> {
-        self.with(|inner| inner.below.peer())
+        self.with(|inner| inner.transport.peer())
     }
 
     fn figures(&self) -> Option<Figures> {
-        self.with(|inner| inner.below.figures())
+        self.with(|inner| inner.transport.figures())
     }
 
     fn congestion(&self) -> Option<String> {
-        self.with(|inner| inner.below.congestion())
+        self.with(|inner| inner.transport.congestion())
     }
 
     fn is_multipath(&self) -> Option<bool> {
-        self.with(|inner| inner.below.is_multipath())
+        self.with(|inner| inner.transport.is_multipath())
     }
 
     fn protocol(&self) -> Option<Vec<u8>> {
@@ -569,9 +571,9 @@ impl<S: Session> Session for TlsSession<S> {
         self.with(|inner| match &inner.stage {
             Stage::Failed(reason) => Err(OpenError::Closed(reason.clone())),
             _ if number != 0 => Err(OpenError::NoSuchStream { number, streams: 1 }),
-            _ if inner.held => Err(OpenError::AlreadyOpen(0)),
+            _ if inner.has_handle => Err(OpenError::AlreadyOpen(0)),
             _ => {
-                inner.held = true;
+                inner.has_handle = true;
                 Ok(())
             }
         })?;
@@ -605,11 +607,11 @@ impl<S: Session> Session for TlsSession<S> {
     }
 
     fn unacknowledged(&self) -> u64 {
-        self.with(|inner| inner.below.unacknowledged() + (inner.output.len() - inner.sent) as u64)
+        self.with(|inner| inner.transport.unacknowledged() + (inner.output.len() - inner.sent) as u64)
     }
 
     fn limit_unsent(&self, bytes: u64) {
-        self.with(|inner| inner.below.limit_unsent(bytes));
+        self.with(|inner| inner.transport.limit_unsent(bytes));
     }
 
     fn close(&self) {
@@ -618,7 +620,7 @@ impl<S: Session> Session for TlsSession<S> {
 
     fn abort(&self) {
         self.with(|inner| {
-            inner.below.abort();
+            inner.transport.abort();
             inner.fail(CloseReason::Aborted);
         });
     }
@@ -636,7 +638,7 @@ impl<S: Session> TlsStream<S> {
 impl<S: Session> Drop for TlsStream<S> {
     fn drop(&mut self) {
         self.with(|inner| {
-            inner.held = false;
+            inner.has_handle = false;
             inner.go_on();
         });
     }
@@ -656,7 +658,7 @@ impl<S: Session> Stream for TlsStream<S> {
     }
 
     fn unacknowledged(&self) -> u64 {
-        self.with(|inner| inner.below.unacknowledged() + (inner.output.len() - inner.sent) as u64)
+        self.with(|inner| inner.transport.unacknowledged() + (inner.output.len() - inner.sent) as u64)
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, CloseReason>> {

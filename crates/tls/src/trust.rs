@@ -122,7 +122,7 @@ impl Trust {
                 }
                 let verifier = webpki(roots, provider)?;
                 let own = authorities.iter().map(|one| Fingerprint(fingerprint(one))).collect();
-                return Ok(Arc::new(AuthorityVerifier { authorities: verifier, own }));
+                return Ok(Arc::new(AuthorityVerifier { authorities: verifier, fingerprints: own }));
             }
             Self::System => system()?,
         };
@@ -203,7 +203,7 @@ impl ServerCertVerifier for FingerprintVerifier {
         _: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let is = Fingerprint(fingerprint(own));
-        if self.fingerprint.is_none_or(|wanted| wanted == is) {
+        if self.fingerprint.is_none_or(|expected| expected == is) {
             Ok(ServerCertVerified::assertion())
         } else {
             Err(Error::General(format!("the server's certificate has another fingerprint, {is}")))
@@ -238,7 +238,7 @@ impl ServerCertVerifier for FingerprintVerifier {
 #[derive(Debug)]
 struct AuthorityVerifier {
     authorities: Arc<WebPkiServerVerifier>,
-    own: Vec<Fingerprint>,
+    fingerprints: Vec<Fingerprint>,
 }
 
 impl ServerCertVerifier for AuthorityVerifier {
@@ -251,10 +251,10 @@ impl ServerCertVerifier for AuthorityVerifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         match self.authorities.verify_server_cert(own, others, name, ocsp, now) {
-            // webpki rejects an authority's certificate as a server's own certificate, but this certificate was listed
-            // explicitly. webpki has already checked its dates, so only its name remains to be checked.
+            // webpki rejects a server whose own certificate is that of an authority. This certificate was listed
+            // explicitly, so it is accepted if it names the server. webpki has already checked its dates.
             Err(Error::InvalidCertificate(CertificateError::Other(_)))
-                if self.own.contains(&Fingerprint(fingerprint(own))) =>
+                if self.fingerprints.contains(&Fingerprint(fingerprint(own))) =>
             {
                 verify_server_name(&ParsedCertificate::try_from(own)?, name)?;
                 Ok(ServerCertVerified::assertion())

@@ -28,7 +28,7 @@ fn config() -> Config {
     Config::profile("modern").expect("a profile")
 }
 
-/// A client's connector, and a server whose sessions are handed to `serve`.
+/// The client's connector to a TLS server, and the client's TCP.
 struct ConnectorAndServer {
     connector: TlsConnector<SimWorld, TcpConnector<SimWorld>>,
     client: TcpHost<SimWorld>,
@@ -72,7 +72,8 @@ async fn echo(session: TlsSession<TcpSession<SimWorld>>) {
     }
 }
 
-/// Runs `program` on two hosts that the link `spec` connects. Returns the program's result and the client's capture.
+/// Runs `program` on two hosts that are connected by the link `spec`. Returns the program's result and the client's
+/// capture.
 fn run<T, F: Future<Output = T>>(
     seed: u64,
     link: &str,
@@ -84,8 +85,8 @@ fn run<T, F: Future<Output = T>>(
     network.link(client, server, &LinkSpec::parse(link).expect("a link")).expect("linked");
     network.capture(client);
     let worlds = [network.world(client), network.world(server)];
-    let came = network.run(program(worlds), Instant::ZERO + Duration::from_secs(600)).expect_done();
-    (came, network.finish_capture(client).expect("captured"))
+    let result = network.run(program(worlds), Instant::ZERO + Duration::from_secs(600)).expect_done();
+    (result, network.finish_capture(client).expect("captured"))
 }
 
 fn identity() -> (ServerSettings, Trust) {
@@ -93,9 +94,9 @@ fn identity() -> (ServerSettings, Trust) {
     (ServerSettings::of(identity), Trust::Authorities(vec![root]))
 }
 
-/// Sends `said` to an echo server, reads it back, and closes the session. Returns the time at which the handshake was
-/// complete, and the time at which the session had ended.
-async fn talk(worlds: [SimWorld; 2], said: Vec<u8>) -> Result<[Instant; 2], CloseReason> {
+/// Sends the bytes `data` to an echo server, reads them back, and closes the session. Returns the time at which the
+/// handshake was complete, and the time at which the session had ended.
+async fn talk(worlds: [SimWorld; 2], data: Vec<u8>) -> Result<[Instant; 2], CloseReason> {
     let (settings, trust) = identity();
     let world = worlds[0].clone();
     let ends = ends(worlds, trust, NAME, settings, Vec::new(), echo).await;
@@ -106,11 +107,11 @@ async fn talk(worlds: [SimWorld; 2], said: Vec<u8>) -> Result<[Instant; 2], Clos
     // Writing and reading take place at the same time: without reading, the buffers of both ends would fill up.
     let (mut written, mut back, mut buffer) = (0, Vec::new(), vec![0; 10_000]);
     poll_fn(|cx| {
-        while written < said.len() {
-            let Poll::Ready(taken) = stream.poll_write(cx, &said[written..]) else { break };
+        while written < data.len() {
+            let Poll::Ready(taken) = stream.poll_write(cx, &data[written..]) else { break };
             written += taken?;
         }
-        while back.len() < said.len() {
+        while back.len() < data.len() {
             let Poll::Ready(read) = stream.poll_read(cx, &mut buffer) else { return Poll::Pending };
             let read = read?;
             assert!(read > 0, "ended early");
@@ -119,7 +120,7 @@ async fn talk(worlds: [SimWorld; 2], said: Vec<u8>) -> Result<[Instant; 2], Clos
         Poll::Ready(Ok::<_, CloseReason>(()))
     })
     .await?;
-    assert!(back == said, "other bytes came back");
+    assert!(back == data, "other bytes came back");
     assert_eq!((stream.bytes_read(), stream.bytes_written()), (back.len() as u64, back.len() as u64));
     stream.finish();
     assert_eq!(stream.read(&mut buffer).await, Ok(0), "the server's closure alert");
@@ -133,19 +134,20 @@ async fn talk(worlds: [SimWorld; 2], said: Vec<u8>) -> Result<[Instant; 2], Clos
 #[test]
 fn bytes_cross_sealed_and_the_handshake_takes_one_round_trip_more() {
     let link = "rate=10mbit,rtt=40ms";
-    let (came, capture) = run(1, link, |worlds| talk(worlds, SECRET.repeat(100)));
-    let [ready, _] = came.expect("talked");
-    // TCP takes one round trip and TLS one. The certificates of 3 kB add their transmission time.
+    let (result, capture) = run(1, link, |worlds| talk(worlds, SECRET.repeat(100)));
+    let [ready, _] = result.expect("talked");
+    // The TCP handshake takes one round trip, and the TLS handshake takes another. The certificates, 3 kB in size, add
+    // their transmission time.
     assert!((80..90).contains(&(ready.as_nanos() / 1_000_000)), "{ready}");
     assert!(!capture.windows(SECRET.len()).any(|window| window == SECRET), "readable on the wire");
 }
 
 #[test]
 fn megabytes_cross_with_loss_both_ways() {
-    let mut said = vec![0; 2_000_000];
-    Rng::new(5).fill(&mut said);
-    let (came, _) = run(2, "rate=50mbit,rtt=20ms,loss=1%", |worlds| talk(worlds, said));
-    came.expect("talked");
+    let mut data = vec![0; 2_000_000];
+    Rng::new(5).fill(&mut data);
+    let (result, _) = run(2, "rate=50mbit,rtt=20ms,loss=1%", |worlds| talk(worlds, data));
+    result.expect("talked");
 }
 
 #[test]
@@ -218,8 +220,8 @@ fn alpn_is_negotiated_or_the_handshake_fails() {
         let offered: Vec<Vec<u8>> = offered.iter().map(|one| one.as_bytes().to_vec()).collect();
         let program = async move |worlds| {
             let (settings, trust) = identity();
-            let spoken = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-            let settings = ServerSettings { protocols: spoken, ..settings };
+            let protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+            let settings = ServerSettings { protocols, ..settings };
             let ends = ends(worlds, trust, NAME, settings, offered, echo).await;
             let session = ends.connector.connect(0).expect("begun");
             session.established().await.map(|()| session.protocol())
@@ -293,8 +295,8 @@ fn a_missing_close_notify_is_reported_as_truncation() {
         assert_eq!(stream.read(&mut buffer).await, Ok(4));
         stream.read(&mut buffer).await
     };
-    let (came, _) = run(7, "rate=10mbit,rtt=40ms", program);
-    let reason = came.expect_err("cut");
+    let (result, _) = run(7, "rate=10mbit,rtt=40ms", program);
+    let reason = result.expect_err("cut");
     assert!(reason.to_string().contains("they may have been cut"), "{reason}");
 }
 

@@ -23,8 +23,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let outcome = runtime.block_on(swarm::run(setup));
     println!("{setup:?}");
     println!("{} bytes an association at both ends together, once all are in", outcome.idle);
-    println!("{} bytes once all is said and heard", outcome.spoken);
-    let swarm::Outcome { heard, dropped, paths, .. } = outcome;
+    println!("{} bytes once all is said and heard", outcome.after_lines);
+    let swarm::Outcome { received: heard, dropped, paths, .. } = outcome;
     println!("{heard} lines were heard, {dropped} futures were dropped, {paths} paths came up later");
     Ok(())
 }

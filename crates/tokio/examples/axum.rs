@@ -1,5 +1,5 @@
-//! An unchanged axum application over SCTP: axum sees each stream of an association as a connection. Serves on
-//! loopback, sends two requests at the same time over one association, and ends: `cargo run -p anabranch-tokio
+//! An unchanged axum application over SCTP: axum sees each stream of an association as a connection. The example serves
+//! on loopback, sends two requests at the same time over one association, and ends: `cargo run -p anabranch-tokio
 //! --example axum`.
 
 use anabranch_tokio::{Endpoint, Options, RecvStream, SendStream};
@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 type Io = Join<RecvStream, SendStream>;
 
-/// All streams that peers begin, as a listener for axum's server.
+/// The streams that peers open, as a listener for axum's server.
 struct Streams {
     arriving: mpsc::Receiver<Io>,
 }
@@ -47,7 +47,7 @@ impl axum::serve::Listener for Streams {
                 let number = io.writer().number();
                 (io, number)
             }
-            // The endpoint has ended, and no further stream arrives. The trait allows no error here, so the call waits
+            // The endpoint has ended, and no further stream arrives. `accept` cannot return an error, so it waits
             // forever.
             None => std::future::pending().await,
         }
@@ -83,7 +83,8 @@ async fn ask(association: &anabranch_tokio::Association, path: &str) -> Result<S
     let (mut send, mut recv) = association.open_bi()?;
     send.write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).await?;
     let mut answer = Vec::new();
-    // SCTP streams have no half-close. HTTP gives the length of the response; here its last line marks the end.
+    // SCTP has no half-close, so the stream does not end after the response. A real client would use the length in the
+    // HTTP header. This example waits for the last line of the response.
     while !answer.ends_with(b"SCTP\n") && !answer.ends_with(b"stream\n") {
         if recv.read_buf(&mut answer).await? == 0 {
             break;

@@ -2,7 +2,8 @@
 //! path.
 //!
 //! `cargo run -p anabranch-tokio --example chat` runs the room and three people on loopback. Across a network, run
-//! `chat room ADDRESS[,ADDRESS] UDP-PORT` at one end and `chat join ADDRESS[,ADDRESS] UDP-PORT NAME` at the others.
+//! `chat room ADDRESS[,ADDRESS] UDP-PORT` on one host and `chat join ADDRESS[,ADDRESS] UDP-PORT NAME` on all other
+//! hosts.
 
 use anabranch_tokio::{Association, Endpoint, Event, Options, SendOptions};
 use std::collections::BTreeMap;
@@ -73,8 +74,8 @@ async fn listen_to(number: u64, association: &Association, people: &People) {
     tell_others(number, people, &format!("{name} has gone"), &line());
 }
 
-/// Sends a text to everybody except its author. The room does not wait for a person who does not read: a text that does
-/// not fit into that person's buffer is lost.
+/// Sends a text to everybody except its author. The room does not wait for people who do not read: a text that does not
+/// fit into the send buffer for a person is not sent to that person.
 fn tell_others(from: u64, people: &People, text: &str, options: &SendOptions) {
     for (_, other) in people.lock().expect("nobody panics").iter().filter(|(number, _)| **number != from) {
         let _ = other.try_send(0, text, options);

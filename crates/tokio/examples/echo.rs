@@ -24,7 +24,7 @@ pub async fn serve(endpoint: Endpoint) {
     }
 }
 
-/// Sends back every message with the same stream, identifier and ordering.
+/// Sends back every message on its stream, with the same payload protocol identifier and ordering.
 async fn echo(association: Association) {
     while let Ok(message) = association.recv().await {
         let options = SendOptions::new().ppid(message.ppid).unordered(message.unordered);

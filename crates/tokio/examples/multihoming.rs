@@ -17,7 +17,7 @@ const PORT: u16 = 5000;
 /// The interval between messages.
 const EVERY: Duration = Duration::from_millis(50);
 
-/// Options of both ends. Data leaves a path after its first timeout (RFC 7829).
+/// Options of both ends. After the first timeout on a path, new data uses the other path (RFC 7829).
 fn options(addresses: &[IpAddr]) -> Options {
     let config = ConfigBuilder::new().potentially_failed(Some(0)).build().expect("nothing contradicts");
     Options::default().addresses(addresses.iter().copied()).config(config)

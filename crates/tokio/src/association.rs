@@ -66,20 +66,21 @@ impl Association {
         self.info().map(|info| info.local_port)
     }
 
-    /// Returns the number of stream pairs, which exist in both directions. They are numbered from 0.
+    /// Returns the number of stream pairs. A pair is an outgoing and an incoming stream with the same number. The
+    /// numbers start at 0.
     #[must_use]
     pub fn streams(&self) -> u16 {
         self.handle.with(|state, _| state.entry(self.handle.id).map_or(0, |entry| entry.pairs()))
     }
 
-    /// Returns the size in bytes of the largest message that can be sent, because it fits into the send buffer.
+    /// Returns the size in bytes of the largest message that fits into the send buffer. Larger messages cannot be sent.
     #[must_use]
     pub fn max_message_size(&self) -> usize {
         self.handle.with(|state, _| state.largest_message(self.handle.id))
     }
 
-    /// Sends one user message on a stream (RFC 9260 §6.1). The call waits until there is room in the send buffer, and
-    /// earlier calls that wait come first. The peer receives the message as a whole.
+    /// Sends one user message on a stream (RFC 9260 §6.1). The call waits until the send buffer has room, and waiting
+    /// calls are served in order. The peer receives the message as a whole.
     ///
     /// Cancel-safe: if the future is dropped before it is ready, nothing has been sent. A message is never sent in
     /// part.
@@ -133,8 +134,8 @@ impl Association {
         self.handle.with(|state, now| state.recv(now, self.handle.id, None))
     }
 
-    /// Opens the stream with the lowest number of which this side has no handle. The peer may already use that stream.
-    /// Programs that must avoid this choose numbers themselves with [`open_number`](Self::open_number).
+    /// Opens the lowest-numbered stream without a local handle. The peer may already use that stream. Programs that
+    /// must avoid this choose the number themselves with [`open_number`](Self::open_number).
     ///
     /// # Errors
     /// [`OpenError`], if this side has handles of all streams, or if the association has ended.
@@ -156,7 +157,7 @@ impl Association {
         Ok(stream::pair(&self.handle, number))
     }
 
-    /// Accepts the next stream on which the peer has sent a message and of which this side has no handle.
+    /// Waits until the peer sends a message on a stream without a local handle, and returns this stream.
     ///
     /// Cancel-safe: if the future is dropped before it is ready, no stream has been taken.
     ///
@@ -165,11 +166,11 @@ impl Association {
     pub async fn accept_bi(&self) -> Result<(SendStream, RecvStream), CloseReason> {
         let id = self.handle.id;
         let next = |state: &mut State, _| state.accept_stream(id).transpose();
-        let number = self.handle.until(&self.handle.signals.begun, next).await?;
+        let number = self.handle.until(&self.handle.signals.incoming_streams, next).await?;
         Ok(stream::pair(&self.handle, number))
     }
 
-    /// Returns the events of the association, which are all notifications except messages.
+    /// Returns the events of the association. Received messages are not events.
     #[must_use]
     pub fn events(&self) -> Events {
         self.handle.with(|state, _| state.events(self.handle.id).map(|events| events.listen()));

@@ -1,7 +1,6 @@
 //! Typed methods for the most common settings. All other settings are set by key.
 //!
-//! Home of RFC 9260 §16 as far as this crate implements it. The engine's table lists the settings and the sources of
-//! their values.
+//! Implements RFC 9260 §16 in part. The table of settings in `anabranch-sctp` gives the source of each value.
 
 use anabranch_sctp::{Config, KnobError, SchedulerKind};
 use std::time::Duration;
@@ -29,7 +28,7 @@ use std::time::Duration;
 pub struct ConfigBuilder {
     config: Config,
     /// The first error of a `set` call.
-    wrong: Option<KnobError>,
+    first_error: Option<KnobError>,
 }
 
 impl Default for ConfigBuilder {
@@ -40,7 +39,7 @@ impl Default for ConfigBuilder {
 
 impl From<Config> for ConfigBuilder {
     fn from(config: Config) -> Self {
-        Self { config, wrong: None }
+        Self { config, first_error: None }
     }
 }
 
@@ -58,7 +57,7 @@ impl ConfigBuilder {
     /// Sets any setting from its key and its text form; see [`Config::knobs`].
     pub fn set(mut self, key: &str, value: &str) -> Self {
         if let Err(why) = self.config.set(key, value) {
-            self.wrong.get_or_insert(why);
+            self.first_error.get_or_insert(why);
         }
         self
     }
@@ -68,14 +67,14 @@ impl ConfigBuilder {
         self.set("streams", &streams.to_string())
     }
 
-    /// Sets the receive buffer of an association in bytes, which limits the data that the peer may send before it is
-    /// read.
+    /// Sets the size of an association's receive buffer in bytes. The size limits how much data the peer may send
+    /// before the program reads it.
     pub fn receive_buffer(self, bytes: u64) -> Self {
         self.set("rcvbuf", &format!("{bytes}B"))
     }
 
-    /// Sets the send buffer of an association in bytes, which limits the data that is unsent or unacknowledged. No
-    /// message may be larger than the send buffer.
+    /// Sets the size of an association's send buffer in bytes. The size limits the data that is unsent or
+    /// unacknowledged, and the length of a message.
     pub fn send_buffer(self, bytes: u64) -> Self {
         self.set("sndbuf", &format!("{bytes}B"))
     }
@@ -161,8 +160,8 @@ impl ConfigBuilder {
     /// # Errors
     /// [`KnobError`], if a value is invalid, or if two values contradict each other.
     pub fn build(self) -> Result<Config, KnobError> {
-        match self.wrong {
-            Some(wrong) => Err(wrong),
+        match self.first_error {
+            Some(error) => Err(error),
             None => self.config.check().map(|()| self.config),
         }
     }

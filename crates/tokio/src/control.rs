@@ -1,8 +1,7 @@
 //! Changes an existing association: its paths and addresses, its streams, and its shared keys.
 //!
-//! Home of RFC 9260 §11.1.6, RFC 5061 §4, RFC 6525 §6, RFC 4895 §3 (keys) as far as this crate implements them. A call
-//! that needs the peer's consent sends a request and returns immediately. The peer's answer arrives through
-//! [`Association::events`].
+//! Implements RFC 9260 §11.1.6, RFC 5061 §4, RFC 6525 §6 and RFC 4895 §3 (keys) in part. A call that needs the peer's
+//! consent sends a request and returns immediately. The peer's answer arrives through [`Association::events`].
 
 use crate::association::Association;
 use anabranch_sctp::{
@@ -101,8 +100,8 @@ impl Association {
         self.handle.with(|state, _| state.endpoint.activate_key(Some(self.handle.id()), key))
     }
 
-    /// Stops authenticating chunks with this key. [`Event::Key`](crate::Event::Key) reports when no chunk that the key
-    /// has authenticated is in flight any more.
+    /// Stops authenticating chunks with this key. [`Event::Key`](crate::Event::Key) reports when the last chunk with
+    /// this key is no longer in flight.
     ///
     /// # Errors
     /// [`KeyError`], if the key cannot be deactivated.

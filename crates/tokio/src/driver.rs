@@ -36,11 +36,11 @@ pub(crate) async fn start(
     options: Options,
     #[cfg(feature = "dtls")] names: Option<ServerNames>,
 ) -> io::Result<Started> {
-    let (begun, beginning) = oneshot::channel();
+    let (started_sender, started_receiver) = oneshot::channel();
     let world = os::Options { addresses: options.addresses.clone(), seed: None, sleep_at_once: true };
     std::thread::Builder::new().name("anabranch".to_owned()).spawn(move || {
-        // If the `OsWorld` cannot be created, this closure is dropped together with `begun`, and the caller below gets
-        // an error.
+        // If the `OsWorld` cannot be created, this closure is dropped together with `started_sender`. The wait for `started_receiver`
+        // below then returns an error.
         os::run(world, async |world| {
             let ready = Thread::begin(
                 world,
@@ -50,15 +50,15 @@ pub(crate) async fn start(
             );
             match ready.await {
                 Ok((thread, started)) => {
-                    if begun.send(Ok(started)).is_ok() {
+                    if started_sender.send(Ok(started)).is_ok() {
                         thread.run().await;
                     }
                 }
-                Err(error) => drop(begun.send(Err(error))),
+                Err(error) => drop(started_sender.send(Err(error))),
             }
         })
     })?;
-    beginning.await.map_err(|_| io::Error::other("the endpoint's thread could not begin"))?
+    started_receiver.await.map_err(|_| io::Error::other("the endpoint's thread could not begin"))?
 }
 
 /// Adapts the settings of an association to this crate. Buffers take their memory from the budget that all associations
@@ -150,7 +150,8 @@ impl Thread {
         Ok((thread, Started { shared, addresses }))
     }
 
-    /// Runs the endpoint until its socket fails, or until the program needs the endpoint no longer.
+    /// Runs the endpoint until its socket fails, or until the program has released the endpoint and nothing is left to
+    /// send.
     async fn run(mut self) {
         poll_fn(|cx| {
             #[cfg(feature = "dtls")]

@@ -1,6 +1,6 @@
 //! DTLS below SCTP: the certificate of an endpoint, and the certificates that it trusts.
 //!
-//! Home of RFC 8261 as far as this crate implements it. The crate `anabranch-dtls` implements the protocol.
+//! This module has only the settings for RFC 8261. The crate `anabranch-dtls` implements the protocol.
 
 use anabranch_dtls::{DtlsLayer, HostConfig, Settings, Version};
 use anabranch_tls::{Fingerprint, Identity, Surroundings, Trust};
@@ -10,8 +10,8 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The DTLS settings of an endpoint. An endpoint that accepts associations needs an identity. An endpoint that connects
-/// needs trust. An endpoint may have both.
+/// The DTLS settings of an endpoint. To accept associations, an endpoint needs an `identity`. To connect, it needs a
+/// `trust`. An endpoint may have both.
 ///
 /// ```
 /// use anabranch_tokio::{Dtls, Fingerprint, Identity};
@@ -68,8 +68,8 @@ impl Dtls {
     }
 }
 
-/// The names that the certificates of servers must have, as a list that passes them from the program to the endpoint's
-/// thread.
+/// The server names that certificates must have. The program adds names to this list, and the endpoint's thread removes
+/// them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ServerNames(Arc<Mutex<Vec<(SocketAddr, String)>>>);
 

@@ -126,7 +126,8 @@ impl Endpoint {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Returns the local addresses at the start of the endpoint. Their ports are UDP ports, or 0 on IP.
+    /// Returns the local addresses that the endpoint had when it started. The ports in them are UDP ports, or 0 if SCTP
+    /// runs directly on IP.
     #[must_use]
     pub fn local_addresses(&self) -> &[SocketAddr] {
         &self.inner.addresses
@@ -139,7 +140,7 @@ impl Endpoint {
     }
 
     /// Connects to the SCTP port `port` at the addresses of `peer`. The first address is the primary path. The ports in
-    /// `peer` are the peer's UDP port, or 0 on IP.
+    /// `peer` are the peer's UDP port, or 0 if SCTP runs directly on IP.
     ///
     /// Cancel-safe: if the future is dropped before it is ready, no association remains.
     ///
@@ -173,8 +174,9 @@ impl Endpoint {
         port: u16,
         options: ConnectOptions,
     ) -> Result<Association, ConnectError> {
-        let not_begun = |why: String| ConnectError::NotStarted(why);
-        let first = *peer.first().ok_or_else(|| not_begun("no address of the peer was given".to_owned()))?;
+        let not_started = |why: String| ConnectError::NotStarted(why);
+        let first =
+            *peer.first().ok_or_else(|| not_started("no address of the peer was given".to_owned()))?;
         #[cfg(feature = "dtls")]
         if let Some(names) = &self.inner.names {
             names.expect(first, options.server_name);
@@ -190,22 +192,22 @@ impl Endpoint {
             if state.failure().is_some() {
                 return Err(ConnectError::Ended);
             }
-            let begun = match options.config {
+            let result = match options.config {
                 Some(config) => {
-                    config.check().map_err(|why| not_begun(why.to_string()))?;
+                    config.check().map_err(|why| not_started(why.to_string()))?;
                     let config = driver::prepared(config, &state.memory);
                     state.endpoint.associate_with(now, ask, config)
                 }
                 None => state.endpoint.associate(now, ask),
             };
-            let id = begun.map_err(|why| not_begun(why.to_string()))?;
+            let id = result.map_err(|why| not_started(why.to_string()))?;
             let signals = state.began(id, peer, first.port());
             Ok(Association::new(self.inner.shared.clone(), id, signals, peer))
         })
     }
 
-    /// Returns the next association that a peer has begun. The program can examine it before accepting it. Returns
-    /// `None` if the endpoint accepts no associations, or has stopped accepting them.
+    /// Waits for the next association that a peer begins. The program can examine the association before accepting it.
+    /// Returns `None` if the endpoint accepts no associations, or has stopped accepting them.
     ///
     /// Cancel-safe: if the future is dropped before it is ready, no association has been taken.
     pub async fn accept(&self) -> Option<Incoming> {
@@ -225,7 +227,7 @@ impl Endpoint {
         }
     }
 
-    /// Adds or replaces a shared key of associations that begin from now on (RFC 4895).
+    /// Adds or replaces a shared key for all associations that begin after this call (RFC 4895).
     ///
     /// # Errors
     /// [`KeyError`], if the key cannot be set.
@@ -233,7 +235,7 @@ impl Endpoint {
         self.inner.shared.with(|state, _| state.endpoint.set_key(None, key, secret.as_ref()))
     }
 
-    /// Makes associations that begin from now on authenticate chunks with this key.
+    /// Sets the key that authenticates the chunks of all associations that begin after this call.
     ///
     /// # Errors
     /// [`KeyError`], if the key cannot be activated.

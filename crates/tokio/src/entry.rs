@@ -1,7 +1,7 @@
-//! The state of an association that the endpoint keeps behind its lock: the streams, which halves have handles, the
-//! waiting tasks, and the reason for the end.
+//! The state that an endpoint keeps behind its lock for each association: streams and their handles, waiting tasks, and
+//! the reason for the end.
 //!
-//! Home of no protocol rule.
+//! Implements no protocol rule.
 
 use crate::event::{Event, EventQueue};
 use crate::fair_queue::FairQueue;
@@ -21,26 +21,27 @@ pub(crate) struct Signals {
     pub(crate) state: Notify,
     /// A stream has data to read, or no more data will arrive.
     pub(crate) readable: Notify,
-    /// The peer has begun a stream of which the program has no handle, or no more streams will begin.
-    pub(crate) begun: Notify,
+    /// The peer has begun a stream without a local handle, or no more streams will begin.
+    pub(crate) incoming_streams: Notify,
 }
 
-/// The state of an association that the engine does not keep.
+/// The part of an association's state that this crate keeps. The SCTP engine keeps the rest.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) signals: Arc<Signals>,
     /// The peer's first address, with the peer's SCTP port.
     pub(crate) peer: SocketAddr,
     /// The UDP port of the peer when the association started.
-    pub(crate) udp: u16,
+    pub(crate) udp_port: u16,
     pub(crate) established: bool,
     /// Whether the peer began the association.
     pub(crate) accepted: bool,
     /// Whether the program has a handle of the association, or may still accept it.
-    pub(crate) held: bool,
+    pub(crate) has_handle: bool,
     /// Whether this side has started to close the association.
     pub(crate) closing: bool,
-    /// Whether a task has received messages from any stream ([`Association::recv`](crate::Association::recv)).
+    /// Whether the program has called [`Association::recv`](crate::Association::recv), which receives the messages of
+    /// all streams.
     pub(crate) reads_all: bool,
     /// Whether the peer is shutting down and all its data has arrived.
     pub(crate) peer_shutdown: bool,
@@ -48,12 +49,13 @@ pub(crate) struct Entry {
     inbound: u16,
     /// The lowest stream number that may be free. The program has handles of all streams below it.
     first_free: u16,
-    /// The streams that are announced or have a handle, sorted by number.
+    /// The streams that have a handle or are listed in `incoming_streams`, sorted by number.
     streams: Vec<StreamEntry>,
-    /// The streams that the peer has begun and of which the program has no handle, in the order in which they began.
-    begun: VecDeque<u16>,
+    /// The numbers of the streams that the peer has begun and that have no local handle, in the order in which they
+    /// began.
+    incoming_streams: VecDeque<u16>,
     /// The queue of messages that wait for room in the send buffer.
-    pub(crate) turns: FairQueue,
+    pub(crate) send_queue: FairQueue,
     pub(crate) partials: Partials,
     pub(crate) events: EventQueue,
     ended: Option<CloseReason>,
@@ -63,15 +65,16 @@ pub(crate) struct Entry {
 #[derive(Debug)]
 pub(crate) struct StreamEntry {
     number: u16,
-    /// Whether a handle exists of the sending half and of the receiving half, in this order.
+    /// Whether the sending half has a handle, and whether the receiving half has one.
     pub(crate) halves: [bool; 2],
-    /// Whether the stream is in the list `begun`.
+    /// Whether the stream is in the list `incoming_streams`.
     announced: bool,
     reader: Option<Waker>,
     /// The waker of a task that writes bytes and waits for room in the send buffer.
     writer: Option<Waker>,
-    /// The task that waits until the stream's buffered amount has fallen to this threshold.
-    low: Option<Box<(usize, Waker)>>,
+    /// A threshold in bytes, and the waker of the task that waits until the stream's buffered amount is at most this
+    /// threshold.
+    low_waiter: Option<Box<(usize, Waker)>>,
 }
 
 /// The index of the sending half of a stream.
@@ -80,14 +83,14 @@ pub(crate) const SEND: usize = 0;
 pub(crate) const RECV: usize = 1;
 
 impl Entry {
-    pub(crate) fn begun(peer: SocketAddr, udp: u16) -> Self {
+    pub(crate) fn new(peer: SocketAddr, udp_port: u16) -> Self {
         Self {
             signals: Arc::default(),
             peer,
-            udp,
+            udp_port,
             established: false,
             accepted: false,
-            held: true,
+            has_handle: true,
             closing: false,
             reads_all: false,
             peer_shutdown: false,
@@ -95,8 +98,8 @@ impl Entry {
             inbound: 0,
             first_free: 0,
             streams: Vec::new(),
-            begun: VecDeque::new(),
-            turns: FairQueue::default(),
+            incoming_streams: VecDeque::new(),
+            send_queue: FairQueue::default(),
             partials: Partials::default(),
             events: EventQueue::default(),
             ended: None,
@@ -127,7 +130,7 @@ impl Entry {
         self.signals.state.notify_waiters();
     }
 
-    /// Returns the lowest stream without a handle.
+    /// Returns the lowest-numbered stream without a handle.
     pub(crate) fn free_stream(&mut self) -> Option<u16> {
         let pairs = self.pairs();
         let free = (self.first_free..pairs).find(|&number| !self.is_held(number));
@@ -140,24 +143,25 @@ impl Entry {
     }
 
     fn is_held(&self, number: u16) -> bool {
-        self.index_of(number).is_ok_and(|place| self.streams[place].halves != [false; 2])
+        self.index_of(number).is_ok_and(|index| self.streams[index].halves != [false; 2])
     }
 
     fn stream(&mut self, number: u16) -> &mut StreamEntry {
-        let place = self.index_of(number).unwrap_or_else(|place| {
+        let index = self.index_of(number).unwrap_or_else(|index| {
             if self.streams.len() < 4 {
                 // Room for only one stream is reserved, because thousands of associations may never use more.
                 self.streams.reserve_exact(1);
             }
             let (halves, announced) = ([false; 2], false);
-            let new = StreamEntry { number, halves, announced, reader: None, writer: None, low: None };
-            self.streams.insert(place, new);
-            place
+            let new = StreamEntry { number, halves, announced, reader: None, writer: None, low_waiter: None };
+            self.streams.insert(index, new);
+            index
         });
-        &mut self.streams[place]
+        &mut self.streams[index]
     }
 
-    /// Takes both halves of a stream. Returns false if either half already has a handle.
+    /// Records that both halves of a stream have a handle. Returns false, and changes nothing, if either half already
+    /// has a handle.
     pub(crate) fn hold(&mut self, number: u16) -> bool {
         if self.is_held(number) {
             return false;
@@ -171,27 +175,27 @@ impl Entry {
     pub(crate) fn give_back(&mut self, number: u16, half: usize) -> bool {
         let stream = self.stream(number);
         stream.halves[half] = false;
-        stream.low = if half == SEND { None } else { stream.low.take() };
-        let (held, announced) = (stream.halves != [false; 2], stream.announced);
-        if !held {
+        stream.low_waiter = if half == SEND { None } else { stream.low_waiter.take() };
+        let (has_handle, announced) = (stream.halves != [false; 2], stream.announced);
+        if !has_handle {
             self.first_free = self.first_free.min(number);
-            if !announced && let Ok(place) = self.index_of(number) {
-                self.streams.remove(place);
+            if !announced && let Ok(index) = self.index_of(number) {
+                self.streams.remove(index);
             }
         }
-        half == RECV && held && !self.reads_all
+        half == RECV && has_handle && !self.reads_all
     }
 
     /// Returns whether data on a stream is discarded: its receiving half was dropped, and its sending half still has a
     /// handle.
     pub(crate) fn is_unread(&self, number: u16) -> bool {
         !self.reads_all
-            && self.index_of(number).is_ok_and(|place| self.streams[place].halves == [true, false])
+            && self.index_of(number).is_ok_and(|index| self.streams[index].halves == [true, false])
     }
 
-    /// Removes and returns the first stream that the peer has begun and of which the program has no handle.
+    /// Removes and returns the first stream in `incoming_streams`.
     pub(crate) fn take_begun(&mut self) -> Option<u16> {
-        let number = self.begun.pop_front()?;
+        let number = self.incoming_streams.pop_front()?;
         self.stream(number).announced = false;
         Some(number)
     }
@@ -203,14 +207,14 @@ impl Entry {
             return;
         }
         if !std::mem::replace(&mut self.stream(number).announced, true) {
-            self.begun.push_back(number);
-            self.signals.begun.notify_waiters();
+            self.incoming_streams.push_back(number);
+            self.signals.incoming_streams.notify_waiters();
         }
     }
 
     pub(crate) fn on_readable(&mut self, number: u16) {
-        if let Ok(place) = self.index_of(number)
-            && let Some(reader) = self.streams[place].reader.take()
+        if let Ok(index) = self.index_of(number)
+            && let Some(reader) = self.streams[index].reader.take()
         {
             reader.wake();
         }
@@ -227,37 +231,41 @@ impl Entry {
     }
 
     pub(crate) fn wait_for_low(&mut self, number: u16, most: usize, cx: &Context<'_>) {
-        self.stream(number).low = Some(Box::new((most, cx.waker().clone())));
+        self.stream(number).low_waiter = Some(Box::new((most, cx.waker().clone())));
     }
 
     /// Handles new room in the send buffer. Waiting messages get it first. Tasks that write bytes are woken only if no
     /// message waits.
     pub(crate) fn on_writable(&mut self) {
-        if self.turns.is_empty() {
+        if self.send_queue.is_empty() {
             self.streams.iter_mut().filter_map(|stream| stream.writer.take()).for_each(Waker::wake);
         } else {
-            self.turns.wake_first();
+            self.send_queue.wake_first();
         }
     }
 
     /// Removes a message from the queue, because the message was accepted or its task gave up.
     pub(crate) fn leave(&mut self, ticket: u32) {
-        self.turns.leave(ticket);
-        if self.turns.is_empty() {
+        self.send_queue.leave(ticket);
+        if self.send_queue.is_empty() {
             self.on_writable();
         }
     }
 
-    /// Wakes the tasks whose streams' buffered amounts have fallen to their thresholds. Returns false if no more tasks
-    /// wait for a threshold.
+    /// Wakes each task whose stream now has a buffered amount of at most the task's threshold. Returns false if no task
+    /// waits for a threshold any more.
     pub(crate) fn wake_drained(&mut self, endpoint: &Endpoint, id: AssociationId) -> bool {
         let mut waits = false;
         for stream in &mut self.streams {
             let number = stream.number;
-            if stream.low.as_ref().is_some_and(|low| endpoint.buffered_amount(id, number) <= low.0) {
-                stream.low.take().into_iter().for_each(|low| low.1.wake());
+            if stream
+                .low_waiter
+                .as_ref()
+                .is_some_and(|low_waiter| endpoint.buffered_amount(id, number) <= low_waiter.0)
+            {
+                stream.low_waiter.take().into_iter().for_each(|low_waiter| low_waiter.1.wake());
             }
-            waits |= stream.low.is_some();
+            waits |= stream.low_waiter.is_some();
         }
         waits
     }
@@ -269,10 +277,10 @@ impl Entry {
 
     /// Wakes all tasks that wait to send, because nothing more can be sent.
     pub(crate) fn wake_writers(&mut self) {
-        self.turns.wake_all();
+        self.send_queue.wake_all();
         self.streams.iter_mut().filter_map(|stream| stream.writer.take()).for_each(Waker::wake);
-        for low in self.streams.iter_mut().filter_map(|stream| stream.low.take()) {
-            low.1.wake();
+        for low_waiter in self.streams.iter_mut().filter_map(|stream| stream.low_waiter.take()) {
+            low_waiter.1.wake();
         }
     }
 
@@ -281,7 +289,7 @@ impl Entry {
         self.streams.iter_mut().filter_map(|stream| stream.reader.take()).for_each(Waker::wake);
         self.signals.state.notify_waiters();
         self.signals.readable.notify_waiters();
-        self.signals.begun.notify_waiters();
+        self.signals.incoming_streams.notify_waiters();
     }
 
     /// Records the end of the association. Returns false if the association had already ended. `most` limits the bytes

@@ -1,7 +1,7 @@
 //! The events of an association, except received messages. The events are about the association's paths, streams and
 //! peer, and about messages that were sent.
 //!
-//! Home of RFC 9260 §11.2, RFC 6458 §6.1 as far as this crate implements them.
+//! Implements RFC 9260 §11.2 and RFC 6458 §6.1 in part.
 
 use anabranch_sctp::{AddressChange, Direction, Event as EngineEvent, KeyChange, Policy, ReconfigResult};
 use anabranch_transport::CloseReason;
@@ -22,8 +22,9 @@ pub enum Event {
     PathPotentiallyFailed(IpAddr),
     /// A path does not answer any more (RFC 9260 §8.2).
     PathDown(IpAddr),
-    /// Data makes progress again after an interruption. The data uses another path, or a path that had failed during
-    /// the interruption.
+    /// Data makes progress again after an interruption. The data uses another path or a path that had failed, or
+    /// outstanding data had waited for longer than a retransmission timeout. Only associations with several paths have
+    /// this event.
     Interrupted {
         /// Which side was sending. True if the peer was sending, and no data arrived. False if this side was sending,
         /// and none of its data was acknowledged.
@@ -218,7 +219,7 @@ pub(crate) struct EventQueue {
     waiting: VecDeque<Event>,
     /// The bytes of undelivered messages in the queue.
     weight: usize,
-    missed: u64,
+    dropped: u64,
     /// Whether a program has asked for the events.
     listening: bool,
     /// Whether the last event (`Closed`) has been taken.
@@ -238,7 +239,7 @@ impl EventQueue {
         let count = if self.listening { MAX_EVENTS } else { MAX_UNHEARD };
         while self.waiting.len() > count || self.weight > most && self.waiting.len() > 1 {
             self.weight -= self.waiting.pop_front().map_or(0, |lost| lost.weight());
-            self.missed += 1;
+            self.dropped += 1;
         }
         self.wakers.drain(..).for_each(Waker::wake);
     }
@@ -249,8 +250,8 @@ impl EventQueue {
     }
 
     pub(crate) fn poll(&mut self, cx: &Context<'_>) -> Poll<Option<Event>> {
-        if self.missed > 0 {
-            return Poll::Ready(Some(Event::Lagged(std::mem::take(&mut self.missed))));
+        if self.dropped > 0 {
+            return Poll::Ready(Some(Event::Lagged(std::mem::take(&mut self.dropped))));
         }
         match self.waiting.pop_front() {
             Some(event) => {
@@ -274,5 +275,5 @@ impl EventQueue {
 /// The maximum number of waiting events.
 const MAX_EVENTS: usize = 256;
 
-/// The maximum number of waiting events before a program has asked for the events.
+/// The maximum number of waiting events as long as no program has asked for events.
 const MAX_UNHEARD: usize = 16;

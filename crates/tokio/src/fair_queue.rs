@@ -1,7 +1,7 @@
 //! The queue of messages that wait for room in the send buffer of an association. The queue is first come, first
 //! served, so that small messages cannot overtake a large message again and again.
 //!
-//! Home of no protocol rule.
+//! Implements no protocol rule.
 
 use std::task::{Context, Waker};
 
@@ -13,7 +13,7 @@ pub(crate) struct FairQueue {
 }
 
 impl FairQueue {
-    /// Returns whether the message with this ticket is the first that waits, or no message waits.
+    /// Returns true if the message with this ticket is the first in the queue, or if the queue is empty.
     pub(crate) fn is_next(&self, ticket: Option<u32>) -> bool {
         self.waiting.first().is_none_or(|&(first, _)| Some(first) == ticket)
     }
@@ -23,12 +23,13 @@ impl FairQueue {
         self.waiting.is_empty()
     }
 
-    /// Starts to wait, or continues to wait if `ticket` is in the queue. Returns the ticket.
+    /// Adds a message to the queue, unless `ticket` is already in the queue. Stores the waker of the calling task, and
+    /// returns the message's ticket.
     pub(crate) fn wait(&mut self, ticket: Option<u32>, cx: &Context<'_>) -> u32 {
-        let held = self.waiting.iter_mut().find(|(other, _)| Some(*other) == ticket);
-        if let Some((held, waker)) = held {
+        let position = self.waiting.iter_mut().find(|(other, _)| Some(*other) == ticket);
+        if let Some((position, waker)) = position {
             waker.clone_from(cx.waker());
-            return *held;
+            return *position;
         }
         let ticket = self.next;
         self.next = self.next.wrapping_add(1);
@@ -81,22 +82,22 @@ mod tests {
     fn the_queue_is_first_in_first_out_and_leaving_wakes_the_next() {
         let counts: [Arc<Count>; 3] = Default::default();
         let wakers = counts.clone().map(Waker::from);
-        let mut turns = FairQueue::default();
-        assert!(turns.is_next(None), "nobody is before");
+        let mut queue = FairQueue::default();
+        assert!(queue.is_next(None), "nobody is before");
         let tickets: Vec<u32> =
-            wakers.iter().map(|waker| turns.wait(None, &Context::from_waker(waker))).collect();
-        assert!(!turns.is_next(None) && turns.is_next(Some(tickets[0])) && !turns.is_next(Some(tickets[1])));
+            wakers.iter().map(|waker| queue.wait(None, &Context::from_waker(waker))).collect();
+        assert!(!queue.is_next(None) && queue.is_next(Some(tickets[0])) && !queue.is_next(Some(tickets[1])));
         assert_eq!(
-            turns.wait(Some(tickets[1]), &Context::from_waker(&wakers[1])),
+            queue.wait(Some(tickets[1]), &Context::from_waker(&wakers[1])),
             tickets[1],
             "no second place"
         );
         // Removing a ticket from the middle of the queue does not wake another task.
-        turns.leave(tickets[1]);
-        turns.leave(tickets[0]);
+        queue.leave(tickets[1]);
+        queue.leave(tickets[0]);
         let woken = counts.map(|count| count.0.load(Ordering::Relaxed));
         assert_eq!(woken, [0, 0, 1]);
-        turns.leave(tickets[2]);
-        assert!(turns.is_empty());
+        queue.leave(tickets[2]);
+        assert!(queue.is_empty());
     }
 }

@@ -72,16 +72,16 @@ impl Handle {
         message: &[u8],
         options: &SendOptions,
     ) -> Result<(), SendError> {
-        let mut turn = QueuePosition { handle: self, ticket: None };
+        let mut position = QueuePosition { handle: self, ticket: None };
         poll_fn(|cx| {
-            let ticket = turn.ticket;
+            let ticket = position.ticket;
             let (sent, ticket) =
                 self.with(|state, now| match state.send(now, self.id, ticket, stream, message, options) {
-                    Ok(false) => (None, state.entry(self.id).map(|entry| entry.turns.wait(ticket, cx))),
+                    Ok(false) => (None, state.entry(self.id).map(|entry| entry.send_queue.wait(ticket, cx))),
                     Ok(true) => (Some(Ok(())), ticket),
                     Err(error) => (Some(Err(error)), ticket),
                 });
-            turn.ticket = ticket;
+            position.ticket = ticket;
             sent.map_or(Poll::Pending, Poll::Ready)
         })
         .await

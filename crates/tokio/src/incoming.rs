@@ -9,8 +9,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 /// An association that a peer has begun, and that the program has not accepted yet. The peer has proven that it
-/// receives packets at its address, and waits for an answer. The endpoint keeps only this value for the peer. Dropping
-/// the value refuses the association.
+/// receives packets at its address, and waits for an answer. Until the program accepts the association, the endpoint
+/// stores nothing else for the peer. Dropping the value refuses the association.
 #[must_use = "dropped, it is refused"]
 pub struct Incoming {
     shared: Arc<Shared>,
@@ -75,11 +75,11 @@ impl Incoming {
     pub fn accept(mut self) -> Result<Association, CloseReason> {
         let peer = self.remote_address();
         let request = self.request.take();
-        let begun = self.shared.with(|state, now| {
-            let begun = request.and_then(|request| state.admit(now, request.id));
-            begun.ok_or_else(|| state.failure().cloned())
+        let result = self.shared.with(|state, now| {
+            let result = request.and_then(|request| state.admit(now, request.id));
+            result.ok_or_else(|| state.failure().cloned())
         });
-        match begun {
+        match result {
             Ok((id, signals)) => Ok(Association::new(self.shared.clone(), id, signals, peer)),
             Err(failure) => {
                 let late = || {

@@ -55,9 +55,9 @@
 //!
 //! All types are `Send`. The engine runs in a thread of the endpoint, and the program shares it behind a lock. A sent
 //! message is in the engine's send buffer immediately. A received message stays in the engine's receive buffer until
-//! the program reads it. Messages are not stored anywhere else, and the size of both buffers is limited (`sndbuf`,
-//! `rcvbuf`). If a program does not read, the peer has to stop sending. If the send buffer is full, a writer has to
-//! wait.
+//! the program reads it. Only the received parts of an incomplete message may be stored elsewhere. The size of both
+//! buffers is limited (`sndbuf`, `rcvbuf`). If a program does not read, the peer has to stop sending. If the send
+//! buffer is full, a writer has to wait.
 //!
 //! The package has these examples: `echo`, `chat`, a client with two paths (`multihoming`), and an unchanged `axum`
 //! application that is served over SCTP.
@@ -73,8 +73,8 @@
 //! Each endpoint has a thread of its own with an `OsWorld`, which provides the operating system's sockets and timers.
 //! The thread runs the loop that drives the SCTP engine, or the engine over DTLS. Calls of the program use the same
 //! engine behind one lock (`state`, `shared`), as quinn does for a connection. The lock is never held across an await.
-//! A call that is dropped at an await leaves no partial effect. Messages that wait for room in the send buffer take
-//! turns (`turns`). The received parts of an incomplete message wait in `partial`.
+//! A call that is dropped at an await leaves no partial effect. Messages that wait for room in the send buffer form a
+//! queue (`fair_queue`). The received parts of an incomplete message are kept in `partial`.
 //!
 //! # DTLS
 //!
@@ -136,9 +136,9 @@ assert_eq!(theirs.recv().await?.bytes, "in private");
 //! | [`Association::closed`], [`Endpoint::wait_idle`], [`SendStream::buffered_amount_low`] | none |
 //! | [`Endpoint::new`] | no endpoint remains |
 //!
-//! All other calls return immediately. `AsyncReadExt::read` and `AsyncWriteExt::write` are equally safe. tokio's loops
-//! over these calls (`read_exact`, `write_all`, `read_to_end`, `copy`) are not safe, as for any stream: the number of
-//! bytes transferred so far is lost.
+//! All other calls return immediately. `AsyncReadExt::read` and `AsyncWriteExt::write` may also be dropped safely.
+//! tokio's loops over these calls (`read_exact`, `write_all`, `read_to_end`, `copy`) are not safe, as for any stream:
+//! the number of bytes transferred so far is lost.
 //!
 //! # Platforms
 //!

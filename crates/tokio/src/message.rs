@@ -1,7 +1,7 @@
 //! Messages as programs send and receive them: the options of a sent message, the attributes of a received message, and
 //! the errors of sending and receiving.
 //!
-//! Home of RFC 9260 §11.1.5 and §11.1.7, RFC 3758 §4.1, RFC 7496 §3 as far as this crate implements them.
+//! Implements RFC 9260 §11.1.5 and §11.1.7, RFC 3758 §4.1 and RFC 7496 §3 in part.
 
 use anabranch_sctp::{Message, Reliability};
 use anabranch_transport::CloseReason;
@@ -95,8 +95,7 @@ impl SendOptions {
         self
     }
 
-    /// Sets the shared key that authenticates the message instead of the active key, if chunks are authenticated (RFC
-    /// 4895).
+    /// Sets the shared key that authenticates the message (RFC 4895). By default the active key is used.
     #[must_use]
     pub fn key(mut self, key: u16) -> Self {
         self.key = Some(key);

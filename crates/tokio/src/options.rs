@@ -34,7 +34,8 @@ pub struct Options {
     pub max_receive: usize,
     /// The memory in bytes for the messages of all associations together: messages that are not acknowledged, and
     /// received messages that are not read. Each association may always use 1/8192 of this memory. An association whose
-    /// path needs more may use more, up to its `sndbuf` and `rcvbuf`, if enough memory is left for the others.
+    /// path needs more may use more, up to its `sndbuf` and `rcvbuf`, if enough memory is left for the other
+    /// associations.
     pub memory: u64,
     /// The settings of the SCTP engine: a profile, changed by key or by a [`ConfigBuilder`](crate::ConfigBuilder).
     pub config: Config,
@@ -52,7 +53,8 @@ impl Default for Options {
             backlog: 256,
             max_receive: 16 << 20,
             memory: 1 << 30,
-            // The engine's default profile is the literal RFC 9260. The default of this crate is `modern`.
+            // The engine's default profile has the literal values of RFC 9260. The default profile of this crate is
+            // `modern`.
             config: Config::profile("modern").unwrap_or_default(),
             #[cfg(feature = "dtls")]
             dtls: None,

@@ -1,7 +1,7 @@
 //! Messages that have been received in part. The engine delivers a large message in parts (RFC 9260 §6.9), but programs
 //! receive it as a whole. This module keeps the received parts, so that a waiting call may be dropped at any time.
 //!
-//! Home of RFC 6458 §3.1.4 (partial delivery) as far as this crate implements it.
+//! Implements RFC 6458 §3.1.4 (partial delivery) in part.
 
 use crate::message::{Received, RecvError};
 use anabranch_sctp::Received as Part;
@@ -18,7 +18,7 @@ struct Partial {
     unordered: bool,
     bytes: BytesMut,
     /// Whether the message was too long, so that its remaining parts are discarded.
-    passed_over: bool,
+    is_discarded: bool,
 }
 
 impl Partials {
@@ -35,10 +35,10 @@ impl Partials {
         bytes: &[u8],
         limit: usize,
     ) -> Result<Option<Received>, RecvError> {
-        let place = self.find(stream, part.unordered);
+        let index = self.find(stream, part.unordered);
         if part.incomplete {
             // RFC 3758 §3.6: the peer has abandoned the message, so the parts received so far are discarded.
-            place.map(|place| self.0.swap_remove(place));
+            index.map(|index| self.0.swap_remove(index));
             return Ok(None);
         }
         let whole = |bytes: Bytes| Received {
@@ -48,43 +48,43 @@ impl Partials {
             ssn: part.ssn,
             bytes,
         };
-        if place.is_none() && part.end_of_message && bytes.len() <= limit {
+        if index.is_none() && part.end_of_message && bytes.len() <= limit {
             return Ok(Some(whole(Bytes::copy_from_slice(bytes))));
         }
-        let place = place.unwrap_or_else(|| {
-            let (bytes, passed_over) = (BytesMut::new(), false);
-            self.0.push(Partial { stream, unordered: part.unordered, bytes, passed_over });
+        let index = index.unwrap_or_else(|| {
+            let (bytes, is_discarded) = (BytesMut::new(), false);
+            self.0.push(Partial { stream, unordered: part.unordered, bytes, is_discarded });
             self.0.len() - 1
         });
-        let partial = &mut self.0[place];
-        let passed_over = partial.passed_over;
-        if !passed_over {
+        let partial = &mut self.0[index];
+        let is_discarded = partial.is_discarded;
+        if !is_discarded {
             if partial.bytes.len() + bytes.len() > limit {
-                (partial.bytes, partial.passed_over) = (BytesMut::new(), true);
+                (partial.bytes, partial.is_discarded) = (BytesMut::new(), true);
             } else {
                 partial.bytes.extend_from_slice(bytes);
             }
         }
-        let too_long = partial.passed_over && !passed_over;
-        let done = part.end_of_message.then(|| self.0.swap_remove(place));
+        let too_long = partial.is_discarded && !is_discarded;
+        let done = part.end_of_message.then(|| self.0.swap_remove(index));
         match done {
             _ if too_long => Err(RecvError::TooLong { stream, limit }),
-            Some(done) if !done.passed_over => Ok(Some(whole(done.bytes.freeze()))),
+            Some(done) if !done.is_discarded => Ok(Some(whole(done.bytes.freeze()))),
             _ => Ok(None),
         }
     }
 
-    /// Copies received parts of a stream's message to `into`, for a reader of bytes, as many bytes as fit. Returns
-    /// `None` if no parts are kept.
+    /// Copies the received parts of a stream's message to `into`, up to the length of `into`. Returns the number of
+    /// bytes, or `None` if no parts are kept.
     pub(crate) fn take_bytes(&mut self, stream: u16, into: &mut [u8]) -> Option<usize> {
-        let place =
+        let index =
             self.0.iter().position(|partial| partial.stream == stream && !partial.bytes.is_empty())?;
-        let partial = &mut self.0[place];
+        let partial = &mut self.0[index];
         let length = partial.bytes.len().min(into.len());
         into[..length].copy_from_slice(&partial.bytes[..length]);
         partial.bytes.advance(length);
         if partial.bytes.is_empty() {
-            self.0.swap_remove(place);
+            self.0.swap_remove(index);
         }
         Some(length)
     }
@@ -94,14 +94,14 @@ impl Partials {
         self.0.retain(|partial| partial.stream != stream);
     }
 
-    /// Returns whether a part belongs to a message that is discarded because it is too long. The last part of the
-    /// message ends the discarding.
+    /// Returns whether a part belongs to a message that exceeds the size limit and is therefore discarded. The last
+    /// part of the message ends the discarding.
     pub(crate) fn is_discarding(&mut self, stream: u16, part: &Part) -> bool {
-        let place = self.find(stream, part.unordered).filter(|&place| self.0[place].passed_over);
+        let index = self.find(stream, part.unordered).filter(|&index| self.0[index].is_discarded);
         if part.end_of_message {
-            place.map(|place| self.0.swap_remove(place));
+            index.map(|index| self.0.swap_remove(index));
         }
-        place.is_some()
+        index.is_some()
     }
 }
 

@@ -33,8 +33,8 @@
 //!
 //! [`LowerProtocol::Udp`](crate::LowerProtocol) needs no privileges and passes NATs. Use the port
 //! [`ENCAPSULATION_PORT`](crate::ENCAPSULATION_PORT) for a server. Use port 0 for a client, so that the system chooses
-//! a port. `LowerProtocol::Ip` sends packets as IP protocol 132, which needs the privilege to open raw sockets. If the kernel
-//! of the host implements SCTP, the kernel also answers the received packets.
+//! a port. `LowerProtocol::Ip` sends packets as IP protocol 132, which needs the privilege to open raw sockets. If the
+//! kernel of the host implements SCTP, the kernel also answers the received packets.
 //!
 //! # Packet size
 //!

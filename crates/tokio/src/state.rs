@@ -1,7 +1,7 @@
-//! The state of an endpoint behind its lock: the engine, the associations, and the tasks that wait for them. Programs
-//! call this state from their tasks. The endpoint's thread calls it with packets, time and the engine's events.
+//! The state of an endpoint behind its lock: the engine, the associations, and the tasks that wait for them. The tasks
+//! of a program call its methods. The endpoint's thread passes packets, time and the engine's events to it.
 //!
-//! Home of RFC 9260 §11.2 (notifications) as far as notifications change the state kept here.
+//! Implements RFC 9260 §11.2 (notifications) in part: the changes that notifications make to this state.
 
 use crate::entry::{Entry, Signals};
 use crate::event::{Event, EventQueue};
@@ -32,16 +32,16 @@ pub(crate) struct State {
     /// The SCTP port on which the endpoint accepts associations; `None` if it accepts none.
     listening: Option<u16>,
     /// Whether the program has a handle of the endpoint.
-    held: bool,
+    has_handle: bool,
     /// The number of associations that have not ended.
-    live: usize,
+    open_associations: usize,
     /// The reason why the endpoint has failed permanently; `None` if it has not failed.
     failure: Option<CloseReason>,
     /// Whether a DTLS layer below the engine knows why a peer was lost.
     pub(crate) layered: bool,
-    /// The associations whose peers were lost, each with the peer's address. They wait until the DTLS layer was asked
-    /// for the reason.
-    unexplained: Vec<(AssociationId, SocketAddr)>,
+    /// The associations whose peers were lost, each with the peer's address. They wait until the DTLS layer has been
+    /// asked for the reason.
+    lost_peers: Vec<(AssociationId, SocketAddr)>,
     /// The associations with tasks that wait until a stream's buffered amount has fallen to a threshold.
     draining: Vec<AssociationId>,
     /// The buffer into which data is read from the engine.
@@ -73,11 +73,11 @@ impl State {
             entries: BTreeMap::new(),
             backlog: 0,
             listening: None,
-            held: true,
-            live: 0,
+            has_handle: true,
+            open_associations: 0,
             failure: None,
             layered: false,
-            unexplained: Vec::new(),
+            lost_peers: Vec::new(),
             draining: Vec::new(),
             buffer: vec![0; BUFFER].into(),
             max_receive: usize::MAX,
@@ -109,13 +109,14 @@ impl State {
         self.failure.clone().unwrap_or_else(|| CloseReason::Network("the endpoint has ended".to_owned()))
     }
 
-    /// Handles the events that a call has caused. Returns the waker of the endpoint's thread if the thread has to run.
+    /// Handles the engine's events that a call has caused. Returns the waker of the endpoint's thread if the thread has
+    /// to run.
     pub(crate) fn settle(&mut self, now: Instant) -> Option<Waker> {
         while let Some(event) = self.endpoint.poll_event() {
             self.on_event(now, event);
         }
         self.notify_incoming();
-        let done = !self.held && self.live == 0;
+        let done = !self.has_handle && self.open_associations == 0;
         if done || self.endpoint.has_output() { self.notify.waker() } else { None }
     }
 
@@ -138,7 +139,7 @@ impl State {
         self.signals.incoming.notify_waiters();
     }
 
-    /// Notifies the tasks that accept associations if a peer has begun one.
+    /// If a peer has begun an association, notifies the tasks that accept associations.
     pub(crate) fn notify_incoming(&mut self) {
         if self.endpoint.has_requests() {
             self.signals.incoming.notify_waiters();
@@ -168,18 +169,18 @@ impl State {
 
     /// Records that the program has no handle of the endpoint any more. The endpoint ends after its last association.
     pub(crate) fn release_endpoint(&mut self, now: Instant) {
-        self.held = false;
+        self.has_handle = false;
         self.close_listener(now);
     }
 
     /// Returns the number of associations that have not ended.
     pub(crate) fn live(&self) -> usize {
-        self.live
+        self.open_associations
     }
 
     /// Returns whether the endpoint has nothing left to do, so that its thread may end.
     pub(crate) fn is_done(&self) -> bool {
-        !self.held && self.live == 0 && !self.endpoint.has_output()
+        !self.has_handle && self.open_associations == 0 && !self.endpoint.has_output()
     }
 
     /// Stops accepting associations, and shuts all existing associations down gracefully.
@@ -194,13 +195,13 @@ impl State {
     /// Adds the state of an association that this side began. `udp` is the peer's UDP port.
     pub(crate) fn began(&mut self, id: AssociationId, peer: SocketAddr, udp: u16) -> Arc<Signals> {
         self.ports.connected(&self.endpoint, id);
-        self.insert(id, Entry::begun(peer, udp))
+        self.insert(id, Entry::new(peer, udp))
     }
 
     fn insert(&mut self, id: AssociationId, entry: Entry) -> Arc<Signals> {
         let signals = entry.signals.clone();
         self.entries.insert(id, Box::new(entry));
-        self.live += 1;
+        self.open_associations += 1;
         signals
     }
 
@@ -225,7 +226,7 @@ impl State {
     /// ended.
     pub(crate) fn release_association(&mut self, now: Instant, id: AssociationId) {
         let Some(entry) = self.entry(id) else { return };
-        entry.held = false;
+        entry.has_handle = false;
         let (ended, established, closing) = (entry.ended().is_some(), entry.established, entry.closing);
         match (ended, established, closing) {
             (true, ..) => self.forget(now, id),
@@ -283,7 +284,7 @@ impl State {
         let end = self.end();
         let Some((endpoint, _, entry)) = self.parts(id) else { return Err(end) };
         while let Some(number) = entry.take_begun() {
-            // Streams whose data another call has read meanwhile are skipped.
+            // A stream is skipped if another call has already read its data.
             if endpoint.readable_bytes(id, number) > 0 && entry.hold(number) {
                 return Ok(Some(number));
             }
@@ -310,7 +311,7 @@ impl State {
         match event {
             EngineEvent::Readable { id, stream } => match self.entry(id) {
                 Some(entry) if entry.is_unread(stream) => self.discard(now, id, stream),
-                Some(entry) if entry.held => entry.on_readable(stream),
+                Some(entry) if entry.has_handle => entry.on_readable(stream),
                 _ => self.discard_unread(now, id),
             },
             EngineEvent::Writable { id } => {
@@ -324,7 +325,7 @@ impl State {
                 }
             }
             EngineEvent::Accepted { id, port, peer_port, peer, outbound_streams, inbound_streams } => {
-                let mut entry = Entry::begun(SocketAddr::new(peer, peer_port), 0);
+                let mut entry = Entry::new(SocketAddr::new(peer, peer_port), 0);
                 entry.accepted = true;
                 entry.on_established(outbound_streams, inbound_streams);
                 self.ports.accepted(id, port);
@@ -367,9 +368,9 @@ impl State {
             return;
         };
         let (established, accepted) = (entry.established, entry.accepted);
-        let peer = SocketAddr::new(entry.peer.ip(), entry.udp);
+        let peer = SocketAddr::new(entry.peer.ip(), entry.udp_port);
         if self.layered && reason == EngineReason::Unreachable {
-            self.unexplained.push((id, peer));
+            self.lost_peers.push((id, peer));
             return;
         }
         let reason = to_close_reason(reason, established, accepted);
@@ -378,7 +379,7 @@ impl State {
 
     /// Removes and returns the associations whose peers were lost. The caller then calls [`explain`](Self::explain).
     pub(crate) fn take_unexplained(&mut self) -> Vec<(AssociationId, SocketAddr)> {
-        std::mem::take(&mut self.unexplained)
+        std::mem::take(&mut self.lost_peers)
     }
 
     /// Ends an association whose peer was lost. `fault` is the DTLS layer's reason for the loss, if it has one.
@@ -396,11 +397,11 @@ impl State {
         if !entry.end(reason, most) {
             return;
         }
-        if !entry.held {
+        if !entry.has_handle {
             self.forget(now, id);
         }
-        self.live -= 1;
-        if self.live == 0 {
+        self.open_associations -= 1;
+        if self.open_associations == 0 {
             self.signals.idle.notify_waiters();
         }
     }
@@ -438,7 +439,7 @@ impl State {
         }
     }
 
-    /// Wakes the tasks whose streams' buffered amounts have fallen to their thresholds.
+    /// Wakes each task whose stream now has a buffered amount of at most the task's threshold.
     pub(crate) fn wake_drained(&mut self) {
         let Self { draining, entries, endpoint, .. } = self;
         draining.retain(|id| entries.get_mut(id).is_some_and(|entry| entry.wake_drained(endpoint, *id)));

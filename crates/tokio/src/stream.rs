@@ -12,7 +12,8 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 pub(crate) fn pair(handle: &Arc<Handle>, number: u16) -> (SendStream, RecvStream) {
-    let send = SendStream { handle: handle.clone(), number, options: SendOptions::default(), low: 0 };
+    let send =
+        SendStream { handle: handle.clone(), number, options: SendOptions::default(), low_threshold: 0 };
     (send, RecvStream { handle: handle.clone(), number })
 }
 
@@ -22,7 +23,7 @@ pub struct SendStream {
     handle: Arc<Handle>,
     number: u16,
     options: SendOptions,
-    low: usize,
+    low_threshold: usize,
 }
 
 impl Drop for SendStream {
@@ -44,9 +45,8 @@ impl SendStream {
         self.options = options;
     }
 
-    /// Sends one user message (RFC 9260 §6.1). The call waits until there is room in the send buffer, and earlier calls
-    /// that wait come first. Message boundaries are kept: the peer's [`RecvStream::recv`] returns the message as a
-    /// whole.
+    /// Sends one user message (RFC 9260 §6.1). The call waits until the send buffer has room, and waiting calls are
+    /// served in order. Message boundaries are kept: the peer's [`RecvStream::recv`] returns the message as a whole.
     ///
     /// Cancel-safe: if the future is dropped before it is ready, nothing has been sent. A message is never sent in
     /// part.
@@ -79,7 +79,7 @@ impl SendStream {
 
     /// Sets the threshold of [`buffered_amount_low`](Self::buffered_amount_low) in bytes. Its default is 0.
     pub fn set_buffered_amount_low_threshold(&mut self, bytes: usize) {
-        self.low = bytes;
+        self.low_threshold = bytes;
     }
 
     /// Waits until [`buffered_amount`](Self::buffered_amount) is at most the threshold.
@@ -89,7 +89,7 @@ impl SendStream {
     /// # Errors
     /// [`SendError`], if the association has ended or is being closed.
     pub async fn buffered_amount_low(&mut self) -> Result<(), SendError> {
-        let (id, number, low) = (self.handle.id(), self.number, self.low);
+        let (id, number, low_threshold) = (self.handle.id(), self.number, self.low_threshold);
         poll_fn(|cx| {
             self.handle.with(|state, _| {
                 let end = state.end();
@@ -97,10 +97,10 @@ impl SendStream {
                 if let Some(reason) = entry.shut() {
                     return Poll::Ready(Err(reason.into()));
                 }
-                if endpoint.buffered_amount(id, number) <= low {
+                if endpoint.buffered_amount(id, number) <= low_threshold {
                     return Poll::Ready(Ok(()));
                 }
-                entry.wait_for_low(number, low, cx);
+                entry.wait_for_low(number, low_threshold, cx);
                 state.watch(id);
                 Poll::Pending
             })
@@ -108,8 +108,8 @@ impl SendStream {
         .await
     }
 
-    /// Sets the priority of the stream (0 is served first) or its weight, depending on the scheduler (RFC 8260 §3); see
-    /// [`ConfigBuilder::scheduler`](crate::ConfigBuilder::scheduler).
+    /// Sets the scheduling value of the stream (RFC 8260 §3). Depending on the scheduler, this is a priority (0 is
+    /// served first) or a weight; see [`ConfigBuilder::scheduler`](crate::ConfigBuilder::scheduler).
     ///
     /// # Errors
     /// [`SchedulerError`], if the association has ended.

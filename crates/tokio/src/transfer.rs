@@ -2,7 +2,7 @@
 //! own. An accepted message is in the engine's send buffer, and a received message stays in the engine's receive buffer
 //! until it is read.
 //!
-//! Home of RFC 9260 §11.1.5 and §11.1.7 as far as this crate implements them.
+//! Implements RFC 9260 §11.1.5 and §11.1.7 in part.
 
 use crate::message::{Received, RecvError, SendError, SendOptions};
 use crate::state::State;
@@ -28,7 +28,7 @@ impl State {
         if let Some(reason) = entry.shut() {
             return Err(reason.into());
         }
-        if !entry.turns.is_next(ticket) {
+        if !entry.send_queue.is_next(ticket) {
             return Ok(false);
         }
         let ppid = endpoint.config().ppid;
@@ -54,14 +54,14 @@ impl State {
         if let Some(reason) = entry.shut() {
             return Err(reason.into());
         }
-        if !entry.turns.is_empty() {
+        if !entry.send_queue.is_empty() {
             return Ok(0);
         }
         let fragment = endpoint.fragment_size(id).max(MIN_PIECE);
         let piece = match endpoint.interleaves(id) {
             false => fragment,
-            // RFC 8260 §2: if messages are interleaved, a large message does not block other streams. Therefore all
-            // bytes for which there is room become one message.
+            // RFC 8260 §2: if messages are interleaved, a large message does not block other streams. The bytes for
+            // which the send buffer has room are therefore sent as one message, up to the limit `MAX_PIECE`.
             true => endpoint.writable_bytes(id).clamp(fragment, MAX_PIECE.max(fragment)),
         };
         match endpoint.send_pieces(now, id, options.message(stream, PPID_HTTP), bytes, piece) {

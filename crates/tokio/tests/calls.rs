@@ -17,7 +17,8 @@ async fn a_connect_that_is_dropped_leaves_no_association() {
     }
     soon(|| ends.client.associations() == 0).await;
     timeout(LONG, ends.client.wait_idle()).await.expect("in time");
-    // The server may have seen some of the dropped attempts. Their associations have ended and can be accepted or not.
+    // The server may have seen some of the dropped attempts. The associations of these attempts have ended, so
+    // accepting them may succeed or fail.
     let server = ends.server.clone();
     let accepting = tokio::spawn(async move {
         let mut accepted = Vec::new();
@@ -74,7 +75,7 @@ async fn a_send_that_is_dropped_has_sent_nothing_and_lets_others_pass() {
     })
     .await;
     assert_eq!(ours.try_send(0, [7; 5_000], &options), Err(SendError::Full));
-    // One `send` waits for room. A later one must not overtake it.
+    // One `send` waits for room. Its message must arrive after all messages that were sent before it.
     let waiting = tokio::spawn({
         let ours = ours.clone();
         async move { ours.send(0, [8; 5_000], &SendOptions::new()).await }
@@ -120,12 +121,12 @@ async fn dropped_futures_lose_neither_events_nor_the_close_reason() {
     theirs.abort_with_reason("enough");
     timeout(LONG, ours.closed()).await.expect("in time");
     timeout(LONG, ends.client.wait_idle()).await.expect("in time");
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     while let Some(event) = timeout(LONG, events.next()).await.expect("in time") {
-        told.push(event);
+        received.push(event);
     }
-    assert_eq!(told.first(), Some(&Event::AbortReason((*b"enough").into())));
-    assert!(matches!(told[..], [_, Event::Closed(_)]), "{told:?}");
+    assert_eq!(received.first(), Some(&Event::AbortReason((*b"enough").into())));
+    assert!(matches!(received[..], [_, Event::Closed(_)]), "{received:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -131,12 +131,12 @@ async fn streams_are_reset_and_added() {
         assert_eq!((message.ssn, &message.bytes[..]), (ssn, text.as_bytes()));
     }
     ours.reset_streams(Direction::Outgoing, &[4]).expect("agreed on");
-    let told = |event| match event {
+    let streams_reset = |event| match event {
         Event::StreamsReset { direction, streams } => Some((direction, streams.into_vec())),
         _ => None,
     };
-    assert_eq!(until(&mut here, told).await, (Direction::Outgoing, vec![4]));
-    assert_eq!(until(&mut there, told).await, (Direction::Incoming, vec![4]));
+    assert_eq!(until(&mut here, streams_reset).await, (Direction::Outgoing, vec![4]));
+    assert_eq!(until(&mut there, streams_reset).await, (Direction::Incoming, vec![4]));
     ours.send(4, "anew", &SendOptions::new()).await.expect("sent");
     assert_eq!(next(&theirs).await.ssn, 0);
     assert_eq!(ours.streams(), 10);
@@ -198,7 +198,8 @@ async fn incoming_associations_are_examined_before_accept() {
         let refused = timeout(LONG, unwanted).await.expect("in time").expect("no panic");
         assert_eq!(refused.err(), Some(ConnectError::Failed(CloseReason::Refused)));
     }
-    // More peers connect than the backlog holds. They retry until there is room, and all are accepted.
+    // More peers connect than the backlog holds. The peers that do not fit retry until the backlog has room, and all
+    // peers are accepted.
     let mut waiting = Vec::new();
     for _ in 0..5 {
         let (client, to) = (ends.client.clone(), at.clone());

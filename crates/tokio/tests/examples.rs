@@ -35,7 +35,8 @@ async fn everybody_in_the_room_hears_the_others() {
     assert_eq!(heard, expected);
 }
 
-/// The example itself checks the messages; this test checks the state of its two paths.
+/// The multihoming example checks its own messages. This test checks the states of the two paths that the example
+/// returns.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_association_has_two_paths() {
     let paths = timeout(LONG, multihoming::on_loopback()).await.expect("in time").expect("no error");

@@ -89,7 +89,7 @@ async fn a_reader_who_does_not_read_holds_up_his_writer() {
     let (mut send, _recv) = ours.open_bi().expect("a stream");
     let block = pattern(1 << 20, 3);
     let mut written = 0_u64;
-    // The buffers between writer and reader take some data. They must fill up within two seconds.
+    // The reader does not read. The writer fills the buffers of both ends within two seconds, and then has to wait.
     let stuck = timeout(Duration::from_secs(2), async {
         loop {
             send.write_all(&block).await.expect("written");

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 struct Relay {
     address: SocketAddr,
     cut: Arc<AtomicBool>,
-    /// The number of the client's packets that the relay has dropped.
+    /// The number of packets from the client that the relay has dropped.
     dropped: Arc<AtomicU32>,
     task: tokio::task::JoinHandle<()>,
 }

@@ -1,4 +1,4 @@
-//! Tests of this crate as a program on tokio uses it.
+//! Tests that use this crate as a tokio program would use it.
 
 mod calls;
 mod cancel;

@@ -7,7 +7,7 @@ use tokio::time::{sleep, timeout};
 /// This limit is generous: only a test that hangs exceeds it.
 pub const LONG: Duration = Duration::from_secs(60);
 
-/// Waits until `is` returns true.
+/// Waits until the condition `is` returns true.
 pub async fn soon(mut is: impl FnMut() -> bool) {
     let wait = async {
         while !is() {
@@ -17,7 +17,7 @@ pub async fn soon(mut is: impl FnMut() -> bool) {
     timeout(LONG, wait).await.expect("in time");
 }
 
-/// Waits until `value` is the same in a hundred consecutive checks.
+/// Waits until `value` returns the same result in a hundred consecutive checks.
 pub async fn steady<T: PartialEq>(mut value: impl FnMut() -> T) {
     let (mut last, mut same) = (value(), 0);
     soon(|| {

@@ -72,7 +72,7 @@ impl LowerProtocols {
         }
     }
 
-    /// Returns the port in the addresses of a server: the UDP port, or 0 directly on IP.
+    /// Returns the port in the addresses of a server: the UDP port, or 0 if the transport runs directly on IP.
     #[must_use]
     pub const fn server_port(self, in_udp: bool) -> u16 {
         match self.choose(in_udp, true) {
@@ -118,8 +118,7 @@ pub struct Capabilities {
     pub can_add_streams: Feature,
     /// Whether a session can use several paths at the same time.
     pub paths: bool,
-    /// Whether a session survives a change of the host's addresses, because the transport notifies the peer of the
-    /// change.
+    /// Whether the transport notifies the peer when the host's addresses change, so that a session survives the change.
     pub survives_address_change: Feature,
     /// Whether data written before the handshake is done is sent with the handshake.
     pub early_data: bool,

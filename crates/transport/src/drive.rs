@@ -4,9 +4,9 @@
 //! from the engine. The loop then sets the timer to the engine's deadline and waits. Applications issue commands
 //! between two polls of the loop and wake the loop.
 //!
-//! The loop allocates no memory per packet, because it uses two batches again and again. The loop moves the timer only
-//! if the deadline becomes earlier than the timer's setting. If the deadline has moved to a later time, the loop
-//! notices this when the timer fires.
+//! The loop allocates no memory per packet, because it reuses two batches. The loop moves the timer only if the
+//! deadline becomes earlier than the timer's setting. If the deadline has moved to a later time, the loop notices this
+//! when the timer fires.
 
 use anabranch_base::time::Instant;
 use anabranch_base::{Engine, Icmp, RecvBatch, SendBatch};
@@ -121,7 +121,8 @@ impl<W: World, S: DatagramSocket> Driver<W, S> {
     #[inline(always)]
     pub fn poll<O: EngineOwner>(&mut self, cx: &mut Context<'_>, owner: &mut O) -> Poll<()> {
         if owner.notify().register(cx) {
-            // The timer will wake no task, or the task that polled the loop before.
+            // The previous poll came from another task, or this is the first poll. The timer therefore does not wake
+            // this task yet.
             self.listening = false;
         }
         match self.turn(cx, owner) {
@@ -159,13 +160,13 @@ impl<W: World, S: DatagramSocket> Driver<W, S> {
             while let Some(event) = owner.engine().poll_event() {
                 owner.handle_event(now, event);
             }
-            // If no packets are left: the socket will wake this task, and the engine's deadline is in the future (the
-            // second promise of [`Engine`]).
+            // If `more` is false, the socket will wake this task when a packet arrives. The engine's deadline is in the
+            // future, because [`Engine`] guarantees progress.
             if !more {
                 self.rearm(cx, now, owner.engine().poll_timeout());
                 return Ok(());
             }
-            // The tasks that read the data must run while the data is still in the CPU caches.
+            // The loop stops here, so that the tasks that read the data run while the data is still in the CPU caches.
             if taken >= BYTES_PER_POLL {
                 break;
             }
@@ -248,19 +249,19 @@ impl<W: World, S: DatagramSocket> Driver<W, S> {
         now: Instant,
         engine: &mut E,
     ) -> io::Result<Poll<bool>> {
-        let mut told = false;
+        let mut sent_any = false;
         loop {
             match self.socket.poll_flush(cx, &mut self.unsent) {
                 Poll::Pending => return Ok(Poll::Pending),
                 Poll::Ready(Err(error)) if is_unroutable(&error) => {
-                    told = true;
+                    sent_any = true;
                     // The unsent packets may belong to several associations, and the engine must learn of each packet.
                     for packet in self.unsent.packets() {
                         engine.handle_unsent(now, packet);
                     }
                     self.unsent.clear();
                 }
-                Poll::Ready(sent) => return sent.map(|()| Poll::Ready(told)),
+                Poll::Ready(sent) => return sent.map(|()| Poll::Ready(sent_any)),
             }
         }
     }

@@ -30,8 +30,8 @@ use anabranch_base::time::Instant;
 use std::fmt::Debug;
 use std::net::{IpAddr, SocketAddr};
 
-/// An engine to which sessions can be bound: its commands, under names that all engines share, and the meaning of its
-/// events.
+/// An engine with sessions. The trait gives the commands of all engines common names, and says how a host handles the
+/// engine's events.
 pub trait SessionEngine: Engine + Sized + 'static {
     /// The type of the engine's identifiers of sessions.
     type Id: Copy + Ord + Debug + 'static;
@@ -91,8 +91,8 @@ pub trait SessionEngine: Engine + Sized + 'static {
     /// Returns an address of the peer; `None` if it is not known.
     fn peer(&self, id: Self::Id) -> Option<SocketAddr>;
 
-    /// Returns the number of bytes that were written and not acknowledged. Acknowledged probes of a closed window count
-    /// as not acknowledged until the window opens, because even a peer that reads nothing acknowledges probes.
+    /// Returns the number of bytes that were written and not acknowledged. Bytes that were sent as probes of a closed
+    /// window count as unacknowledged until the window opens. Even a peer that reads nothing acknowledges such probes.
     fn unacknowledged(&self, id: Self::Id) -> u64;
 
     /// Returns the number of streams that a new session requests.
@@ -106,8 +106,8 @@ pub trait SessionEngine: Engine + Sized + 'static {
         false
     }
 
-    /// Reads data that has arrived on a stream into `into`. Returns the number of bytes, and whether no more data can
-    /// be read now.
+    /// Reads data that has arrived on a stream into the buffer `into`. Returns the number of bytes, and whether no more
+    /// data can be read now.
     fn recv(&mut self, now: Instant, id: Self::Id, stream: StreamId, into: &mut [u8]) -> (usize, bool);
 
     /// Reads data of one message only. Returns the number of bytes, whether the message ends with these bytes, and
@@ -123,7 +123,7 @@ pub trait SessionEngine: Engine + Sized + 'static {
         ((bytes > 0).then_some((bytes, false)), dry)
     }
 
-    /// Stores the attributes of the data that was just read from a stream in `marks`, which belongs to the stream.
+    /// Stores in `marks` the attributes of the data that was just read from a stream. `marks` belongs to this stream.
     fn note_marks(&mut self, marks: &mut Self::Marks) {
         let _ = marks;
     }
@@ -140,7 +140,7 @@ pub trait SessionEngine: Engine + Sized + 'static {
         false
     }
 
-    /// Takes as many bytes of `from` as there is room for, and returns their number.
+    /// Takes as many bytes of the slice `from` as there is room for, and returns their number.
     ///
     /// # Errors
     /// [`WriteRefusal`] if the session accepts no more data.
@@ -184,7 +184,7 @@ pub trait SessionEngine: Engine + Sized + 'static {
         self.abort(now, id);
     }
 
-    /// Limits the unsent data that the engine accepts to `bytes` bytes more than the network can take next.
+    /// Limits the unsent data that the engine accepts to `bytes` bytes more than the congestion window allows to send.
     fn limit_unsent(&mut self, now: Instant, id: Self::Id, bytes: u64) {
         let _ = (now, id, bytes);
     }
@@ -251,7 +251,8 @@ pub trait SessionEngine: Engine + Sized + 'static {
         None
     }
 
-    /// Returns the byte count of a stream after a reset at the byte count `position`.
+    /// Returns the byte count from which a stream continues after a reset. `position` is the stream's byte count at the
+    /// reset.
     fn position_after_reset(position: u64) -> u64 {
         position
     }
@@ -267,7 +268,7 @@ pub trait SessionEngine: Engine + Sized + 'static {
     /// Returns the settings in use.
     fn settings(&self) -> Box<dyn Settings>;
 
-    /// From now on, records a log of each connection that is started, if the engine has a log format.
+    /// Records a log of each connection that starts after this call, if the engine has a log format.
     fn start_logging(&mut self) {}
 
     /// Returns the logs recorded since the last call.
@@ -293,9 +294,9 @@ pub trait SessionEngine: Engine + Sized + 'static {
         Vec::new()
     }
 
-    /// From now on, calls `told` with each path event; see [`Host::on_path_event`](crate::Host::on_path_event).
-    fn on_path_event(&mut self, told: Box<dyn Fn(PathEvent)>) {
-        drop(told);
+    /// From now on, calls `listener` with each path event; see [`Host::on_path_event`](crate::Host::on_path_event).
+    fn on_path_event(&mut self, listener: Box<dyn Fn(PathEvent)>) {
+        drop(listener);
     }
 
     /// Returns the state of a session's loss recovery and congestion control; `None` if it is not known.

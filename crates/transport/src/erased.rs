@@ -63,8 +63,8 @@ forwarded! {
     }
 }
 
-/// Declares the methods of a session three times: in the object-safe trait, for a session of any type, and for the erased
-/// session. The methods that return streams erase the type of the stream, too.
+/// Declares the methods of a session three times: in the object-safe trait, for a session of any type, and for the
+/// erased session. The methods that return streams return erased streams.
 macro_rules! erased {
     (
         plain { $( fn $name:ident($($arg:ident: $kind:ty),*) $(-> $out:ty)?; )* }

@@ -1,9 +1,10 @@
 //! Sessions over the TCP of the host's kernel. As with this project's own engine, a connection is a session with one
 //! stream, number 0.
 //!
-//! There are no traces and no statistics, because the kernel does not export them. The only identifier of a connection
-//! is the port of the side that started it. A session that is closed locally reads and discards incoming data for a
-//! while. Otherwise the kernel would answer this data with a RST, and the peer could lose the last bytes sent to it.
+//! These sessions record no traces, because the kernel does not export them. They have few statistics ([`Counters`]).
+//! The only identifier of a connection is the port of the side that started it. A session that is closed locally reads
+//! and discards incoming data for a while. Otherwise the kernel would answer this data with a RST, and the peer could
+//! lose the last bytes sent to it.
 //!
 //! - `protocol`: the kernel's protocols as entries in lists of transports
 
@@ -130,7 +131,7 @@ impl<W: KernelTcp> Connector for KernelConnector<W> {
 
 /// A session that is a connection of the host's kernel.
 pub struct KernelSession<W: KernelTcp> {
-    held: Rc<ConnectionHandle<W>>,
+    handle: Rc<ConnectionHandle<W>>,
 }
 
 struct ConnectionHandle<W: KernelTcp> {
@@ -155,7 +156,7 @@ struct ConnectionState<W: KernelTcp> {
     /// progress.
     closing_timer: Option<W::Timer>,
     /// The number of bytes that the peer had not acknowledged at the last check.
-    left: u64,
+    last_unacknowledged: u64,
     /// Tasks that wait for the handshake, for the stream or for the end of the connection.
     waiters: Waiters,
     reader: Waiter,
@@ -179,7 +180,7 @@ impl<W: KernelTcp> ConnectionState<W> {
 
 impl<W: KernelTcp> Clone for KernelSession<W> {
     fn clone(&self) -> Self {
-        Self { held: self.held.clone() }
+        Self { handle: self.handle.clone() }
     }
 }
 
@@ -195,31 +196,31 @@ impl<W: KernelTcp> KernelSession<W> {
             read: 0,
             written: 0,
             closing_timer: None,
-            left: u64::MAX,
+            last_unacknowledged: u64::MAX,
             waiters: Waiters::default(),
             reader: Waiter::default(),
             writer: Waiter::default(),
         };
-        let held = ConnectionHandle { world: world.clone(), connection, id, state: RefCell::new(state) };
-        Self { held: Rc::new(held) }
+        let handle = ConnectionHandle { world: world.clone(), connection, id, state: RefCell::new(state) };
+        Self { handle: Rc::new(handle) }
     }
 
     /// Returns the kernel's counters; see [`Connection::counters`].
     #[must_use]
     pub fn counters(&self) -> Option<Counters> {
-        self.held.connection.counters()
+        self.handle.connection.counters()
     }
 
     /// Returns the congestion control in use; see [`Connection::congestion`].
     #[must_use]
     pub fn congestion(&self) -> Option<String> {
-        self.held.connection.congestion()
+        self.handle.connection.congestion()
     }
 
     /// Returns whether the connection uses Multipath TCP; see [`Connection::is_multipath`].
     #[must_use]
     pub fn is_multipath(&self) -> Option<bool> {
-        self.held.connection.is_multipath()
+        self.handle.connection.is_multipath()
     }
 }
 
@@ -239,8 +240,8 @@ impl<W: KernelTcp> ConnectionHandle<W> {
             && state.closing_timer.as_mut().is_some_and(|timer| timer.poll(cx).is_ready())
         {
             let left = self.connection.unacknowledged().unwrap_or(0);
-            if left > 0 && left < state.left {
-                state.left = left;
+            if left > 0 && left < state.last_unacknowledged {
+                state.last_unacknowledged = left;
                 state.closing_timer.iter_mut().for_each(|timer| timer.set(Some(self.world.now() + CLOSING)));
                 continue;
             }
@@ -297,28 +298,28 @@ impl<W: KernelTcp> Session for KernelSession<W> {
     type Stream = KernelStream<W>;
 
     fn id(&self) -> u64 {
-        self.held.id
+        self.handle.id
     }
 
     fn peer(&self) -> Option<SocketAddr> {
-        Some(self.held.connection.remote())
+        Some(self.handle.connection.remote())
     }
 
     fn figures(&self) -> Option<Figures> {
         let Counters { retransmitted, cwnd, srtt } = self.counters()?;
-        Some(Figures { retransmitted, cwnd, srtt, paths: Vec::new() })
+        Some(Figures { retransmitted, cwnd, srtt, ..Figures::default() })
     }
 
     fn congestion(&self) -> Option<String> {
-        self.held.connection.congestion()
+        self.handle.connection.congestion()
     }
 
     fn is_multipath(&self) -> Option<bool> {
-        self.held.connection.is_multipath()
+        self.handle.connection.is_multipath()
     }
 
     fn poll_established(&self, cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>> {
-        let mut state = self.held.state.borrow_mut();
+        let mut state = self.handle.state.borrow_mut();
         if let Some(reason) = &state.closed {
             return Poll::Ready(Err(reason.clone()));
         }
@@ -326,7 +327,7 @@ impl<W: KernelTcp> Session for KernelSession<W> {
             return Poll::Ready(Ok(()));
         }
         state.waiters.add(cx);
-        match self.held.connection.poll_connected(cx) {
+        match self.handle.connection.poll_connected(cx) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Ok(())) => {
                 state.established = true;
@@ -347,51 +348,51 @@ impl<W: KernelTcp> Session for KernelSession<W> {
         if number > 0 {
             return Err(OpenError::NoSuchStream { number, streams: 1 });
         }
-        let mut state = self.held.state.borrow_mut();
+        let mut state = self.handle.state.borrow_mut();
         match &state.closed {
             Some(reason) => return Err(OpenError::Closed(reason.clone())),
             None if state.open => return Err(OpenError::AlreadyOpen(0)),
             None => {}
         }
         (state.opened, state.open) = (true, true);
-        Ok(KernelStream { held: self.held.clone() })
+        Ok(KernelStream { handle: self.handle.clone() })
     }
 
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Result<KernelStream<W>, CloseReason>> {
-        let accepted = self.held.wait(cx, |state| {
+        let accepted = self.handle.wait(cx, |state| {
             if state.established && !state.opened && state.closed.is_none() {
                 (state.opened, state.open) = (true, true);
                 return Some(Ok(()));
             }
             state.closed.clone().map(Err)
         });
-        accepted.map_ok(|()| KernelStream { held: self.held.clone() })
+        accepted.map_ok(|()| KernelStream { handle: self.handle.clone() })
     }
 
     fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<CloseReason> {
-        self.held.wait(cx, |state| state.closed.clone())
+        self.handle.wait(cx, |state| state.closed.clone())
     }
 
     fn unacknowledged(&self) -> u64 {
-        self.held.connection.unacknowledged().unwrap_or(0)
+        self.handle.connection.unacknowledged().unwrap_or(0)
     }
 
     fn close(&self) {
-        self.held.finish();
-        let mut state = self.held.state.borrow_mut();
+        self.handle.finish();
+        let mut state = self.handle.state.borrow_mut();
         if state.closed.is_none() && state.closing_timer.is_none() {
-            let mut timer = self.held.world.timer();
-            timer.set(Some(self.held.world.now() + CLOSING));
+            let mut timer = self.handle.world.timer();
+            timer.set(Some(self.handle.world.now() + CLOSING));
             state.closing_timer = Some(timer);
-            // Tasks that wait already must be polled again, so that they also wait for this timer.
+            // Tasks that already wait must be polled again, so that they also wait for this timer.
             state.waiters.wake();
             state.reader.wake();
         }
     }
 
     fn abort(&self) {
-        self.held.connection.abort();
-        let mut state = self.held.state.borrow_mut();
+        self.handle.connection.abort();
+        let mut state = self.handle.state.borrow_mut();
         // This side counts as finished, so that even a later close sends no FIN before the reset. A FIN would make
         // truncated data look complete.
         state.finished = true;
@@ -401,12 +402,12 @@ impl<W: KernelTcp> Session for KernelSession<W> {
 
 /// The byte stream of a connection, in both directions.
 pub struct KernelStream<W: KernelTcp> {
-    held: Rc<ConnectionHandle<W>>,
+    handle: Rc<ConnectionHandle<W>>,
 }
 
 impl<W: KernelTcp> Drop for KernelStream<W> {
     fn drop(&mut self) {
-        let mut state = self.held.state.borrow_mut();
+        let mut state = self.handle.state.borrow_mut();
         state.open = false;
         state.reader.forget();
         state.writer.forget();
@@ -420,7 +421,7 @@ impl<W: KernelTcp> KernelStream<W> {
         cx: &mut Context<'_>,
         write: impl FnOnce(&W::Connection, &mut Context<'_>) -> Poll<io::Result<usize>>,
     ) -> Poll<Result<usize, CloseReason>> {
-        let mut state = self.held.state.borrow_mut();
+        let mut state = self.handle.state.borrow_mut();
         if let Some(reason) = &state.closed {
             return Poll::Ready(Err(reason.clone()));
         }
@@ -431,7 +432,7 @@ impl<W: KernelTcp> KernelStream<W> {
         if !state.established {
             return Poll::Pending;
         }
-        match write(&self.held.connection, cx) {
+        match write(&self.handle.connection, cx) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Ok(taken)) => {
                 state.written += taken as u64;
@@ -452,20 +453,20 @@ impl<W: KernelTcp> Stream for KernelStream<W> {
     }
 
     fn bytes_read(&self) -> u64 {
-        self.held.state.borrow().read
+        self.handle.state.borrow().read
     }
 
     fn bytes_written(&self) -> u64 {
-        self.held.state.borrow().written
+        self.handle.state.borrow().written
     }
 
     fn unacknowledged(&self) -> u64 {
-        self.held.connection.unacknowledged().unwrap_or(0)
+        self.handle.connection.unacknowledged().unwrap_or(0)
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, CloseReason>> {
-        let mut state = self.held.state.borrow_mut();
-        self.held.end_stalled(&mut state, cx);
+        let mut state = self.handle.state.borrow_mut();
+        self.handle.end_stalled(&mut state, cx);
         if into.is_empty() || state.peer_finished {
             return Poll::Ready(Ok(0));
         }
@@ -476,7 +477,7 @@ impl<W: KernelTcp> Stream for KernelStream<W> {
         if !state.established {
             return Poll::Pending;
         }
-        match self.held.connection.poll_read(cx, into) {
+        match self.handle.connection.poll_read(cx, into) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Ok(0)) => {
                 state.peer_finished = true;
@@ -514,7 +515,7 @@ impl<W: KernelTcp> Stream for KernelStream<W> {
     }
 
     fn finish(&mut self) {
-        self.held.finish();
+        self.handle.finish();
     }
 
     fn supports_half_close(&self) -> bool {
@@ -530,13 +531,13 @@ impl<W: KernelTcp> fmt::Debug for KernelListener<W> {
 
 impl<W: KernelTcp> fmt::Debug for KernelSession<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KernelSession").field("id", &self.held.id).finish_non_exhaustive()
+        f.debug_struct("KernelSession").field("id", &self.handle.id).finish_non_exhaustive()
     }
 }
 
 impl<W: KernelTcp> fmt::Debug for KernelStream<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KernelStream").field("id", &self.held.id).finish_non_exhaustive()
+        f.debug_struct("KernelStream").field("id", &self.handle.id).finish_non_exhaustive()
     }
 }
 

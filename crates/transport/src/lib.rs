@@ -21,8 +21,8 @@
 //! its events. `EngineHost<E>` implements sessions, streams, backlogs, waits, idleness and failure once for all
 //! engines. Constants of the engine say whether a session has one stream or many, and whether it supports half-close.
 //!
-//! `drive` accepts any `DatagramSocket`, so a layer may stand between the engine and the network. `AnySession` and
-//! types hide the concrete type, so code that uses them is compiled only once.
+//! `drive` accepts any `DatagramSocket`, so a layer may stand between the engine and the network. `AnySession`,
+//! `AnyConnector` and `AnyListener` hide concrete types, so code that uses them is compiled only once.
 
 pub mod capabilities;
 pub mod connector;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub struct Needs {
     /// The number of streams that a session should have; `None` if it does not matter.
     pub streams: Option<StreamNeed>,
-    /// Whether exchanges are cancelled one by one while their session continues.
+    /// Whether the program cancels single exchanges while their session continues.
     pub cancels: bool,
     /// Whether a side that only receives data has to notice that its peer is dead.
     pub detects_dead_peers: bool,
@@ -76,6 +76,9 @@ pub struct Figures {
     pub cwnd: u64,
     /// The smoothed round-trip time of the path in use; 0 before the first measurement.
     pub srtt: Duration,
+    /// Bytes that the transport counts as unacknowledged, although the peer has reported them as received out of order.
+    /// The peer may still drop them.
+    pub gap_acknowledged: u64,
     /// All paths that the session has had, including removed ones. Empty if the transport does not distinguish paths.
     pub paths: Vec<PathFigures>,
 }

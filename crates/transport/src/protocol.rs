@@ -77,7 +77,7 @@ pub trait Protocol: Debug + Send + Sync {
         None
     }
 
-    /// Returns settings without a knob, as pairs of key and value.
+    /// Returns the settings that cannot be changed, because they have no knob, as pairs of key and value.
     fn fixed(&self) -> &'static [(&'static str, &'static str)] {
         &[]
     }
@@ -165,8 +165,8 @@ pub trait Layer: Debug {
     /// Returns this layer as a socket, over the socket `below`.
     fn over(&self, below: Box<dyn DatagramSocket>) -> Box<dyn DatagramSocket>;
 
-    /// Returns the reason why the peer was last lost ([`PeerState::Lost`](anabranch_base::PeerState::Lost)); `None` if
-    /// it was not lost.
+    /// Returns the reason why the connection to the peer was last lost
+    /// ([`PeerState::Lost`](anabranch_base::PeerState::Lost)); `None` if the peer was not lost.
     fn loss_reason(&self, peer: SocketAddr) -> Option<CloseReason>;
 }
 
@@ -178,7 +178,8 @@ pub trait RunnableProtocol<W: World>: Protocol {
     /// Starts the transport on a host.
     fn start(&self, world: W, start: StartOptions) -> Starting;
 
-    /// Starts the transport on a real network. A transport that cannot take over a socket starts only without one.
+    /// Starts the transport on a real network. Fails if `opening` has a socket and the transport cannot take over a
+    /// socket.
     fn open(&self, world: W, opening: Opening<W>) -> Starting {
         if opening.socket.is_some() {
             return Box::pin(std::future::ready(Err(io::Error::new(
@@ -217,7 +218,7 @@ impl Server {
 
 /// A transport that runs on a host. It runs until the last handle of it and of its sessions is dropped.
 pub trait Host {
-    /// Returns a connector to `servers`, which it numbers in this order.
+    /// Returns a connector to `servers`. The servers are numbered in this order.
     fn connector(&self, servers: Vec<Server>) -> AnyConnector;
 
     /// Accepts sessions that peers open to `port`. Up to `backlog` sessions may wait to be accepted; 0 stands for the
@@ -236,14 +237,14 @@ pub trait Host {
     /// Returns the part of the trace that was recorded since the last call.
     fn take_trace(&self) -> Vec<TraceRecord>;
 
-    /// Returns the map from bytes that the applications have written since the last call to bytes that the trace
-    /// counts. The map is empty without a layer between the applications and the engine. It is recorded only while a
-    /// trace is recorded.
+    /// Returns the map for the data that the applications have written since the last call. It maps positions in their
+    /// streams to the positions that the trace counts. The map is empty without a layer between the applications and
+    /// the engine. It is recorded only while a trace is recorded.
     fn take_record_map(&self) -> RecordMap {
         RecordMap::default()
     }
 
-    /// Records a log of each connection that is started from now on, in the format that tools for this transport read
+    /// Records a log of each connection that starts after this call, in the format that tools for this transport read
     /// (qlog). Does nothing if there is no such format.
     fn start_logging(&self) {}
 
@@ -272,10 +273,10 @@ pub trait Host {
         Vec::new()
     }
 
-    /// From now on, calls `told` with each path event of sessions with several paths. The host is borrowed during the
-    /// call, so `told` must not call the host. Does nothing if the transport reports no such events.
-    fn on_path_event(&self, told: Box<dyn Fn(PathEvent)>) {
-        drop(told);
+    /// From now on, calls `listener` with each path event of sessions with several paths. The host is borrowed during
+    /// the call, so `listener` must not call the host. Does nothing if the transport reports no such events.
+    fn on_path_event(&self, listener: Box<dyn Fn(PathEvent)>) {
+        drop(listener);
     }
 
     /// Ready when all sessions have ended.

@@ -12,9 +12,9 @@ use std::ops::Range;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RecordPosition {
     /// The range of the piece in the layer's stream, in bytes from the start of the stream.
-    pub above: Range<u64>,
+    pub upper: Range<u64>,
     /// The range of the piece in the stream below, including the bytes that the layer adds.
-    pub below: Range<u64>,
+    pub lower: Range<u64>,
 }
 
 /// The pieces that the layer on one host has written, in order, for all its sessions.
@@ -40,18 +40,18 @@ impl RecordMap {
         self.pieces.range((session, 0)..=(session, u64::MAX)).next().is_some()
     }
 
-    /// Returns, in order, the ranges of the stream below that carry the bytes `bytes` of a stream. A piece that
+    /// Returns the ranges of the lower layer's stream that carry the bytes `bytes` of a stream, in order. A piece that
     /// contains any of these bytes counts as a whole. Returns `None` if no piece of the stream is recorded.
     #[must_use]
-    pub fn below(&self, session: u64, stream: u64, bytes: &Range<u64>) -> Option<Vec<Range<u64>>> {
+    pub fn lower_ranges(&self, session: u64, stream: u64, bytes: &Range<u64>) -> Option<Vec<Range<u64>>> {
         let pieces = self.pieces.get(&(session, stream))?;
-        let first = pieces.partition_point(|piece| piece.above.end <= bytes.start);
-        let within = pieces[first..].iter().take_while(|piece| piece.above.start < bytes.end);
+        let first = pieces.partition_point(|piece| piece.upper.end <= bytes.start);
+        let within = pieces[first..].iter().take_while(|piece| piece.upper.start < bytes.end);
         let mut ranges: Vec<Range<u64>> = Vec::new();
         for piece in within {
             match ranges.last_mut() {
-                Some(last) if last.end == piece.below.start => last.end = piece.below.end,
-                _ => ranges.push(piece.below.clone()),
+                Some(last) if last.end == piece.lower.start => last.end = piece.lower.end,
+                _ => ranges.push(piece.lower.clone()),
             }
         }
         (!ranges.is_empty()).then_some(ranges)
@@ -64,19 +64,19 @@ mod tests {
 
     #[test]
     fn bytes_are_where_the_pieces_that_hold_them_are() {
-        let mut placement = RecordMap::default();
-        for (above, below) in [(0..10, 100..132), (10..20, 132..164), (20..30, 200..232)] {
-            placement.add(7, 0, RecordPosition { above, below });
+        let mut map = RecordMap::default();
+        for (upper, lower) in [(0..10, 100..132), (10..20, 132..164), (20..30, 200..232)] {
+            map.add(7, 0, RecordPosition { upper, lower });
         }
-        let below = |bytes: Range<u64>| -> Vec<(u64, u64)> {
-            let found = placement.below(7, 0, &bytes).unwrap_or_default();
+        let lower = |bytes: Range<u64>| -> Vec<(u64, u64)> {
+            let found = map.lower_ranges(7, 0, &bytes).unwrap_or_default();
             found.into_iter().map(|range| (range.start, range.end)).collect()
         };
-        assert_eq!(below(0..10), [(100, 132)]);
-        assert_eq!(below(9..11), [(100, 164)], "two pieces side by side are one range");
-        assert_eq!(below(15..25), [(132, 164), (200, 232)]);
-        assert_eq!(below(30..31), []);
-        assert_eq!([placement.below(7, 1, &(0..1)), placement.below(8, 0, &(0..1))], [None, None]);
-        assert!(placement.has(7) && !placement.has(8));
+        assert_eq!(lower(0..10), [(100, 132)]);
+        assert_eq!(lower(9..11), [(100, 164)], "two pieces side by side are one range");
+        assert_eq!(lower(15..25), [(132, 164), (200, 232)]);
+        assert_eq!(lower(30..31), []);
+        assert_eq!([map.lower_ranges(7, 1, &(0..1)), map.lower_ranges(8, 0, &(0..1))], [None, None]);
+        assert!(map.has(7) && !map.has(8));
     }
 }

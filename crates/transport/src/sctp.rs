@@ -163,8 +163,8 @@ impl<W: World> RunnableProtocol<W> for Sctp {
     }
 }
 
-/// The SCTP of a host. A clone is another handle of the same SCTP, which runs until the last handle of it and of its
-/// sessions is dropped.
+/// SCTP that runs on a host. A clone is another handle of the same instance. The instance runs until the last handle of
+/// it and of its sessions is dropped.
 pub type SctpHost<W> = BoundHost<W, SctpEngine>;
 /// A listener that accepts associations to one port.
 pub type SctpListener<W> = EngineListener<W, SctpEngine>;
@@ -298,13 +298,14 @@ impl<W: World> BoundHost<W, SctpEngine> {
         self.listen_with(port, 0)
     }
 
-    /// From now on, calls `told` with each path event of multihomed associations. The host is borrowed during the call,
-    /// so `told` must not call the host.
-    pub fn on_path_event(&self, told: impl Fn(PathEvent) + 'static) {
-        self.inner.shared.borrow_mut().engine.on_path_event = Some(engine::PathListener(Box::new(told)));
+    /// From now on, calls `listener` with each path event of multihomed associations. The host is borrowed during the
+    /// call, so `listener` must not call the host.
+    pub fn on_path_event(&self, listener: impl Fn(PathEvent) + 'static) {
+        self.inner.shared.borrow_mut().engine.on_path_event = Some(engine::PathListener(Box::new(listener)));
     }
 
-    /// Calls `look` with read access to the engine (statistics, views, configuration) and returns its result.
+    /// Calls `look` with read access to the engine (statistics, views, configuration), and returns the result of
+    /// `look`.
     pub fn inspect<R>(&self, look: impl FnOnce(&Endpoint) -> R) -> R {
         look(&self.inner.shared.borrow().engine.endpoint)
     }
@@ -342,7 +343,7 @@ impl<W: World> EngineStream<W, SctpEngine> {
         cx: &mut Context<'_>,
         into: &mut [u8],
     ) -> Poll<Result<Option<Received>, CloseReason>> {
-        let now = self.held.host.world.now();
+        let now = self.handle.host.world.now();
         self.read_by(
             cx,
             || None,

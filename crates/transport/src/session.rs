@@ -186,15 +186,15 @@ pub trait Session: Clone + 'static {
         Poll::Pending
     }
 
-    /// Accepts the next stream on which the peer has sent something and of which this side has no handle. In TCP, the
-    /// only stream is ready as soon as the connection is established.
+    /// Accepts the next stream without a local handle on which the peer has sent data. In TCP, the only stream is ready
+    /// as soon as the connection is established.
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Result<Self::Stream, CloseReason>>;
 
     /// Ready when the session has ended.
     fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<CloseReason>;
 
-    /// Returns the number of written bytes for which no acknowledgement of the peer's transport is known. While this
-    /// number falls, the peer is receiving data, however slowly.
+    /// Returns the number of written bytes that the peer's transport has not acknowledged. While this number falls, the
+    /// peer is receiving data, however slowly.
     fn unacknowledged(&self) -> u64;
 
     /// Closes the session gracefully: data that was written is delivered first. The method returns immediately; wait
@@ -211,8 +211,8 @@ pub trait Session: Clone + 'static {
         self.abort();
     }
 
-    /// Limits the unsent data that streams accept to `bytes` bytes more than the network can take next. Data that is
-    /// written later then waits only behind that amount. Does nothing if the transport has no such limit.
+    /// Limits the unsent data that streams accept to `bytes` bytes more than the congestion window allows to send. Data
+    /// that is written later then waits only behind that amount. Does nothing if the transport has no such limit.
     fn limit_unsent(&self, bytes: u64) {
         let _ = bytes;
     }
@@ -360,9 +360,9 @@ pub trait Stream: 'static {
         self.poll_write(cx, message)
     }
 
-    /// Writes messages of `size` bytes each, which lie back to back in `from`. Writes the first message. If the
-    /// transport supports it, also writes as many of the following messages as there is room for; otherwise this is
-    /// [`poll_write_message`](Self::poll_write_message).
+    /// Writes messages of `size` bytes each, which lie back to back in the slice `from`. Writes the first message. If
+    /// the transport supports it, also writes as many of the following messages as there is room for; otherwise does
+    /// the same as [`poll_write_message`](Self::poll_write_message).
     ///
     /// # Errors
     /// As `poll_write_message`.
@@ -452,7 +452,7 @@ pub trait Stream: 'static {
         poll_fn(|cx| self.poll_read(cx, into)).await
     }
 
-    /// Writes some of the bytes of `from` and returns their number. Waits for room.
+    /// Writes some bytes of the slice `from` and returns their number. Waits for room.
     #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
     async fn write(&mut self, from: &[u8]) -> Result<usize, CloseReason>
     where
@@ -461,7 +461,7 @@ pub trait Stream: 'static {
         poll_fn(|cx| self.poll_write(cx, from)).await
     }
 
-    /// Writes all of `from`. If the future is dropped before it is ready, the growth of
+    /// Writes the whole slice `from`. If the future is dropped before it is ready, the growth of
     /// [`bytes_written`](Self::bytes_written) is the number of bytes of `from` that were written.
     #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
     async fn write_all(&mut self, mut from: &[u8]) -> Result<(), CloseReason>

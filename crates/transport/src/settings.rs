@@ -53,7 +53,7 @@ pub trait Settings: SettingsObject + Debug + Send + Sync {
     /// Adapts the settings to a layer below that detects every damaged packet.
     fn rely_on_layer(&mut self) {}
 
-    /// Lets all sessions share this account of memory.
+    /// Makes all sessions take the memory for their buffers from this budget.
     fn share_memory(&mut self, memory: Budget) {
         drop(memory);
     }
@@ -73,7 +73,7 @@ pub trait Settings: SettingsObject + Debug + Send + Sync {
         Err("the transport has no keys".to_owned())
     }
 
-    /// Sets the keys that both ends share. `text` has lines of an identifier and a key.
+    /// Sets the keys that both ends share. Each line of `text` has an identifier and a key.
     ///
     /// # Errors
     /// A one-line text about the first line that is wrong.

@@ -1,7 +1,7 @@
 //! A sorted map of sessions that remembers the result of the last lookup.
 //!
-//! Every packet and every read looks up its session, and in most cases that session was also looked up last. The map
-//! stores the index of the last result, so only lookups of other sessions have to search.
+//! Every packet and every read looks up its session. In most cases, the previous lookup was for the same session. The
+//! map stores the index of the last result, so only lookups of other sessions have to search.
 
 /// A sorted table that stores the index of the last lookup's result.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ impl<K: Ord + Copy, V> Table<K, V> {
     }
 
     pub(crate) fn get(&self, key: &K) -> Option<&V> {
-        self.index_of(key).ok().map(|place| &*self.entries[place].1)
+        self.index_of(key).ok().map(|index| &*self.entries[index].1)
     }
 
     #[inline]
@@ -42,14 +42,14 @@ impl<K: Ord + Copy, V> Table<K, V> {
     /// Inserts `value`, replacing an earlier value with the same key.
     pub(crate) fn insert(&mut self, key: K, value: V) {
         match self.index_of(&key) {
-            Ok(place) => *self.entries[place].1 = value,
-            Err(place) => self.entries.insert(place, (key, Box::new(value))),
+            Ok(index) => *self.entries[index].1 = value,
+            Err(index) => self.entries.insert(index, (key, Box::new(value))),
         }
     }
 
     pub(crate) fn remove(&mut self, key: &K) {
-        if let Ok(place) = self.index_of(key) {
-            self.entries.remove(place);
+        if let Ok(index) = self.index_of(key) {
+            self.entries.remove(index);
         }
     }
 

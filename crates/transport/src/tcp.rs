@@ -63,8 +63,8 @@ impl<W: World> RunnableProtocol<W> for Tcp {
     }
 }
 
-/// The TCP of a host. A clone is another handle of the same TCP, which runs until the last handle of it and of its
-/// sessions is dropped.
+/// TCP that runs on a host. A clone is another handle of the same instance. The instance runs until the last handle of
+/// it and of its sessions is dropped.
 pub type TcpHost<W> = BoundHost<W, Endpoint>;
 /// A listener that accepts connections to one port.
 pub type TcpListener<W> = EngineListener<W, Endpoint>;
@@ -107,7 +107,8 @@ impl<W: World> BoundHost<W, Endpoint> {
         self.listen_with(port, backlog)
     }
 
-    /// Calls `look` with read access to the engine (statistics, views, configuration) and returns its result.
+    /// Calls `look` with read access to the engine (statistics, views, configuration), and returns the result of
+    /// `look`.
     pub fn inspect<R>(&self, look: impl FnOnce(&Endpoint) -> R) -> R {
         look(&self.inner.shared.borrow().engine)
     }

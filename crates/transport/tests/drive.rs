@@ -23,7 +23,7 @@ struct Asker {
     events: Vec<u8>,
     icmp: Vec<Icmp>,
     timeouts: u32,
-    asked: u32,
+    requests: u32,
 }
 
 impl Engine for Asker {
@@ -62,7 +62,7 @@ impl Engine for Asker {
         *due = now + Duration::from_millis(100);
         out.target = *target;
         out.push(&[b'?', *number]);
-        self.asked += 1;
+        self.requests += 1;
         true
     }
 
@@ -86,7 +86,7 @@ impl Engine for Asker {
 struct Host {
     engine: Asker,
     notify: Notify,
-    heard: Vec<(u8, Instant)>,
+    responses: Vec<(u8, Instant)>,
     waker: Option<Waker>,
 }
 
@@ -96,7 +96,7 @@ impl EngineOwner for Host {
         &mut self.engine
     }
     fn handle_event(&mut self, now: Instant, event: u8) {
-        self.heard.push((event, now));
+        self.responses.push((event, now));
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }
@@ -115,10 +115,10 @@ async fn start<W: World>(world: &W) -> (Rc<RefCell<Host>>, W::Task<()>) {
     (host, task)
 }
 
-async fn heard(host: &Rc<RefCell<Host>>, count: usize) {
+async fn wait_for_responses(host: &Rc<RefCell<Host>>, count: usize) {
     poll_fn(|cx| {
         let mut host = host.borrow_mut();
-        if host.heard.len() >= count {
+        if host.responses.len() >= count {
             return Poll::Ready(());
         }
         host.waker = Some(cx.waker().clone());
@@ -148,7 +148,7 @@ fn network(link: &str) -> (Network, impl World, impl World) {
 #[test]
 fn commands_between_polls_are_sent_at_once_and_answers_wake_waiters() {
     let (network, here, there) = network("rate=1gbit,rtt=20ms");
-    let heard = network.run(
+    let responses = network.run(
         async {
             let (near, _near) = start(&here).await;
             let (_far, _task) = start(&there).await;
@@ -156,21 +156,21 @@ fn commands_between_polls_are_sent_at_once_and_answers_wake_waiters() {
             for number in 0..10 {
                 ask(&near, number, (FAR, 7).into());
             }
-            heard(&near, 10).await;
+            wait_for_responses(&near, 10).await;
             let host = near.borrow();
             assert_eq!(
-                (host.engine.asked, host.engine.timeouts),
+                (host.engine.requests, host.engine.timeouts),
                 (10, 0),
                 "nothing twice, no needless alarm"
             );
-            host.heard.clone()
+            host.responses.clone()
         },
         Instant::MAX,
     );
-    let heard = heard.expect_done();
+    let responses = responses.expect_done();
     assert!(
-        heard.iter().all(|(_, at)| at.since(Instant::from_millis(25)) < Duration::from_millis(1)),
-        "{heard:?}"
+        responses.iter().all(|(_, at)| at.since(Instant::from_millis(25)) < Duration::from_millis(1)),
+        "{responses:?}"
     );
 }
 
@@ -182,20 +182,20 @@ fn lost_questions_are_asked_again_when_the_deadline_comes() {
             let (near, _near) = start(&here).await;
             let (_far, _task) = start(&there).await;
             ask(&near, 1, (FAR, 7).into());
-            // The second question is sent and answered while the first is open. It must not move the timer of the
-            // first.
+            // The second question is sent and answered while the first question is unanswered. The timer for repeating
+            // the first question must not move.
             here.sleep_until(Instant::from_millis(150)).await;
             ask(&near, 2, (FAR, 7).into());
-            heard(&near, 2).await;
+            wait_for_responses(&near, 2).await;
             let host = near.borrow();
-            assert_eq!((host.engine.asked, host.engine.timeouts), (4, 2));
-            host.heard.clone()
+            assert_eq!((host.engine.requests, host.engine.timeouts), (4, 2));
+            host.responses.clone()
         },
         Instant::MAX,
     );
-    let heard = at.expect_done();
-    assert_eq!(heard.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [2, 1]);
-    assert!(heard[1].1.since(Instant::from_millis(220)) < Duration::from_millis(1), "{heard:?}");
+    let responses = at.expect_done();
+    assert_eq!(responses.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [2, 1]);
+    assert!(responses[1].1.since(Instant::from_millis(220)) < Duration::from_millis(1), "{responses:?}");
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn nothing_is_done_while_nothing_happens() {
             let (_far, _task) = start(&there).await;
             for number in 0..100 {
                 ask(&near, number, (FAR, 7).into());
-                heard(&near, usize::from(number) + 1).await;
+                wait_for_responses(&near, usize::from(number) + 1).await;
             }
             here.sleep_until(Instant::from_millis(100_000)).await;
             near.borrow().engine.timeouts
@@ -222,17 +222,17 @@ fn same_seed_same_events() {
     let run = || {
         let (network, here, there) = network("rate=56kbit,rtt=20ms,loss=20%,jitter=3ms");
         network.audit(false);
-        let heard = network.run(
+        let responses = network.run(
             async {
                 let (near, _near) = start(&here).await;
                 let (_far, _task) = start(&there).await;
                 (0..50).for_each(|number| ask(&near, number, (FAR, 7).into()));
-                heard(&near, 50).await;
-                near.borrow().heard.clone()
+                wait_for_responses(&near, 50).await;
+                near.borrow().responses.clone()
             },
             Instant::MAX,
         );
-        (heard.expect_done(), network.digest())
+        (responses.expect_done(), network.digest())
     };
     assert_eq!(run(), run());
 }

@@ -25,8 +25,8 @@ use std::task::{Context, Poll, Waker};
 #[derive(Clone)]
 struct Host {
     world: SimWorld,
-    begun: Rc<RefCell<VecDeque<io::Result<Wire>>>>,
-    taken_in: Rc<RefCell<VecDeque<io::Result<Wire>>>>,
+    connecting: Rc<RefCell<VecDeque<io::Result<Wire>>>>,
+    accepted: Rc<RefCell<VecDeque<io::Result<Wire>>>>,
 }
 
 /// A connection of the simulated kernel: the results that its methods will return, and a record of the calls.
@@ -65,8 +65,8 @@ impl Wire {
         self.change(|state| state.connected = Some(how));
     }
 
-    fn arrive(&self, what: Result<&[u8], ErrorKind>) {
-        self.change(|state| state.incoming.push_back(what.map(<[u8]>::to_vec)));
+    fn arrive(&self, result: Result<&[u8], ErrorKind>) {
+        self.change(|state| state.incoming.push_back(result.map(<[u8]>::to_vec)));
     }
 }
 
@@ -165,11 +165,11 @@ impl KernelTcp for Host {
     type Connection = Wire;
 
     fn listen_tcp(&self, _: SocketAddr, _: u32) -> io::Result<Port> {
-        Ok(Port(self.taken_in.clone()))
+        Ok(Port(self.accepted.clone()))
     }
 
     fn connect_tcp(&self, _: SocketAddr) -> io::Result<Wire> {
-        self.begun.borrow_mut().pop_front().expect("a connection to begin")
+        self.connecting.borrow_mut().pop_front().expect("a connection to begin")
     }
 
     fn with_kernel(&self, _: KernelOptions) -> Self {
@@ -181,7 +181,7 @@ impl KernelTcp for Host {
 fn run<T, F: Future<Output = T>>(program: impl FnOnce(Host) -> F) -> T {
     let network = Network::new(1);
     let node = network.host("host", &[IpAddr::from([10, 0, 0, 1])]);
-    let host = Host { world: network.world(node), begun: Rc::default(), taken_in: Rc::default() };
+    let host = Host { world: network.world(node), connecting: Rc::default(), accepted: Rc::default() };
     network.run(program(host), Instant::from_millis(600_000)).expect_done()
 }
 
@@ -192,7 +192,7 @@ impl Host {
     }
 
     fn connect(&self, how: io::Result<Wire>) -> Result<KernelSession<Self>, ConnectError> {
-        self.begun.borrow_mut().push_back(how);
+        self.connecting.borrow_mut().push_back(how);
         KernelConnector::new(self.clone(), vec![SocketAddr::from(([10, 0, 0, 2], 80))]).connect(0)
     }
 }
@@ -210,7 +210,7 @@ async fn once<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Option<T>
 fn both_ends_name_a_connection_by_the_initiators_port() {
     run(|host| async move {
         assert_eq!(host.begin(&Wire::established()).id(), 40_001);
-        host.taken_in.borrow_mut().push_back(Ok(Wire::established()));
+        host.accepted.borrow_mut().push_back(Ok(Wire::established()));
         let mut listener = KernelListener::new(host, SocketAddr::from(([0; 4], 80)), 0).expect("listening");
         let session = listener.accept().await.expect("a connection");
         assert_eq!((session.id(), session.peer()), (50_002, Some(SocketAddr::from(([10, 0, 0, 2], 50_002)))));
@@ -221,7 +221,7 @@ fn both_ends_name_a_connection_by_the_initiators_port() {
 #[test]
 fn a_listener_that_cannot_take_in_a_connection_tries_again() {
     run(|host| async move {
-        host.taken_in.borrow_mut().extend([Err(ErrorKind::OutOfMemory.into()), Ok(Wire::established())]);
+        host.accepted.borrow_mut().extend([Err(ErrorKind::OutOfMemory.into()), Ok(Wire::established())]);
         let mut listener =
             KernelListener::new(host.clone(), SocketAddr::from(([0; 4], 80)), 0).expect("listening");
         let begin = host.now();
@@ -387,8 +387,9 @@ fn a_name_of_a_congestion_control_is_one_that_the_kernel_could_have() {
 fn the_kernel_is_asked_for_the_congestion_control_of_the_settings_or_another() {
     let tcp = Kernel(KernelProtocol::Tcp);
     let settings = tcp.profile("kernel").expect("its profile");
-    let asked = |congestion| tcp.kernel(&*settings, congestion).and_then(|options| options.congestion);
-    assert_eq!(asked(None), Some("cubic".to_owned()));
-    assert_eq!(asked(Some("reno")), Some("reno".to_owned()));
+    let congestion_for =
+        |congestion| tcp.kernel(&*settings, congestion).and_then(|options| options.congestion);
+    assert_eq!(congestion_for(None), Some("cubic".to_owned()));
+    assert_eq!(congestion_for(Some("reno")), Some("reno".to_owned()));
     assert!(tcp.profile("modern").is_none());
 }

@@ -20,9 +20,9 @@ fn ms(ms: u64) -> Instant {
     Instant::from_millis(ms)
 }
 
-/// A server sends 10 MB to a client that has its first address until `leaves` and its second from `comes` on (in
-/// milliseconds). Returns the time at which the last byte arrived, and the server's counters. Returns `None` if the
-/// transfer did not complete.
+/// A server sends 10 MB to a client whose address changes. The client gets its second address at the time `comes`, and
+/// loses its first address at the time `leaves`. Both times are in milliseconds. Returns the time at which the last
+/// byte arrived, and the server's counters. Returns `None` if the transfer did not complete.
 fn download(
     asconf: bool,
     carrier: LowerProtocol,

@@ -309,7 +309,7 @@ fn readers_and_writers_that_wait_learn_that_the_session_has_ended() {
             let mut listener = rig.listen();
             let [client, server] = rig.pair(&mut listener).await;
             let [mut reading, mut writing] = [client.open(0).expect("a stream"), {
-                // In TCP, the client has only one stream, so the server's end of it is the writer.
+                // In TCP, the client's only stream is the reader, so the writer is the server's end of that stream.
                 match client.open(1) {
                     Ok(stream) => stream,
                     Err(_) => server.accept().await.expect("a stream"),
@@ -325,7 +325,7 @@ fn readers_and_writers_that_wait_learn_that_the_session_has_ended() {
             });
             rig.pause(2_000).await;
             server.abort();
-            // In TCP, the writer belongs to the server, which has itself aborted the session.
+            // In TCP, the writer belongs to the server. The server has aborted the session, so the reason is `Aborted`.
             assert!(matches!(writer.await, CloseReason::Reset(_) | CloseReason::Aborted));
             // The read must not report the end of the stream. It may return data that had arrived.
             assert!(!matches!(reader.await, Ok(0)));
@@ -522,7 +522,7 @@ fn messages_and_bytes_have_the_identifier_of_the_settings() {
 }
 
 /// A client configures the payload protocol identifier of its bytes. A server without a configured identifier answers
-/// with the client's. If neither has one, both use the identifier of HTTP.
+/// with the client's identifier. If neither side has an identifier, both use the identifier of HTTP.
 #[test]
 fn a_server_answers_bytes_in_the_identifier_that_the_client_has_chosen() {
     for (chosen, expected) in [(0, PPID_HTTP), (51, 51), (53, 53)] {
@@ -546,7 +546,7 @@ fn a_server_answers_bytes_in_the_identifier_that_the_client_has_chosen() {
             assert_eq!(read(&mut input, 3).await, b"ask");
             input.write_all(b"answer").await.expect("written");
             assert_eq!(read(&mut out, 6).await, b"answer", "identifier {chosen}");
-            // Receiving a single message shows its identifier.
+            // `poll_recv` returns a single message and its identifier.
             out.write_all(b"again").await.expect("written");
             let mut buffer = [0; 100];
             let received = poll_fn(|cx| input.poll_recv(cx, &mut buffer)).await.expect("a message");

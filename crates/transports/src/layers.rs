@@ -1,4 +1,5 @@
-//! The security of a transport on one host, for races and for real networks: TLS above it, DTLS below it, or within it.
+//! The security of a transport on one host, for races and for real networks: TLS above the transport, DTLS below it, or
+//! encryption within it.
 
 use anabranch_dtls::DtlsLayer;
 use anabranch_tls::{Client, HostTls, Server, TlsHost};
@@ -41,10 +42,10 @@ impl Security {
         }
     }
 
-    /// Adds TLS above a started transport, if this is the security. Otherwise returns the host unchanged.
+    /// If this is [`Security::Above`], adds TLS above `host`, a started transport. Otherwise returns `host` unchanged.
     ///
     /// # Errors
-    /// A one-line text about a name that certificates cannot have.
+    /// A one-line text, if no certificate can be issued for the server's name.
     pub fn over<W: World>(self, world: &W, host: Rc<dyn Host>) -> Result<Rc<dyn Host>, String> {
         match self {
             Self::Above(client, server, name) => {

@@ -1,4 +1,4 @@
-//! The registry of transports, and how each is opened: in the virtual world and on real networks.
+//! The registry of transports, and the code that opens each transport in the virtual world and on real networks.
 //!
 //! [`Transports::standard`] lists the built-in transports, and [`Transports::with`] adds external ones. A program
 //! creates the list once, and passes it to the code that needs it. The list is not a global variable. All other code

@@ -27,8 +27,8 @@ use anabranch_transport::Settings;
 use anabranch_world::os::kernel_has_sctp;
 use std::net::SocketAddr;
 
-/// Returns a warning about this host for `scheme`, if the host's kernel also runs the protocol on IP and gets the same
-/// packets.
+/// Returns a warning about this host for `scheme`, if the host's kernel also implements the protocol on IP and receives
+/// the same packets.
 #[must_use]
 pub fn host_warning(scheme: &UrlScheme) -> Option<&'static str> {
     let rivals = scheme.needs_raw_sockets() && scheme.can().carriers.ip == Some(SCTP) && kernel_has_sctp();
@@ -38,7 +38,8 @@ pub fn host_warning(scheme: &UrlScheme) -> Option<&'static str> {
     )
 }
 
-/// The IP protocol number of SCTP. No other protocol of this project runs on raw packets and may also run in a kernel.
+/// The IP protocol number of SCTP. Of the protocols that this project sends through raw sockets, only SCTP may also run
+/// in the kernel.
 const SCTP: u8 = anabranch_transport::sctp::IP_PROTOCOL;
 
 /// Checks that this host can run `scheme` with `settings`, for at least one of the addresses. Only transports of the

@@ -32,7 +32,7 @@ pub struct Transport {
 }
 
 /// A function that connects a client to a server before an experiment, so that the client holds session tickets. Only
-/// transports with built-in encryption have one.
+/// transports with built-in encryption have such a function.
 pub type Visit = fn(&dyn Settings, &Client, &Server) -> Result<(), String>;
 
 impl Transport {
@@ -56,7 +56,7 @@ impl Transport {
 
     /// Adds the [`Visit`] function, for a transport with built-in encryption.
     #[must_use]
-    pub fn with_visits(self, visit: Visit) -> Self {
+    pub fn with_resumption(self, visit: Visit) -> Self {
         Self { visit: Some(visit), ..self }
     }
 
@@ -117,7 +117,7 @@ impl Transports {
         let all = all.with(
             Transport::simulated(Quic)
                 .and_emulated(Arc::new(Quic))
-                .with_visits(anabranch_quic::obtain_tickets),
+                .with_resumption(anabranch_quic::obtain_tickets),
         );
         all.with(Transport::emulated(Arc::new(Kernel(KernelProtocol::Mptcp))))
             .with(Transport::emulated(Arc::new(Kernel(KernelProtocol::Sctp))))

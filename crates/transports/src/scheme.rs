@@ -1,7 +1,8 @@
 //! The schemes of URLs and addresses, each with its transport and its encryption.
 //!
-//! Most schemes are declared by a transport. Two more are derived: TLS on a byte stream that carries HTTP for the
-//! registered scheme `http`, and DTLS (RFC 8261) below the first transport in UDP that accepts a layer.
+//! Most schemes are declared by a transport. Two more schemes are derived. `https` is TLS on the byte stream that
+//! carries HTTP for the scheme `http`. The second derived scheme is DTLS (RFC 8261) below the first transport in UDP
+//! that accepts a layer.
 
 use crate::registry::{Transport, Transports};
 use anabranch_transport::{Capabilities, Http, LowerProtocol, Protocol, Scheme};
@@ -129,7 +130,8 @@ impl UrlScheme {
         !self.can().kernel && !self.scheme.in_udp
     }
 
-    /// Returns whether the transport has ports of its own. In UDP, they are behind the UDP port.
+    /// Returns whether the transport has ports of its own. If it runs in UDP, its ports exist in addition to the UDP
+    /// port.
     #[must_use]
     pub fn has_own_ports(&self) -> bool {
         let can = self.can();
@@ -194,8 +196,8 @@ impl Transports {
         self.schemes().into_iter().find(|one| one.scheme.url == Some(url))
     }
 
-    /// Returns the first transport that runs on real networks with an engine and has a scheme. Knobs apply to this
-    /// transport if no scheme in use has an engine.
+    /// Returns the first transport that has a scheme and that an engine of this project runs on real networks. Knobs
+    /// apply to this transport if no scheme in use has an engine.
     #[must_use]
     pub fn first_engine(&self) -> Option<&Arc<Transport>> {
         let is_one = |transport: &&Arc<Transport>| {

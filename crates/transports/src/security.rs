@@ -35,7 +35,7 @@ pub struct ServerSecurity {
     above: Option<SendableServer>,
     within: Option<SendableServer>,
     /// Whether a transport above DTLS omits its own checksum if the peer agrees (RFC 9653).
-    pub unsummed: bool,
+    pub zero_checksum: bool,
 }
 
 impl fmt::Debug for ServerSecurity {
@@ -57,7 +57,7 @@ impl ServerSecurity {
     ) -> Result<Self, String> {
         let uses = |encryption| schemes.clone().any(|scheme| scheme.encryption() == encryption);
         let mut made =
-            Self { identity: identity.clone(), key_log, above: None, within: None, unsummed: true };
+            Self { identity: identity.clone(), key_log, above: None, within: None, zero_checksum: true };
         if uses(Encryption::Below) {
             made.dtls().map_err(|why| why.to_string())?;
         }
@@ -85,8 +85,8 @@ impl ServerSecurity {
 
     /// Sets whether a transport above DTLS omits its own checksum if the peer agrees (RFC 9653).
     #[must_use]
-    pub fn with_unsummed(self, unsummed: bool) -> Self {
-        Self { unsummed, ..self }
+    pub fn with_unsummed(self, zero_checksum: bool) -> Self {
+        Self { zero_checksum, ..self }
     }
 
     /// Returns the TLS servers. The identity of each can be changed while it runs.
@@ -147,7 +147,7 @@ pub struct ClientSecurity {
     /// sessions for resumption.
     within: Rc<OnceCell<Client>>,
     /// Whether a transport above DTLS omits its own checksum if the peer agrees (RFC 9653).
-    pub unsummed: bool,
+    pub zero_checksum: bool,
 }
 
 impl fmt::Debug for ClientSecurity {
@@ -169,13 +169,13 @@ impl ClientSecurity {
             ..ClientSettings::default()
         };
         let above = Client::new(settings, Surroundings::Real).map_err(|why| why.to_string())?;
-        Ok(Self { above, trust, key_log, protocols, within: Rc::default(), unsummed: true })
+        Ok(Self { above, trust, key_log, protocols, within: Rc::default(), zero_checksum: true })
     }
 
     /// Sets whether a transport above DTLS omits its own checksum if the peer agrees (RFC 9653).
     #[must_use]
-    pub fn with_unsummed(self, unsummed: bool) -> Self {
-        Self { unsummed, ..self }
+    pub fn with_unsummed(self, zero_checksum: bool) -> Self {
+        Self { zero_checksum, ..self }
     }
 
     /// Returns the TLS client for sessions with one stream.

@@ -1,9 +1,9 @@
 //! The Internet checksum: the one's complement of the one's complement sum of 16-bit words. Also sums the
 //! pseudo-headers of transport protocols.
 //!
-//! Home of RFC 1071 §1 and §2, RFC 9293 §3.1 (pseudo-headers), RFC 8200 §8.1. The sum is computed over native 64-bit
-//! words with carries. Neither byte order nor word size affects the result (RFC 1071 §2 B and C). Therefore one fold
-//! and at most one byte swap at the end give the checksum.
+//! Implements RFC 1071 §1 and §2, RFC 9293 §3.1 (pseudo-headers) and RFC 8200 §8.1. The sum is computed over native
+//! 64-bit words with carries. Neither byte order nor word size affects the result (RFC 1071 §2 B and C). Therefore one
+//! fold and at most one byte swap at the end give the checksum.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -160,7 +160,7 @@ const fn fold_once(sum: u64) -> u64 {
     (sum & 0xffff_ffff) + (sum >> 32)
 }
 
-/// The number of 32-bit words from which a piece is summed by `long_sum`.
+/// Data of at least this many 32-bit words is summed by `long_sum`.
 const LONG: usize = 32;
 
 #[cfg(test)]
@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(sum.finish(), plain(&data));
     }
 
-    /// RFC 1071 §3: the example 0001 f203 f4f5 f6f7.
+    /// RFC 1071 §3: the checksum of 0001 f203 f4f5 f6f7 is the complement of ddf2.
     #[test]
     fn example_of_the_rfc() {
         assert_eq!(internet_checksum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);

@@ -3,12 +3,12 @@
 //! ```text
 //!  0               1               2               3
 //! |      type     |      code     |            checksum           |
-//! | unused (v4: next-hop MTU in the low half; v6 type 2: MTU, 4: where) |
+//! | unused; v4: next-hop MTU in the low half; v6: MTU or pointer  |
 //! |        as much of the packet as fits, from its IP header      |
 //! ```
 //!
-//! Home of RFC 792 (type 3), RFC 1191 §4 (next-hop MTU), RFC 4443 §3.1, §3.2 and §3.4 (code 1). ICMP messages of other
-//! types are recognized and ignored.
+//! Implements RFC 792 (type 3), RFC 1191 §4 (next-hop MTU), and RFC 4443 §3.1, §3.2 and §3.4 (code 1). ICMP messages of
+//! other types cause [`IcmpError::Other`].
 
 use crate::checksum::{Checksum, internet_checksum};
 use crate::ip::{Packet, protocol, v4, v6};
@@ -61,7 +61,7 @@ pub enum IcmpError {
     /// The checksum is wrong.
     #[error("wrong ICMP checksum")]
     Checksum,
-    /// The message is of another type.
+    /// The ICMP type, or the code of a parameter problem, is not supported.
     #[error("an ICMP message of type {0}")]
     Other(u8),
     /// The quoted packet is not an IP packet of the same IP version as the ICMP error.

@@ -1,5 +1,5 @@
-//! The one-line form of a packet, and the ladder diagram of a conversation. Traces, golden files and `decode` print
-//! both forms.
+//! The one-line form of a packet, and the ladder diagram of a conversation. Traces, golden files and the output of
+//! `decode` contain both forms.
 //!
 //! ```text
 //!    0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1     ✗ lost
@@ -7,9 +7,9 @@
 //!    1.050  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
 //! ```
 //!
-//! Random numbers are replaced by relative numbers. TSNs and sequence numbers are counted from 1 at the first number of
-//! their side. Verification tags get names such as `A1`, for the first tag of the side A. A ladder is therefore
-//! readable and does not depend on the seed. The left side is the side whose name was given first.
+//! Random numbers are replaced by relative numbers. The TSNs or sequence numbers of each side are counted from 1.
+//! Verification tags get names: `A1` is the first tag of the side A. A ladder is therefore readable and does not depend
+//! on the seed. The left side is the side whose name was given first.
 
 use crate::sctp::cause::Causes;
 use crate::sctp::{Cause, Chunk, PacketView, Tsn};
@@ -67,7 +67,7 @@ impl Numbers {
 
     fn tag(&self, side: Side, tag: u32) -> String {
         match self.tags[side as usize].iter().position(|&known| known == tag) {
-            Some(place) => format!("{}{}", self.names[side as usize], place + 1),
+            Some(index) => format!("{}{}", self.names[side as usize], index + 1),
             None => format!("{tag:08x}"),
         }
     }
@@ -192,20 +192,21 @@ impl Numbers {
             Chunk::Cwr(cwr) => write!(line, "{:<wide$} tsn={}", "CWR", self.number(side, cwr.tsn.0)),
             // The sequence numbers of ASCONF chunks start at the initial TSN, so they are shown relative to that TSN.
             Chunk::Asconf(asconf) => {
-                let shown =
+                let renumbered =
                     crate::sctp::Asconf { serial: self.number(side, asconf.serial) as u32, ..*asconf };
-                write!(line, "{shown}")
+                write!(line, "{renumbered}")
             }
             Chunk::AsconfAck(ack) => {
-                let shown = crate::sctp::AsconfAck { serial: self.number(peer, ack.serial) as u32, ..*ack };
-                write!(line, "{shown}")
+                let renumbered =
+                    crate::sctp::AsconfAck { serial: self.number(peer, ack.serial) as u32, ..*ack };
+                write!(line, "{renumbered}")
             }
             Chunk::ReConfig(chunk) => {
                 *line += "RE-CONFIG";
                 chunk.fmt_with(line, |n| self.number(side, n), |n| self.number(peer, n))
             }
             Chunk::CookieEcho(_) | Chunk::Heartbeat(_) | Chunk::HeartbeatAck(_) => {
-                // The content is opaque to the ladder, and its length does not matter, so only the chunk's name is
+                // The contents of these chunks are opaque, and their lengths do not matter, so only the names are
                 // shown.
                 write!(line, "{}", chunk.name())
             }
@@ -295,7 +296,7 @@ pub enum Transport {
 pub struct Ladder {
     transport: Transport,
     numbers: Numbers,
-    places: Vec<(IpAddr, Side, String)>,
+    hosts: Vec<(IpAddr, Side, String)>,
     text: String,
 }
 
@@ -303,12 +304,12 @@ impl Ladder {
     /// Creates an empty ladder between two sides with the names `left` and `right`.
     #[must_use]
     pub fn new(transport: Transport, left: &str, right: &str) -> Self {
-        Self { transport, numbers: Numbers::new(left, right), places: Vec::new(), text: String::new() }
+        Self { transport, numbers: Numbers::new(left, right), hosts: Vec::new(), text: String::new() }
     }
 
     /// Sets the side and the name of the host that has this address.
     pub fn set_side(&mut self, address: IpAddr, side: Side, name: &str) {
-        self.places.push((address, side, name.into()));
+        self.hosts.push((address, side, name.into()));
     }
 
     /// Draws a packet, followed by `remark` if that is not empty.
@@ -320,7 +321,7 @@ impl Ladder {
     /// Returns the line of a packet without drawing the line. Records the tags and first numbers in the packet.
     #[must_use]
     pub fn line(&mut self, at: Instant, source: IpAddr, target: IpAddr, bytes: &[u8]) -> String {
-        let find = |address: IpAddr| self.places.iter().find(|(known, _, _)| *known == address);
+        let find = |address: IpAddr| self.hosts.iter().find(|(known, _, _)| *known == address);
         let side = find(source).map_or(Side::Left, |(_, side, _)| *side);
         let name = |address: IpAddr| find(address).map_or("?", |(_, _, name)| name.as_str());
         let (left, arrow, right) = match side {

@@ -5,7 +5,7 @@
 //! each block: type, length, body padded to four bytes, length again
 //! ```
 //!
-//! Home of draft-ietf-opsawg-pcapng (§4.1 section header, §4.2 interface description, §4.3 enhanced packet, §4.7
+//! Implements draft-ietf-opsawg-pcapng (§4.1 section header, §4.2 interface description, §4.3 enhanced packet, §4.7
 //! decryption secrets, §3.5 options). Packets begin with their IP header (LINKTYPE_RAW), and times are in nanoseconds.
 //! The reader also accepts files written by other programs: both byte orders, any time resolution, unknown blocks.
 //! [`CaptureReader`] reads a file block by block, and also reads the older pcap format.
@@ -276,7 +276,7 @@ impl<'a> Reader<'a> {
         Ok(Self { bytes, at: 0, blocks: Blocks::default() })
     }
 
-    /// Returns the interfaces of all sections that have been described so far.
+    /// Returns the interfaces that the capture has described so far, in all its sections.
     #[must_use]
     pub fn interfaces(&self) -> &[Interface] {
         &self.blocks.interfaces

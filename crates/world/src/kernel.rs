@@ -1,8 +1,8 @@
 //! Traits for the TCP sockets of a host's kernel.
 //!
 //! A virtual host has no kernel: its TCP is the engine of `anabranch-tcp`. On a real host, programs that must
-//! interoperate with all peers use the kernel's TCP. The traits have only the operations that a session needs;
-//! `transport::kernel` builds sessions on these traits.
+//! interoperate with all peers use the kernel's TCP. `transport::kernel` builds its sessions on these traits, which
+//! have only the operations that the sessions need.
 
 use crate::World;
 use anabranch_base::time::Duration;
@@ -40,12 +40,13 @@ pub trait KernelTcp: World {
 pub struct KernelOptions {
     /// The protocol.
     pub protocol: KernelProtocol,
-    /// The size of the send buffer in bytes. The kernel doubles this size for its own needs, and limits it.
+    /// The size of the send buffer in bytes. The kernel limits this size to the host's maximum, and doubles it to have
+    /// room for its own data.
     pub sndbuf: Option<usize>,
     /// The size of the receive buffer in bytes.
     pub rcvbuf: Option<usize>,
     /// The number of unsent bytes that the kernel buffers for a TCP connection (`TCP_NOTSENT_LOWAT`). By default the
-    /// kernel buffers up to the whole send buffer, which stays full while the peer accepts no data.
+    /// kernel buffers as much as the send buffer holds, even while the peer accepts no data.
     pub unsent: Option<u32>,
     /// The kernel's name of the congestion control to use, for example `cubic`.
     pub congestion: Option<String>,

@@ -9,12 +9,12 @@ use std::net::SocketAddr;
 
 /// A `World` whose host resolves host names.
 pub trait NameResolver: World {
-    /// The number of names that are resolved at the same time. Further lookups wait for a free slot, and a lookup
+    /// The maximum number of names that are resolved at the same time. Further lookups wait for a free slot. A lookup
     /// without an answer occupies its slot for a long time.
     const LOOKUPS: usize;
 
-    /// Returns the addresses that the host has stored locally for the name `host`, each with `port`. Empty if the host
-    /// has to query a resolver.
+    /// Returns the addresses that the host has stored locally for the name `host`, each with `port`. Returns an empty
+    /// list if the host has to query a resolver.
     fn lookup_local(&self, host: &str, port: u16) -> Vec<SocketAddr>;
 
     /// Returns all addresses of `host` (a name, or an address without brackets), each with `port`, in order of

@@ -91,10 +91,10 @@ pub async fn equal_deadlines_in_order<W: World>(world: W) {
 pub async fn cancelled_sleep_never_fires<W: World>(world: W) {
     let begin = world.now();
     let fired = Rc::new(Cell::new(false));
-    let (inside, told) = (world.clone(), fired.clone());
+    let (inside, shared) = (world.clone(), fired.clone());
     let task = world.spawn("long sleep", async move {
         inside.sleep_until(begin + Duration::from_millis(10)).await;
-        told.set(true);
+        shared.set(true);
     });
     world.sleep_until(begin + Duration::from_millis(2)).await;
     drop(task);
@@ -197,11 +197,11 @@ pub async fn dropped_task_is_cancelled<W: World>(world: W) {
 /// A detached task outlives its handle.
 pub async fn detached_task_runs_on<W: World>(world: W) {
     let done = Rc::new(Cell::new(false));
-    let (inside, told) = (world.clone(), done.clone());
+    let (inside, shared) = (world.clone(), done.clone());
     world
         .spawn("detached", async move {
             inside.sleep_until(inside.now() + Duration::from_millis(2)).await;
-            told.set(true);
+            shared.set(true);
         })
         .detach();
     world.sleep_until(world.now() + Duration::from_millis(20)).await;

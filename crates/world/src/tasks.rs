@@ -28,13 +28,13 @@ struct Finished {
 /// A task that reports when it has finished. The future is boxed for two reasons. An executor allocates tasks in steps
 /// of 128 bytes, and a boxed future fits the smallest step. And the executor's code is compiled only once, not once for
 /// each type of future.
-struct Noted {
+struct CountedTask {
     task: Pin<Box<dyn Future<Output = ()>>>,
     finished: Rc<Finished>,
     id: u64,
 }
 
-impl Future for Noted {
+impl Future for CountedTask {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -57,7 +57,7 @@ impl<W: World> Tasks<W> {
     pub fn spawn(&self, name: &'static str, task: impl Future<Output = ()> + 'static) {
         let id = self.next.replace(self.next.get() + 1);
         let finished = self.finished.get_or_init(Rc::default).clone();
-        let handle = self.world.spawn(name, Noted { task: Box::pin(task), finished, id });
+        let handle = self.world.spawn(name, CountedTask { task: Box::pin(task), finished, id });
         self.count();
         self.running.borrow_mut().insert(id, handle);
     }

@@ -53,7 +53,7 @@ fn tag(packet: &[u8]) -> u32 {
     u32::from_be_bytes(packet[4..8].try_into().expect("four bytes"))
 }
 
-fn seats(found: Option<IpAddr>) -> Vec<ReusePortSocket> {
+fn sockets_for_shards(found: Option<IpAddr>) -> Vec<ReusePortSocket> {
     share_udp(&[HERE], 0, COUNT as usize, Arc::new(ByTag { found })).expect("a port")
 }
 
@@ -153,7 +153,7 @@ fn v4(protocol: u8, options: &[u8], fragment: u16, payload: &[u8]) -> Vec<u8> {
 /// RFC 9260 §6.4, RFC 6951 §5.4: packets are steered by tag, whatever the peer's address and port.
 #[test]
 fn each_shard_receives_its_tags_and_a_share_of_the_inits() {
-    let seats = seats(None);
+    let seats = sockets_for_shards(None);
     let (port, group) = (seats[0].port(), seats[0].group());
     on(seats, async |world, sockets| {
         let senders =
@@ -171,13 +171,13 @@ fn each_shard_receives_its_tags_and_a_share_of_the_inits() {
             let initiate = u32::from_be_bytes(packet[16..20].try_into().expect("four bytes"));
             assert_eq!(*number, if tag(packet) == 0 { initiate } else { tag(packet) } % COUNT);
         }
-        assert_eq!((group.handed(), group.lost()), (0, 0));
+        assert_eq!((group.forwarded(), group.lost()), (0, 0));
     });
 }
 
 #[test]
 fn a_train_of_several_associations_is_taken_apart() {
-    let seats = seats(None);
+    let seats = sockets_for_shards(None);
     let (port, group) = (seats[0].port(), seats[0].group());
     on(seats, async |world, sockets| {
         let near = world.bind(Local::Udp { port: 0 }).await.expect("a socket");
@@ -192,9 +192,9 @@ fn a_train_of_several_associations_is_taken_apart() {
         let found: Vec<_> = got.iter().map(|(number, packet)| (*number, tag(packet), packet.len())).collect();
         let expected: Vec<_> = (1..=8).map(|n| (n % COUNT, n, if n == 8 { 60 } else { 200 })).collect();
         assert_eq!(found, expected);
-        // If the packets arrived as one train, one socket received them and passed on five. If they arrived one by one,
-        // none was passed on.
-        assert!([0, 5].contains(&group.handed()), "{}", group.handed());
+        // The packets may have arrived as one train or one by one. One socket receives a whole train and passes five
+        // packets on. Packets that arrive one by one are not passed on.
+        assert!([0, 5].contains(&group.forwarded()), "{}", group.forwarded());
         assert_eq!(group.lost(), 0);
     });
 }
@@ -202,7 +202,7 @@ fn a_train_of_several_associations_is_taken_apart() {
 #[test]
 fn packets_steered_by_address_are_forwarded() {
     let other = IpAddr::from([127, 0, 0, 2]);
-    let seats = seats(Some(other));
+    let seats = sockets_for_shards(Some(other));
     let (port, group) = (seats[0].port(), seats[0].group());
     on(seats, async |world, sockets| {
         let sender = UdpSocket::bind((other, 0)).expect("a socket");
@@ -211,13 +211,13 @@ fn packets_steered_by_address_are_forwarded() {
         }
         let got = receive(&world, &sockets, 30).await;
         assert!(got.iter().all(|(number, _)| *number == 2));
-        assert_eq!(group.handed(), 20);
+        assert_eq!(group.forwarded(), 20);
     });
 }
 
 #[test]
 fn a_port_that_is_shared_is_in_use_all_the_same() {
-    let seats = seats(None);
+    let seats = sockets_for_shards(None);
     let again = share_udp(&[HERE], seats[0].port(), 2, Arc::new(ByTag { found: None }));
     assert_eq!(again.expect_err("in use").kind(), io::ErrorKind::AddrInUse);
     assert_eq!(
@@ -244,7 +244,8 @@ fn each_world_takes_its_share_of_a_protocol() {
                 send(&packet(0x8000_0000 + n, 0, 100), here);
                 send(&packet(0, 0x4000_0000 + n, 100), here);
             }
-            // Two packets are too short for an INIT, and the last packet is too short for a tag and is dropped.
+            // The first two packets are too short for an INIT, but are delivered. The last packet is too short for a
+            // tag, and is dropped.
             send(&packet(0, 0, 20)[..12], here);
             send(&packet(8, 0, 20)[..12], here);
             send(&[0; 7], here);
@@ -257,7 +258,7 @@ fn each_world_takes_its_share_of_a_protocol() {
             }
             assert_eq!(got.iter().collect::<BTreeSet<_>>().len(), 62);
             is_quiet(&world, &sockets).await;
-            assert_eq!((group.handed(), group.lost()), (0, 0));
+            assert_eq!((group.forwarded(), group.lost()), (0, 0));
         });
     }
 }
@@ -277,7 +278,7 @@ fn options_extension_headers_and_fragments_do_not_hide_a_tag() {
             got.sort();
             assert_eq!(got, [(1, packet(10, 0, 100)), (2, rest)]);
             is_quiet(&world, &sockets).await;
-            assert_eq!(group.handed(), 0);
+            assert_eq!(group.forwarded(), 0);
         });
     }
     if let Some(seats) = raw_seats(HERE6, 243, None) {
@@ -295,7 +296,7 @@ fn options_extension_headers_and_fragments_do_not_hide_a_tag() {
             got.sort();
             assert_eq!(got, [12, 10, 11].map(|n| (n % COUNT, packet(n, 0, 100))));
             is_quiet(&world, &sockets).await;
-            assert_eq!(group.handed(), 0);
+            assert_eq!(group.forwarded(), 0);
         });
     }
 }
@@ -313,7 +314,7 @@ fn packets_steered_by_address_are_forwarded_once() {
         let got = receive(&world, &sockets, 30).await;
         assert!(got.iter().all(|(number, _)| *number == 2));
         is_quiet(&world, &sockets).await;
-        assert_eq!((group.handed(), group.lost()), (20, 0));
+        assert_eq!((group.forwarded(), group.lost()), (20, 0));
     });
 }
 
@@ -342,6 +343,6 @@ fn a_report_is_looked_at_by_one_world() {
         let got: BTreeSet<_> = got.iter().map(|(number, quoted)| (*number, tag(quoted))).collect();
         assert_eq!(got, BTreeSet::from([(1, 1), (2, 2), (0, 3), (0, 0)]));
         is_quiet(&world, &sockets).await;
-        assert_eq!((group.handed(), group.lost()), (0, 0));
+        assert_eq!((group.forwarded(), group.lost()), (0, 0));
     });
 }

@@ -45,7 +45,7 @@ pub fn run(input: &[u8]) {
     }
     let mut apps = [App::default(), App::default()];
     let mut number = 0;
-    ask(&mut pair, &mut apps[0]);
+    request(&mut pair, &mut apps[0]);
     while !source.is_over() {
         operate(&mut source, &mut pair, &mut apps, &mut number, paths, unprotected);
         hear(&mut pair, &mut apps);
@@ -53,16 +53,16 @@ pub fn run(input: &[u8]) {
     pair.network = anabranch_sctp::testing::Network::default();
     // RFC 9260 §9.2, §8.1: every wait of an association must end within this time.
     let until = pair.now + Duration::from_secs(7_200);
-    let mut asked = [0, 0];
+    let mut requests = [0, 0];
     loop {
         // Shuts down all associations, also those that were accepted only now. Without a shutdown, nothing would check
         // whether their peer still exists.
         for side in [Side::A, Side::B] {
             let (now, ids) = (pair.now, &apps[side as usize].ids);
-            for &id in &ids[asked[side as usize]..] {
+            for &id in &ids[requests[side as usize]..] {
                 pair.endpoint(side).shutdown(now, id);
             }
-            asked[side as usize] = ids.len();
+            requests[side as usize] = ids.len();
         }
         if !pair.step(until) {
             break;
@@ -129,7 +129,7 @@ fn configuration(source: &mut Source<'_>) -> Config {
     config
 }
 
-fn ask(pair: &mut Pair, app: &mut App) {
+fn request(pair: &mut Pair, app: &mut App) {
     let (now, peer) = (pair.now, address(Side::B, 0));
     if let Ok(id) = pair.a.associate(now, Associate::to(peer, PORT)) {
         app.ids.push(id);
@@ -253,7 +253,7 @@ fn operate(
             let (key, value) = source.pick(&changes);
             engine.tune(now, id, |config| drop(config.set(key, value)));
         }
-        27 if side == Side::A && ids.len() < 4 => ask(pair, &mut apps[0]),
+        27 if side == Side::A && ids.len() < 4 => request(pair, &mut apps[0]),
         28 => {
             engine.set_mtu(address(side, source.below(3) as usize).ip(), source.number());
         }
@@ -300,8 +300,8 @@ fn read(pair: &mut Pair, apps: &mut [App; 2]) {
         let mut buffer = vec![0; 2_000];
         for (id, stream) in std::mem::take(&mut app.readable) {
             while let Ok(Some(got)) = pair.endpoint(side).recv(now, id, stream, &mut buffer) {
-                let place = (id, stream);
-                let whole = app.partial.entry(place).or_default();
+                let key = (id, stream);
+                let whole = app.partial.entry(key).or_default();
                 whole.extend_from_slice(&buffer[..got.bytes]);
                 if got.incomplete {
                     whole.clear();
@@ -318,7 +318,7 @@ fn read(pair: &mut Pair, apps: &mut [App; 2]) {
                 assert!(whole == content(number, whole.len()), "message {number} is damaged");
                 assert!(app.seen.insert((id, number)), "message {number} came twice");
                 if !got.unordered {
-                    let before = app.last.insert(place, number);
+                    let before = app.last.insert(key, number);
                     assert!(before.is_none_or(|before| before < number), "{number} behind {before:?}");
                 }
             }

@@ -1,5 +1,5 @@
-//! Runs decoders, which must not panic for any input. A decoded value must not change if it is encoded and decoded
-//! again, and it must be drawable.
+//! Runs decoders, which must not panic for any input. A decoded SCTP chunk must not change if it is encoded and decoded
+//! again. A ladder diagram must accept every packet.
 
 use anabranch_wire::ladder::{Ladder, Side, Transport};
 use anabranch_wire::sctp::{Chunk, Chunks, Param, Params, packet};
@@ -14,16 +14,16 @@ pub fn sctp(input: &[u8]) {
         packet::finish(&mut sealed, 0);
     }
     let mut ladder = Ladder::new(Transport::Sctp, "A", "B");
-    let here = IpAddr::from([10, 0, 0, 1]);
-    ladder.set_side(here, Side::Left, "A");
-    let _ = ladder.line(anabranch_base::Instant::ZERO, here, IpAddr::from([10, 0, 0, 2]), &sealed);
+    let address = IpAddr::from([10, 0, 0, 1]);
+    ladder.set_side(address, Side::Left, "A");
+    let _ = ladder.line(anabranch_base::Instant::ZERO, address, IpAddr::from([10, 0, 0, 2]), &sealed);
     let Ok(view) = sctp::PacketView::parse_unverified(input) else {
         return;
     };
     let mut chunks = view.chunks();
     while let Some(raw) = chunks.next_raw() {
         let Ok(raw) = raw else { break };
-        // Decodes the value of each chunk also as every other type that it could be.
+        // The value of each chunk is also decoded as parameters and as causes, whatever the type of the chunk.
         for param in Params::new(raw.value) {
             let _ = param.map(|param| (param.to_string(), again(&param)));
         }

@@ -27,31 +27,31 @@ type Datagram = (SocketAddr, SocketAddr, Vec<u8>);
 
 /// The datagrams that go to an end, and those that come from it.
 #[derive(Default)]
-struct Lane {
+struct PacketQueues {
     inward: VecDeque<Datagram>,
     outward: Vec<Datagram>,
 }
 
 struct Wire {
     at: SocketAddr,
-    lane: Rc<RefCell<Lane>>,
+    queues: Rc<RefCell<PacketQueues>>,
 }
 
 impl DatagramSocket for Wire {
     fn poll_send(&self, _: &mut Context<'_>, batch: &mut SendBatch) -> Poll<io::Result<()>> {
         let (from, to) = (batch.source, batch.target);
-        self.lane.borrow_mut().outward.extend(batch.segments().map(|bytes| (from, to, bytes.to_vec())));
+        self.queues.borrow_mut().outward.extend(batch.segments().map(|bytes| (from, to, bytes.to_vec())));
         batch.clear();
         Poll::Ready(Ok(()))
     }
 
     fn poll_recv(&self, _: &mut Context<'_>, batch: &mut RecvBatch) -> Poll<io::Result<()>> {
-        let mut lane = self.lane.borrow_mut();
+        let mut queues = self.queues.borrow_mut();
         // The network does not deliver empty datagrams.
-        while lane.inward.front().is_some_and(|(_, _, bytes)| bytes.is_empty()) {
-            lane.inward.pop_front();
+        while queues.inward.front().is_some_and(|(_, _, bytes)| bytes.is_empty()) {
+            queues.inward.pop_front();
         }
-        let Some((from, to, bytes)) = lane.inward.pop_front() else { return Poll::Pending };
+        let Some((from, to, bytes)) = queues.inward.pop_front() else { return Poll::Pending };
         batch.clear();
         batch.push(&bytes);
         (batch.source, batch.target) = (from, to);
@@ -74,12 +74,12 @@ impl DatagramSocket for Wire {
 /// The client or the server, with its datagrams.
 struct DtlsEndpoint {
     socket: Box<dyn DatagramSocket>,
-    lane: Rc<RefCell<Lane>>,
+    queues: Rc<RefCell<PacketQueues>>,
     at: SocketAddr,
     /// Packets that were given to DTLS and have not arrived, each with the number of equal packets.
     sent: BTreeMap<Vec<u8>, usize>,
     /// All datagrams that the end has sent, which are later changed or repeated.
-    kept: Vec<Vec<u8>>,
+    sent_datagrams: Vec<Vec<u8>>,
 }
 
 impl DtlsEndpoint {
@@ -89,10 +89,10 @@ impl DtlsEndpoint {
         let simulation = Simulation::new(world.rng("dtls"), move || clock.now());
         let ends: HostConfig = pair.end(server, Surroundings::Simulated(simulation)).expect("ends");
         let ends = ends.update_keys_after(5);
-        let lane: Rc<RefCell<Lane>> = Rc::default();
+        let queues: Rc<RefCell<PacketQueues>> = Rc::default();
         let layer = DtlsLayer::new(world.clone(), ends, Some(Pair::NAME));
-        let socket = layer.over(Box::new(Wire { at, lane: lane.clone() }));
-        Self { socket, lane, at, sent: BTreeMap::new(), kept: Vec::new() }
+        let socket = layer.over(Box::new(Wire { at, queues: queues.clone() }));
+        Self { socket, queues, at, sent: BTreeMap::new(), sent_datagrams: Vec::new() }
     }
 
     /// Sends an SCTP packet. Only the fields that DTLS inspects are valid.
@@ -145,18 +145,18 @@ async fn meet(world: SimWorld, pair: &Pair, source: &mut Source<'_>) {
     // For each unknown host, the number of bytes from it to the server, and the number of bytes from the server to it.
     let mut strangers: BTreeMap<SocketAddr, (usize, usize)> = BTreeMap::new();
     ends[0].send(server, 1, &[]).await;
-    // Mostly, completes the handshake before the first irregular event.
+    // In most runs, completes the handshake before the first irregular event.
     for _ in 0..if source.one_in(3) { source.below(8) } else { 8 } {
         pass(&mut ends, &mut strangers).await;
     }
-    let mut luck = Rng::new(u64::from(source.byte()));
+    let mut rng = Rng::new(u64::from(source.byte()));
     while !source.is_over() {
         let to = source.below(2) as usize;
         match source.below(12) {
             0..=2 => pass(&mut ends, &mut strangers).await,
             3 => {
                 // All datagrams of the other end are lost.
-                ends[1 - to].lane.borrow_mut().outward.clear();
+                ends[1 - to].queues.borrow_mut().outward.clear();
             }
             4 | 5 => {
                 let (peer, kind) = (ends[1 - to].at, source.pick(&[0, 1, 2, 3, 6, 7, 10, 14]));
@@ -165,20 +165,20 @@ async fn meet(world: SimWorld, pair: &Pair, source: &mut Source<'_>) {
             }
             6..=9 => {
                 let stranger = SocketAddr::from(([10, 0, 7, source.byte()], 1_000));
-                let mut bytes = craft(source, &ends, &mut luck);
+                let mut bytes = craft(source, &ends, &mut rng);
                 bytes.truncate(1 << 14);
                 let from = if source.one_in(2) { stranger } else { ends[1 - to].at };
                 if from == stranger && to == 1 {
                     strangers.entry(stranger).or_default().0 += bytes.len();
                 }
                 let at = ends[to].at;
-                ends[to].lane.borrow_mut().inward.push_back((from, at, bytes));
+                ends[to].queues.borrow_mut().inward.push_back((from, at, bytes));
             }
             10 => world.sleep_until(world.now() + Duration::from_millis(1 << source.below(22))).await,
             _ => {
                 let raw = source.bytes(200).to_vec();
                 let at = (ends[1 - to].at, ends[to].at);
-                ends[to].lane.borrow_mut().inward.push_back((at.0, at.1, raw));
+                ends[to].queues.borrow_mut().inward.push_back((at.0, at.1, raw));
             }
         }
         for end in 0..2 {
@@ -194,8 +194,8 @@ async fn meet(world: SimWorld, pair: &Pair, source: &mut Source<'_>) {
             }
         }
         note(&mut ends, &mut strangers);
-        for (stranger, (said, heard)) in &strangers {
-            assert!(*heard <= 3 * said, "{stranger}: {heard} bytes for {said}");
+        for (stranger, (sent, received)) in &strangers {
+            assert!(*received <= 3 * sent, "{stranger}: {received} bytes for {sent}");
         }
     }
 }
@@ -204,16 +204,16 @@ async fn meet(world: SimWorld, pair: &Pair, source: &mut Source<'_>) {
 fn note(ends: &mut [DtlsEndpoint; 2], strangers: &mut BTreeMap<SocketAddr, (usize, usize)>) {
     let known = [ends[0].at, ends[1].at];
     for end in ends {
-        let mut lane = end.lane.borrow_mut();
-        for (_, to, bytes) in &lane.outward {
-            if let Some((_, heard)) = strangers.get_mut(to) {
-                *heard += bytes.len();
+        let mut queues = end.queues.borrow_mut();
+        for (_, to, bytes) in &queues.outward {
+            if let Some((_, received)) = strangers.get_mut(to) {
+                *received += bytes.len();
             }
-            if end.kept.len() < MOST_KEPT && !end.kept.contains(bytes) {
-                end.kept.push(bytes.clone());
+            if end.sent_datagrams.len() < MOST_KEPT && !end.sent_datagrams.contains(bytes) {
+                end.sent_datagrams.push(bytes.clone());
             }
         }
-        lane.outward.retain(|(_, to, _)| known.contains(to));
+        queues.outward.retain(|(_, to, _)| known.contains(to));
     }
 }
 
@@ -224,17 +224,17 @@ async fn pass(ends: &mut [DtlsEndpoint; 2], strangers: &mut BTreeMap<SocketAddr,
     }
     note(ends, strangers);
     for to in 0..2 {
-        let out = std::mem::take(&mut ends[1 - to].lane.borrow_mut().outward);
-        ends[to].lane.borrow_mut().inward.extend(out);
+        let out = std::mem::take(&mut ends[1 - to].queues.borrow_mut().outward);
+        ends[to].queues.borrow_mut().inward.extend(out);
     }
 }
 
 /// Returns a datagram that is similar to datagrams that were sent before.
-fn craft(source: &mut Source<'_>, ends: &[DtlsEndpoint; 2], luck: &mut Rng) -> Vec<u8> {
-    let kept = &ends[source.below(2) as usize].kept;
-    let mut bytes = match kept.len() {
+fn craft(source: &mut Source<'_>, ends: &[DtlsEndpoint; 2], rng: &mut Rng) -> Vec<u8> {
+    let sent = &ends[source.below(2) as usize].sent_datagrams;
+    let mut bytes = match sent.len() {
         0 => vec![0; 1 + source.below(400) as usize],
-        many => kept[source.below(many as u32) as usize].clone(),
+        many => sent[source.below(many as u32) as usize].clone(),
     };
     if source.one_in(6) {
         // Builds a record header of DTLS 1.3 or 1.2 for data, with any content.
@@ -257,7 +257,7 @@ fn craft(source: &mut Source<'_>, ends: &[DtlsEndpoint; 2], luck: &mut Rng) -> V
         bytes.splice(0..header.len().min(bytes.len()), header);
     }
     for _ in 0..source.below(5) {
-        let at = luck.below(bytes.len().max(1) as u64) as usize;
+        let at = rng.below(bytes.len().max(1) as u64) as usize;
         match source.below(6) {
             // Changes a byte near the beginning, because most decisions of DTLS depend on headers.
             0 | 1 => {
@@ -273,7 +273,7 @@ fn craft(source: &mut Source<'_>, ends: &[DtlsEndpoint; 2], luck: &mut Rng) -> V
             3 => bytes.truncate(at),
             4 => bytes.extend_from_slice(source.bytes(40)),
             _ => {
-                let more = kept.get(source.byte() as usize).cloned().unwrap_or_default();
+                let more = sent.get(source.byte() as usize).cloned().unwrap_or_default();
                 bytes.extend(more);
             }
         }

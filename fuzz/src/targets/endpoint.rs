@@ -37,7 +37,7 @@ struct Host {
     address: SocketAddr,
 }
 
-/// If more packets are sent at one instant, they count as a packet storm, which is a failure.
+/// This number of packets at one instant counts as a packet storm, which is a failure.
 const PACKETS: usize = 4_000;
 
 /// Runs the decisions in `input`.
@@ -57,7 +57,7 @@ pub fn run(input: &[u8]) {
     let peer = hosts[1].address;
     let id = hosts[0].engine.associate(now, Associate::to(peer, 80)).expect("an address");
     hosts[0].ids.push(id);
-    // Mostly, establishes the association before the first irregular event.
+    // In most runs, establishes the association before the first irregular event.
     let calm = if source.one_in(4) { 0 } else { 4 };
     for _ in 0..calm {
         drain(now, &mut hosts, &mut towards);

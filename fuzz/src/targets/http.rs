@@ -24,20 +24,20 @@ use std::task::{Context, Poll, Waker};
 /// version.
 pub fn http1(input: &[u8]) {
     let mut source = Source::new(input);
-    let manner = ClientBehavior::read(&mut source);
-    let mut said = Vec::new();
+    let behavior = ClientBehavior::read(&mut source);
+    let mut request_bytes = Vec::new();
     while !source.is_over() {
         match source.below(6) {
-            0 => said.extend(b"GET / HTTP/1.1\r\nHost: a\r\n"),
-            1 => said.extend(b"\r\n"),
-            2 => said.extend(source.pick(&FIELDS)),
-            3 => said.extend(
+            0 => request_bytes.extend(b"GET / HTTP/1.1\r\nHost: a\r\n"),
+            1 => request_bytes.extend(b"\r\n"),
+            2 => request_bytes.extend(source.pick(&FIELDS)),
+            3 => request_bytes.extend(
                 b"POST /object-1 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
             ),
-            _ => said.extend(source.bytes(60)),
+            _ => request_bytes.extend(source.bytes(60)),
         }
     }
-    serve(manner, vec![(0, said)], Versions::Both);
+    serve(behavior, vec![(0, request_bytes)], Versions::Both);
 }
 
 const FIELDS: [&[u8]; 8] = [
@@ -54,16 +54,16 @@ const FIELDS: [&[u8]; 8] = [
 /// Serves a client that sends generated HTTP/2 frames on one stream, mostly valid ones.
 pub fn http2(input: &[u8]) {
     let mut source = Source::new(input);
-    let manner = ClientBehavior::read(&mut source);
-    let mut said = PREFACE.to_vec();
+    let behavior = ClientBehavior::read(&mut source);
+    let mut client_bytes = PREFACE.to_vec();
     if source.one_in(32) {
-        said.truncate(source.below(24) as usize);
+        client_bytes.truncate(source.below(24) as usize);
     }
-    let frame = |said: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, payload: &[u8]| {
+    let frame = |client_bytes: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, payload: &[u8]| {
         let length = (payload.len() as u32).to_be_bytes();
-        said.extend([&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat());
+        client_bytes.extend([&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat());
     };
-    frame(&mut said, 4, 0, 0, &[]);
+    frame(&mut client_bytes, 4, 0, 0, &[]);
     let mut next = 1;
     while !source.is_over() {
         let stream = if source.one_in(4) { source.number() } else { source.below(next + 4) };
@@ -79,30 +79,30 @@ pub fn http2(input: &[u8]) {
                     head.extend(source.bytes(40));
                 }
                 let flags = if source.one_in(8) { source.byte() } else { 5 };
-                frame(&mut said, 1, flags, next, &head);
+                frame(&mut client_bytes, 1, flags, next, &head);
                 next += 2;
             }
             // Adds RST_STREAM, WINDOW_UPDATE or SETTINGS frames with numbers of any size.
-            3 => frame(&mut said, 3, 0, stream, &source.number().to_be_bytes()),
-            4 => frame(&mut said, 8, 0, stream, &source.number().to_be_bytes()),
+            3 => frame(&mut client_bytes, 3, 0, stream, &source.number().to_be_bytes()),
+            4 => frame(&mut client_bytes, 8, 0, stream, &source.number().to_be_bytes()),
             5 => {
                 let id = [0, source.below(8) as u8];
-                frame(&mut said, 4, 0, 0, &[&id[..], &source.number().to_be_bytes()].concat());
+                frame(&mut client_bytes, 4, 0, 0, &[&id[..], &source.number().to_be_bytes()].concat());
             }
             6 => {
                 let (kind, flags) = (source.below(12) as u8, source.byte());
-                frame(&mut said, kind, flags, stream, source.bytes(80));
+                frame(&mut client_bytes, kind, flags, stream, source.bytes(80));
             }
-            _ => said.extend(source.bytes(30)),
+            _ => client_bytes.extend(source.bytes(30)),
         }
     }
-    serve(manner, vec![(0, said)], Versions::Both);
+    serve(behavior, vec![(0, client_bytes)], Versions::Both);
 }
 
 /// Serves a client that opens HTTP/3 streams in both directions, with generated frames that are mostly valid.
 pub fn http3(input: &[u8]) {
     let mut source = Source::new(input);
-    let manner = ClientBehavior::read(&mut source);
+    let behavior = ClientBehavior::read(&mut source);
     // Encodes a variable-length integer (RFC 9000 §16), not always in the shortest form.
     let integer = |source: &mut Source<'_>, value: u32| {
         let long = source.one_in(16);
@@ -116,11 +116,11 @@ pub fn http3(input: &[u8]) {
     let mut streams = vec![(ONE_WAY, vec![0, 4, 0])];
     let (mut both, mut one) = (0, 1);
     while !source.is_over() && streams.len() < 24 {
-        let mut said = Vec::new();
+        let mut client_bytes = Vec::new();
         let one_way = source.one_in(4);
         if one_way {
             let kind = source.below(6);
-            said.extend(integer(&mut source, kind));
+            client_bytes.extend(integer(&mut source, kind));
         }
         while !source.is_over() && !source.one_in(5) {
             let (kind, payload) = match source.below(6) {
@@ -141,7 +141,7 @@ pub fn http3(input: &[u8]) {
             let kind = integer(&mut source, kind & 0x3fff_ffff);
             let length = if source.one_in(12) { source.number() } else { payload.len() as u32 };
             let length = integer(&mut source, length & 0x3fff_ffff);
-            said.extend([kind, length, payload].concat());
+            client_bytes.extend([kind, length, payload].concat());
         }
         let number = if one_way { ONE_WAY | one } else { both };
         if one_way {
@@ -149,38 +149,38 @@ pub fn http3(input: &[u8]) {
         } else {
             both += 1
         }
-        streams.push((number, said));
+        streams.push((number, client_bytes));
     }
-    serve(manner, streams, Versions::Http3);
+    serve(behavior, streams, Versions::Http3);
 }
 
 /// Parses the field `priority` (RFC 9218 §5), and checks the resulting order of requests.
 pub fn priority(input: &[u8]) {
     let mut source = Source::new(input);
     let mut turns = ResponseScheduler::default();
-    let mut there = Vec::new();
+    let mut open_streams = Vec::new();
     for stream in 0..8 {
         let priority = Priority::read(&String::from_utf8_lossy(source.bytes(24)));
         assert!(priority.urgency <= 7 && Priority::read(&priority.to_string()) == priority);
         assert!(priority.rank(source.number().into()) < 1 << 31);
         turns.add(stream, priority);
-        there.push((stream, priority));
+        open_streams.push((stream, priority));
     }
     while !source.is_over() {
         let stream = u64::from(source.below(10));
         if source.one_in(3) {
             turns.remove(stream);
-            there.retain(|(other, _)| *other != stream);
+            open_streams.retain(|(other, _)| *other != stream);
         } else {
             turns.written(stream);
         }
         let order: Vec<u64> = turns.order().collect();
         let urgencies: Vec<u8> = order
             .iter()
-            .filter_map(|stream| there.iter().find(|(other, _)| other == stream))
+            .filter_map(|stream| open_streams.iter().find(|(other, _)| other == stream))
             .map(|(_, priority)| priority.urgency)
             .collect();
-        assert!(order.len() == there.len() && urgencies.is_sorted(), "{order:?} of {there:?}");
+        assert!(order.len() == open_streams.len() && urgencies.is_sorted(), "{order:?} of {open_streams:?}");
     }
 }
 
@@ -192,7 +192,7 @@ struct ClientBehavior {
     /// Whether the client's streams end. If not, they stay open without further bytes.
     ends: bool,
     /// The number of bytes that the client reads on each stream before it stops reading.
-    takes: usize,
+    read_limit: usize,
 }
 
 impl ClientBehavior {
@@ -200,22 +200,26 @@ impl ClientBehavior {
         Self {
             piece: 1 + source.below(256) as usize,
             ends: source.one_in(2),
-            takes: source.pick(&[0, 10, 1000, usize::MAX, usize::MAX, usize::MAX]),
+            read_limit: source.pick(&[0, 10, 1000, usize::MAX, usize::MAX, usize::MAX]),
         }
     }
 }
 
 /// Serves a session whose client sends these bytes on its streams.
-fn serve(manner: ClientBehavior, streams: Vec<(u64, Vec<u8>)>, versions: Versions) {
+fn serve(behavior: ClientBehavior, streams: Vec<(u64, Vec<u8>)>, versions: Versions) {
     let network = Network::new(1);
     let host = network.host("server", &[[10, 0, 0, 1].into()]);
     let world = network.world(host);
     let session = Script(Rc::new(RefCell::new(Inner::default())));
-    for (number, said) in streams {
+    for (number, input) in streams {
         let stream =
-            ScriptStream { script: session.clone(), number, manner, said, at: 0, taken: 0, turn: false };
+            ScriptStream { script: session.clone(), number, behavior, input, at: 0, read: 0, turn: false };
         let mut inner = session.0.borrow_mut();
-        if number & ONE_WAY == 0 { inner.both.push_back(stream) } else { inner.one.push_back(stream) }
+        if number & ONE_WAY == 0 {
+            inner.bidirectional.push_back(stream)
+        } else {
+            inner.unidirectional.push_back(stream)
+        }
     }
     session.0.borrow_mut().fresh = versions == Versions::Http3;
     let options = Options {
@@ -234,10 +238,10 @@ fn serve(manner: ClientBehavior, streams: Vec<(u64, Vec<u8>)>, versions: Version
         Recorder::default(),
     );
     let _server = world.spawn("server", server);
-    let asked = async {
+    let fetch = async {
         world.sleep_until(world.now() + Duration::from_secs(200)).await;
     };
-    network.run(asked, Instant::MAX).expect_done();
+    network.run(fetch, Instant::MAX).expect_done();
     assert!(session.0.borrow().closed.is_some(), "the session goes on");
 }
 
@@ -263,9 +267,9 @@ struct Script(Rc<RefCell<Inner>>);
 #[derive(Default)]
 struct Inner {
     fresh: bool,
-    both: VecDeque<ScriptStream>,
-    one: VecDeque<ScriptStream>,
-    begun: u64,
+    bidirectional: VecDeque<ScriptStream>,
+    unidirectional: VecDeque<ScriptStream>,
+    opened: u64,
     closed: Option<CloseReason>,
     waiting: Vec<Waker>,
 }
@@ -293,7 +297,7 @@ impl Script {
             return Poll::Ready(Err(reason));
         }
         let mut inner = self.0.borrow_mut();
-        let next = if one_way { inner.one.pop_front() } else { inner.both.pop_front() };
+        let next = if one_way { inner.unidirectional.pop_front() } else { inner.bidirectional.pop_front() };
         drop(inner);
         next.map_or_else(|| self.wait(cx), |stream| Poll::Ready(Ok(stream)))
     }
@@ -334,17 +338,17 @@ impl Session for Script {
 
     fn poll_begin(&self, _: &mut Context<'_>, one_way: bool) -> Poll<Result<ScriptStream, OpenError>> {
         let mut inner = self.0.borrow_mut();
-        let number = inner.begun | if one_way { ONE_WAY } else { 0 };
-        inner.begun += 1;
-        let manner = ClientBehavior { piece: 1, ends: false, takes: usize::MAX };
+        let number = inner.opened | if one_way { ONE_WAY } else { 0 };
+        inner.opened += 1;
+        let behavior = ClientBehavior { piece: 1, ends: false, read_limit: usize::MAX };
         drop(inner);
         Poll::Ready(Ok(ScriptStream {
             script: self.clone(),
             number,
-            manner,
-            said: Vec::new(),
+            behavior,
+            input: Vec::new(),
             at: 0,
-            taken: 0,
+            read: 0,
             turn: false,
         }))
     }
@@ -378,11 +382,11 @@ impl Session for Script {
 struct ScriptStream {
     script: Script,
     number: u64,
-    manner: ClientBehavior,
-    said: Vec<u8>,
+    behavior: ClientBehavior,
+    input: Vec<u8>,
     at: usize,
-    taken: usize,
-    /// Whether bytes were read in this turn, so that the next piece is available only in the next turn.
+    read: usize,
+    /// Whether the last poll has read a piece. The next poll is then pending, so that pieces arrive one by one.
     turn: bool,
 }
 
@@ -396,7 +400,7 @@ impl Stream for ScriptStream {
     }
 
     fn bytes_written(&self) -> u64 {
-        self.taken as u64
+        self.read as u64
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, CloseReason>> {
@@ -404,15 +408,15 @@ impl Stream for ScriptStream {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        let length = self.manner.piece.min(self.said.len() - self.at).min(into.len());
+        let length = self.behavior.piece.min(self.input.len() - self.at).min(into.len());
         if length == 0 {
             return match self.script.closed() {
                 Some(reason) => Poll::Ready(Err(reason)),
-                None if self.manner.ends || into.is_empty() => Poll::Ready(Ok(0)),
+                None if self.behavior.ends || into.is_empty() => Poll::Ready(Ok(0)),
                 None => self.script.wait(cx),
             };
         }
-        into[..length].copy_from_slice(&self.said[self.at..self.at + length]);
+        into[..length].copy_from_slice(&self.input[self.at..self.at + length]);
         (self.at, self.turn) = (self.at + length, true);
         Poll::Ready(Ok(length))
     }
@@ -421,11 +425,11 @@ impl Stream for ScriptStream {
         if let Some(reason) = self.script.closed() {
             return Poll::Ready(Err(reason));
         }
-        let length = from.len().min(self.manner.takes.saturating_sub(self.taken));
+        let length = from.len().min(self.behavior.read_limit.saturating_sub(self.read));
         if length == 0 && !from.is_empty() {
             return self.script.wait(cx);
         }
-        self.taken += length;
+        self.read += length;
         Poll::Ready(Ok(length))
     }
 
@@ -458,6 +462,6 @@ pub fn alt_svc(input: &[u8]) {
     if let Some(found) = Alternative::read(&field) {
         assert!(found.port > 0 && found.host.as_deref() != Some(""));
     }
-    let ours = Alternative::written(4433);
-    assert_eq!(Alternative::read(&format!("{ours}, {field}")), Alternative::read(&ours));
+    let alternative = Alternative::written(4433);
+    assert_eq!(Alternative::read(&format!("{alternative}, {field}")), Alternative::read(&alternative));
 }

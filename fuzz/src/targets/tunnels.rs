@@ -37,7 +37,7 @@ const IN_UDP: &[(u16, &[u8])] = &[
     (9_899, &[]),
 ];
 
-/// GRE headers: plain, with source routes, NVGRE, ERSPAN and PPTP.
+/// GRE headers: plain, with source routes, with a key, ERSPAN and PPTP.
 const GRE: &[&[u8]] = &[
     &[0, 0, 8, 0],
     &[0x40, 0, 8, 0, 0, 0, 0, 0, 8, 0, 0, 4, 10, 0, 0, 3, 0, 0, 0, 0],
@@ -51,8 +51,8 @@ pub fn run(input: &[u8]) {
     let mut source = Source::new(input);
     let (link_type, front) = source.pick(LINKS);
     let mut capture = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0];
-    for word in [0, 0, 65_535, u32::from(link_type)] {
-        capture.extend(word.to_le_bytes());
+    for field in [0, 0, 65_535, u32::from(link_type)] {
+        capture.extend(field.to_le_bytes());
     }
     let (mut micros, mut frames) = (0_u32, 0_u64);
     while !source.is_over() && frames < 200 {
@@ -69,8 +69,8 @@ pub fn run(input: &[u8]) {
             // Writes the frame once or twice, as in captures of all interfaces.
             for _ in 0..1 + source.below(2) {
                 let length = if source.one_in(8) { source.number() } else { whole.max(frame.len()) as u32 };
-                for word in [micros / 1_000_000, micros % 1_000_000, frame.len() as u32, length] {
-                    capture.extend(word.to_le_bytes());
+                for field in [micros / 1_000_000, micros % 1_000_000, frame.len() as u32, length] {
+                    capture.extend(field.to_le_bytes());
                 }
                 capture.extend_from_slice(&frame);
                 frames += 1;
@@ -82,11 +82,14 @@ pub fn run(input: &[u8]) {
     assert_eq!(decoded.packets, frames);
     let left_out: u64 = decoded.left_out.values().sum::<u64>() + decoded.not_followed.packets;
     let directions = decoded.conversations.iter().flat_map(|conversation| &conversation.directions);
-    let counted: u64 = directions.clone().map(|way| way.packets + way.copies + way.damaged).sum();
+    let counted: u64 =
+        directions.clone().map(|direction| direction.packets + direction.copies + direction.damaged).sum();
     // All fragments of a packet count as one packet.
     assert!(left_out + counted <= frames, "{left_out} and {counted} of {frames}");
-    for way in directions {
-        assert!(way.captured_twice <= way.copies && way.checksums_left <= way.packets);
+    for direction in directions {
+        assert!(
+            direction.captured_twice <= direction.copies && direction.checksums_left <= direction.packets
+        );
     }
     assert!(decoded.conversations.iter().all(|conversation| conversation.tunnel.len() <= 8));
     assert!(!table::render(&decoded, 3).is_empty() && !csv::render(&decoded).is_empty());

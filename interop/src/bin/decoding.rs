@@ -1,7 +1,7 @@
 //! Prints the differences between our decoder and dcsctp's: `cargo run --release --bin decoding`.
 //!
-//! `INPUTS` is the number of inputs (100,000), `SEED` their seed. `CORPUS=new` runs the meetings again and prints their
-//! packets, which can be stored as `corpus/packets.hex`.
+//! `INPUTS` is the number of inputs (100,000), and `SEED` is their seed. `CORPUS=new` runs our stack with dcsctp again
+//! and prints their packets, which can be stored as `corpus/packets.hex`.
 
 use anabranch_interop::decoding::{collect, compare, corpus, kinds};
 

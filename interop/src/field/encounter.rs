@@ -1,15 +1,15 @@
 //! One association between our endpoint and a foreign program.
 //!
-//! A case is a script on an encounter, as in the virtual network. The script posts messages, gives commands to either
-//! side, and waits for a bounded time.
+//! As in the virtual network, a case is a script. It posts messages, gives commands to either side, and waits for a
+//! bounded time.
 
 use super::LowerLayer;
-use super::peer_network::{OURS, Place, ours, theirs};
+use super::path_emulator::{EmulatedSocket, Field, Watched};
+use super::peer_network::{OURS, PeerNetwork, ours, theirs};
 use super::program::Program;
-use super::road::{Field, RoadSocket, Watched};
 use crate::cases::By;
 use crate::ours::Ours;
-use crate::peer::How;
+use crate::peer::DeliveryOptions;
 use crate::traffic::Ledger;
 use anabranch_base::time::Duration;
 use anabranch_base::{Engine, Instant, Rng};
@@ -56,7 +56,7 @@ pub struct Theirs {
     /// Whether the program has ended.
     pub ended: bool,
     /// The reports of the program, except messages.
-    pub said: Vec<String>,
+    pub reports: Vec<String>,
     /// The messages that we send to the program and that have not arrived there.
     pub inbox: Ledger,
     fault: Option<String>,
@@ -67,7 +67,7 @@ pub struct Encounter<'a> {
     /// The world of our end.
     pub world: Field,
     /// The network of the peer.
-    pub place: &'a mut Place,
+    pub network: &'a mut PeerNetwork,
     setup: Setup,
     ours: Rc<RefCell<Ours>>,
     driver: Option<OsTask<()>>,
@@ -81,7 +81,7 @@ pub struct Encounter<'a> {
 /// The SCTP port of both ends.
 pub const PORT: u16 = 5000;
 
-/// The longest wait of a script, unless it sets another.
+/// The longest wait of a script, unless the script sets another limit.
 pub const PATIENCE: Duration = Duration::from_secs(40);
 
 fn config(setup: &Setup) -> Result<Config, String> {
@@ -96,7 +96,8 @@ fn config(setup: &Setup) -> Result<Config, String> {
         ("streams", "16"),
         ("sndbuf", "4MiB"),
         ("rcvbuf", "1MiB"),
-        // The kernel of a peer with a raw socket sends Protocol Unreachable whenever the socket's buffer is full.
+        // The kernel of a peer with a raw socket sends Protocol Unreachable whenever the socket's buffer is full. Our
+        // side therefore does not trust this message.
         ("icmp_doubt", "yes"),
     ];
     let own = setup.knobs.iter().map(|(key, value)| (*key, value.as_str()));
@@ -111,8 +112,8 @@ impl<'a> Encounter<'a> {
     ///
     /// # Errors
     /// The part that could not be started.
-    pub async fn begin(world: Field, place: &'a mut Place, setup: Setup) -> Result<Self, String> {
-        let mut this = Self::idle(world, place, setup)?;
+    pub async fn begin(world: Field, network: &'a mut PeerNetwork, setup: Setup) -> Result<Self, String> {
+        let mut this = Self::idle(world, network, setup)?;
         match this.setup.begins {
             By::Us => {
                 this.start_them(By::Us)?;
@@ -131,23 +132,23 @@ impl<'a> Encounter<'a> {
     ///
     /// # Errors
     /// The peer's program does not start.
-    pub fn without_us(world: Field, place: &'a mut Place, setup: Setup) -> Result<Self, String> {
+    pub fn without_us(world: Field, network: &'a mut PeerNetwork, setup: Setup) -> Result<Self, String> {
         let begins = setup.begins;
-        let mut this = Self::idle(world, place, setup)?;
+        let mut this = Self::idle(world, network, setup)?;
         this.start_them(begins)?;
         Ok(this)
     }
 
-    fn idle(world: Field, place: &'a mut Place, setup: Setup) -> Result<Self, String> {
+    fn idle(world: Field, network: &'a mut PeerNetwork, setup: Setup) -> Result<Self, String> {
         let rng = world.rng("script");
         let timer = world.timer();
         let endpoint = Endpoint::new(config(&setup)?, Vec::new(), world.rng("none"));
         let ours = Rc::new(RefCell::new(Ours::new(endpoint, None)));
-        Ok(Self { theirs: Theirs::none(), world, place, setup, ours, driver: None, rng, timer })
+        Ok(Self { theirs: Theirs::none(), world, network, setup, ours, driver: None, rng, timer })
     }
 
     fn far(&self) -> Vec<SocketAddr> {
-        let port = self.place.column.udp_port();
+        let port = self.network.column.udp_port();
         theirs(self.setup.v6, self.setup.there).into_iter().map(|ip| SocketAddr::new(ip, port)).collect()
     }
 
@@ -160,14 +161,14 @@ impl<'a> Encounter<'a> {
             // The socket is closed when the task has ended.
             self.pause(Duration::from_millis(50)).await?;
         }
-        let local = match self.place.column.carrier {
-            LowerLayer::Udp => Local::Udp { port: self.place.column.udp_port() },
+        let local = match self.network.column.carrier {
+            LowerLayer::Udp => Local::Udp { port: self.network.column.udp_port() },
             LowerLayer::Ip => Local::Ip { protocol: 132 },
-            LowerLayer::Dtls12 | LowerLayer::Dtls13 => Local::Udp { port: self.place.column.udp_port() },
+            LowerLayer::Dtls12 | LowerLayer::Dtls13 => Local::Udp { port: self.network.column.udp_port() },
         };
-        let socket: RoadSocket =
+        let socket: EmulatedSocket =
             self.world.bind(local).await.map_err(|error| format!("our socket: {error}"))?;
-        let socket: Box<dyn DatagramSocket> = match self.place.column.carrier.is_secure() {
+        let socket: Box<dyn DatagramSocket> = match self.network.column.carrier.is_secure() {
             true => self.secure(socket)?,
             false => Box::new(socket),
         };
@@ -188,14 +189,15 @@ impl<'a> Encounter<'a> {
                 None
             }
         };
-        // Messages that the peer had queued for the former association will never arrive.
+        // Messages that the peer had queued for the former association will never arrive, so our end gets a new ledger.
         self.ours = Rc::new(RefCell::new(Ours::new(endpoint, id)));
         self.driver = Some(self.world.spawn("ours", drive(self.world.clone(), socket, self.ours.clone())));
         Ok(())
     }
 
-    /// Returns a DTLS socket over the road. An observer above DTLS sees the SCTP packets.
-    fn secure(&self, socket: RoadSocket) -> Result<Box<dyn DatagramSocket>, String> {
+    /// Returns a socket with a DTLS layer over `socket`. The wrapper [`Watched`] above DTLS records the decrypted SCTP
+    /// packets.
+    fn secure(&self, socket: EmulatedSocket) -> Result<Box<dyn DatagramSocket>, String> {
         let settings = Settings {
             version: Version::From12,
             identity: Some(Identity::self_signed(&[]).map_err(|error| error.to_string())?),
@@ -205,7 +207,7 @@ impl<'a> Encounter<'a> {
         };
         let ends = HostConfig::new(settings, Surroundings::Real).map_err(|error| error.to_string())?;
         let layer = DtlsLayer::new(self.world.clone(), ends, None);
-        Ok(Box::new(Watched { inner: layer.over(Box::new(socket)), road: self.world.road.clone() }))
+        Ok(Box::new(Watched { inner: layer.over(Box::new(socket)), path: self.world.path.clone() }))
     }
 
     /// Starts the peer's end, replacing the previous one.
@@ -224,11 +226,11 @@ impl<'a> Encounter<'a> {
             format!("peer={}", list(&ours(self.setup.v6, self.setup.here))),
             format!("port={PORT}"),
             format!("peer_port={PORT}"),
-            format!("encap={}", self.place.column.udp_port()),
+            format!("encap={}", self.network.column.udp_port()),
         ];
         arguments.extend(self.setup.arguments.iter().cloned());
         let program =
-            self.place.start(&arguments).map_err(|error| format!("the peer does not start: {error}"))?;
+            self.network.start(&arguments).map_err(|error| format!("the peer does not start: {error}"))?;
         self.theirs = Theirs { program: Some(program), ..Theirs::none() };
         Ok(())
     }
@@ -257,22 +259,22 @@ impl<'a> Encounter<'a> {
     }
 
     /// Sends a message from one of the two sides.
-    pub fn post(&mut self, by: By, how: How, size: usize) {
+    pub fn post(&mut self, by: By, options: DeliveryOptions, size: usize) {
         match by {
             By::Us => {
-                let post = self.theirs.inbox.post(how, size);
+                let post = self.theirs.inbox.post(options, size);
                 self.ours.borrow_mut().post(self.world.now(), post);
             }
             By::Them => {
-                let post = self.ours.borrow_mut().inbox.post(how, size);
-                let order = if how.unordered { 'u' } else { 'o' };
-                let (policy, limit) = match how.reliability {
+                let post = self.ours.borrow_mut().inbox.post(options, size);
+                let order = if options.unordered { 'u' } else { 'o' };
+                let (policy, limit) = match options.reliability {
                     Reliability::Lifetime(span) => ('t', span.as_millis() as u64),
                     Reliability::Retransmissions(count) => ('r', u64::from(count)),
                     _ => ('f', 0),
                 };
                 let line =
-                    format!("send {} {} {} {order} {policy} {limit}", post.number, how.stream, post.size);
+                    format!("send {} {} {} {order} {policy} {limit}", post.number, options.stream, post.size);
                 self.tell_theirs(&line);
             }
         }
@@ -302,7 +304,7 @@ impl<'a> Encounter<'a> {
     /// Waits until `done` returns true.
     ///
     /// # Errors
-    /// The time is over, or something failed meanwhile.
+    /// The time is over, or an end reported a failure meanwhile.
     pub async fn until(
         &mut self,
         what: &str,
@@ -332,8 +334,8 @@ impl<'a> Encounter<'a> {
                     ours.closed,
                     theirs.up,
                     theirs.closed,
-                    theirs.said,
-                    ours.heard,
+                    theirs.reports,
+                    ours.events,
                     ours.id.and_then(|id| ours.endpoint.info(id)),
                     ours.id.map(|id| (ours.endpoint.writable_bytes(id), ours.all_given(), ours.endpoint.poll_timeout())),
                 ))
@@ -345,7 +347,7 @@ impl<'a> Encounter<'a> {
     /// Waits for `span` and processes reports meanwhile.
     ///
     /// # Errors
-    /// Something failed meanwhile.
+    /// An end reported a failure meanwhile.
     pub async fn pause(&mut self, span: Duration) -> Result<(), String> {
         let end = self.world.now() + span;
         let world = self.world.clone();
@@ -356,7 +358,7 @@ impl<'a> Encounter<'a> {
     /// Waits until the association is established at both ends.
     ///
     /// # Errors
-    /// It is not established in time.
+    /// The association is not established in time.
     pub async fn up(&mut self) -> Result<(), String> {
         self.until("the association", PATIENCE, |e| e.ours().up && e.theirs.up).await
     }
@@ -364,10 +366,10 @@ impl<'a> Encounter<'a> {
     /// Kills the peer's program by SIGKILL.
     ///
     /// # Errors
-    /// A guest does not confirm it.
+    /// A guest does not confirm that its program was killed.
     pub async fn kill_them(&mut self) -> Result<(), String> {
         match &self.theirs.program {
-            Some(program) if self.place.guest().is_none() => program.borrow_mut().kill(),
+            Some(program) if self.network.guest().is_none() => program.borrow_mut().kill(),
             Some(program) => program.borrow_mut().tell_first("die"),
             None => {}
         }
@@ -377,7 +379,7 @@ impl<'a> Encounter<'a> {
     /// Drops our endpoint and ends the peer's program, whatever their state. If a guest's program does not end, the
     /// guest is booted again.
     pub async fn end(mut self) {
-        if self.place.guest().is_none() {
+        if self.network.guest().is_none() {
             return;
         }
         self.theirs.fault = None;
@@ -388,9 +390,10 @@ impl<'a> Encounter<'a> {
             let _ =
                 self.until("the guest's program to end", Duration::from_secs(15), |e| e.theirs.ended).await;
         }
-        if !self.theirs.ended && self.place.boot_again().is_ok() {
-            self.theirs = Theirs { program: self.place.guest(), ..Theirs::none() };
-            let _ = self.until("the guest", Duration::from_secs(60), |e| e.theirs.has_said("booted")).await;
+        if !self.theirs.ended && self.network.boot_again().is_ok() {
+            self.theirs = Theirs { program: self.network.guest(), ..Theirs::none() };
+            let _ =
+                self.until("the guest", Duration::from_secs(60), |e| e.theirs.has_reported("booted")).await;
         }
         self.driver = None;
     }
@@ -404,7 +407,7 @@ impl Theirs {
             up: false,
             closed: None,
             ended: false,
-            said: Vec::new(),
+            reports: Vec::new(),
             inbox: Ledger::default(),
             fault: None,
         }
@@ -412,8 +415,8 @@ impl Theirs {
 
     /// Whether the program has sent a report with this beginning.
     #[must_use]
-    pub fn has_said(&self, beginning: &str) -> bool {
-        self.said.iter().any(|line| line.starts_with(beginning))
+    pub fn has_reported(&self, beginning: &str) -> bool {
+        self.reports.iter().any(|line| line.starts_with(beginning))
     }
 
     fn hear(&mut self, line: &str) {
@@ -438,7 +441,7 @@ impl Theirs {
             ["fault", ..] => {
                 self.fault.get_or_insert(line.to_owned());
             }
-            _ => self.said.push(line.to_owned()),
+            _ => self.reports.push(line.to_owned()),
         }
     }
 }

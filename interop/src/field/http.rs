@@ -1,8 +1,8 @@
 //! HTTP between our commands, `get` and `serve`, and the peer's program, which implements just enough of HTTP.
 
 use super::encounter::{Encounter, PATIENCE, PORT, Setup};
-use super::peer_network::{Losses, OURS, Place, THEIRS};
-use super::road::Field;
+use super::path_emulator::Field;
+use super::peer_network::{Losses, OURS, PeerNetwork, THEIRS};
 use super::{Column, LowerLayer, PeerStack};
 use crate::cases::By;
 use crate::traffic::pattern;
@@ -37,7 +37,7 @@ fn setup(begins: By) -> Setup {
     Setup { begins, knobs: Vec::new(), arguments: vec!["http=1".to_owned()], v6: false, here: 1, there: 1 }
 }
 
-fn place_of(scheme: &str, carrier: LowerLayer, host: Ipv4Addr, udp: u16) -> String {
+fn url_of(scheme: &str, carrier: LowerLayer, host: Ipv4Addr, udp: u16) -> String {
     match carrier {
         LowerLayer::Dtls12 | LowerLayer::Dtls13 => format!("https+sctp://{host}:{udp}"),
         LowerLayer::Udp => format!("{scheme}://{host}:{udp}"),
@@ -101,18 +101,18 @@ impl Load {
 ///
 /// # Errors
 /// An object did not arrive, or differs.
-pub async fn get(world: Field, place: &mut Place, load: Load) -> Result<String, String> {
-    let column = place.column;
+pub async fn get(world: Field, network: &mut PeerNetwork, load: Load) -> Result<String, String> {
+    let column = network.column;
     let directory = scratch(column, "got");
     std::fs::create_dir_all(&directory).map_err(|error| error.to_string())?;
-    let url = place_of("http+sctp", column.carrier, THEIRS[0], column.udp_port());
+    let url = url_of("http+sctp", column.carrier, THEIRS[0], column.udp_port());
     let mut setup = setup(By::Us);
     setup.arguments.push("streams=64".to_owned());
-    let mut e = Encounter::without_us(world.clone(), place, setup)?;
+    let mut e = Encounter::without_us(world.clone(), network, setup)?;
     let outcome = async {
         e.until("the server", PATIENCE, |e| e.theirs.ready).await?;
         let losses = load.begin_losses()?;
-        let begun = world.now();
+        let started = world.now();
         // Without losses, `get` soon gives up a peer that does not answer. aiortc sends one object after the other, so
         // the last object waits for all other objects.
         let silence = match (column.kind, load.loss) {
@@ -150,11 +150,11 @@ pub async fn get(world: Field, place: &mut Place, load: Load) -> Result<String, 
                 None => e.pause(Duration::from_millis(20)).await?,
             }
         };
-        let taken = world.now().since(begun);
+        let taken = world.now().since(started);
         if !status.success() {
             let mut text = String::new();
-            if let Some(mut said) = running.0.stderr.take() {
-                let _ = std::io::Read::read_to_string(&mut said, &mut text);
+            if let Some(mut stderr) = running.0.stderr.take() {
+                let _ = std::io::Read::read_to_string(&mut stderr, &mut text);
             }
             return Err(format!("get: {status}: {}", text.trim()));
         }
@@ -208,8 +208,8 @@ impl Asks {
 ///
 /// # Errors
 /// An object did not arrive, or differs.
-pub async fn serve(world: Field, place: &mut Place, asks: Asks) -> Result<String, String> {
-    let column = place.column;
+pub async fn serve(world: Field, network: &mut PeerNetwork, asks: Asks) -> Result<String, String> {
+    let column = network.column;
     let root = scratch(column, "site");
     let directory = root.join("bytes");
     let load = asks.load();
@@ -217,7 +217,7 @@ pub async fn serve(world: Field, place: &mut Place, asks: Asks) -> Result<String
     std::fs::create_dir_all(&directory).map_err(|error| error.to_string())?;
     std::fs::write(directory.join(size.to_string()), pattern(MESSAGE, size))
         .map_err(|error| error.to_string())?;
-    let listen = place_of("sctp", column.carrier, OURS[0], column.udp_port());
+    let listen = url_of("sctp", column.carrier, OURS[0], column.udp_port());
     let child = command()
         .args(["serve", "-q", "--streams", "64", "--sctp-port", &PORT.to_string(), "--listen", &listen])
         .arg(&root)
@@ -239,8 +239,8 @@ pub async fn serve(world: Field, place: &mut Place, asks: Asks) -> Result<String
         setup.arguments.push(format!("ppid={kind}"));
     }
     let losses = load.begin_losses()?;
-    let begun = world.now();
-    let mut e = Encounter::without_us(world.clone(), place, setup)?;
+    let started = world.now();
+    let mut e = Encounter::without_us(world.clone(), network, setup)?;
     let outcome = async {
         fetched(&mut e, load, &path).await?;
         if asks == Asks::Again {
@@ -248,7 +248,7 @@ pub async fn serve(world: Field, place: &mut Place, asks: Asks) -> Result<String
             e.start_them(By::Them)?;
             fetched(&mut e, load, &path).await?;
         }
-        load.note(world.now().since(begun), losses.as_ref())
+        load.note(world.now().since(started), losses.as_ref())
     }
     .await;
     e.end().await;
@@ -261,18 +261,18 @@ pub async fn serve(world: Field, place: &mut Place, asks: Asks) -> Result<String
 async fn fetched(e: &mut Encounter<'_>, load: Load, path: &str) -> Result<(), String> {
     let Load { objects, size, .. } = load;
     e.until("the client", PATIENCE, |e| e.theirs.up).await?;
-    let before = e.theirs.said.len();
+    let before = e.theirs.reports.len();
     for stream in 0..objects {
         e.tell_theirs(&format!("get {stream} {path}"));
     }
     let right = format!("200 {size} ok");
     let is_right = |line: &&String| line.starts_with("body") && line.ends_with(&right);
     e.until("the objects", load.patience(), |e| {
-        e.theirs.said[before..].iter().filter(is_right).count() == objects
-            || e.theirs.said[before..].iter().any(|line| line.starts_with("fault"))
+        e.theirs.reports[before..].iter().filter(is_right).count() == objects
+            || e.theirs.reports[before..].iter().any(|line| line.starts_with("fault"))
     })
     .await?;
-    match e.theirs.said[before..].iter().find(|line| line.starts_with("fault")) {
+    match e.theirs.reports[before..].iter().find(|line| line.starts_with("fault")) {
         Some(fault) => Err(fault.clone()),
         None => Ok(()),
     }

@@ -3,8 +3,8 @@
 
 use super::cases::{self, Case};
 use super::encounter::our_addresses;
-use super::peer_network::Place;
-use super::road::{Field, Road};
+use super::path_emulator::{Field, PathEmulator};
+use super::peer_network::PeerNetwork;
 use super::{Column, PeerStack, TRIES, is_chosen, with_try};
 use anabranch_base::time::Duration;
 use anabranch_world::World;
@@ -28,14 +28,14 @@ pub struct Cell {
 }
 
 /// Runs the cases that `chosen` names with one peer, in namespaces of this process, and prints a line for each.
-/// `attempt`, from 1, distinguishes captures.
+/// `attempt`, counted from 1, makes the names of captures different.
 ///
 /// # Errors
 /// The peer's network cannot be created.
 pub fn column(column: Column, chosen: &str, attempt: usize) -> io::Result<()> {
-    let mut place = Place::open(column)?;
-    if place.guest().is_some() {
-        booted(&mut place)?;
+    let mut network = PeerNetwork::open(column)?;
+    if network.guest().is_some() {
+        booted(&mut network)?;
     }
     for (number, case) in Case::ALL.into_iter().enumerate() {
         if !is_chosen(number, &case.to_string(), chosen) {
@@ -43,7 +43,7 @@ pub fn column(column: Column, chosen: &str, attempt: usize) -> io::Result<()> {
         }
         let (verdict, note) = match case.lacked_by(column) {
             Some(what) => ("lacks", what.to_owned()),
-            None => match one(case, &mut place, attempt) {
+            None => match one(case, &mut network, attempt) {
                 Ok(note) => ("ok", note),
                 Err(why) => ("fails", why),
             },
@@ -53,9 +53,9 @@ pub fn column(column: Column, chosen: &str, attempt: usize) -> io::Result<()> {
     Ok(())
 }
 
-fn booted(place: &mut Place) -> io::Result<()> {
-    let Some(guest) = place.guest() else { return Ok(()) };
-    let said = os::run(Options::default(), async |world| {
+fn booted(network: &mut PeerNetwork) -> io::Result<()> {
+    let Some(guest) = network.guest() else { return Ok(()) };
+    let booted = os::run(Options::default(), async |world| {
         let mut timer = world.timer();
         anabranch_world::Timer::set(&mut timer, Some(world.now() + Duration::from_secs(60)));
         poll_fn(|cx| {
@@ -70,22 +70,22 @@ fn booted(place: &mut Place) -> io::Result<()> {
         })
         .await
     })?;
-    if said { Ok(()) } else { Err(io::Error::other("the guest does not boot")) }
+    if booted { Ok(()) } else { Err(io::Error::other("the guest does not boot")) }
 }
 
-fn one(case: Case, place: &mut Place, attempt: usize) -> Result<String, String> {
-    let road = Road::new(1);
+fn one(case: Case, network: &mut PeerNetwork, attempt: usize) -> Result<String, String> {
+    let path = PathEmulator::new(1);
     let captures =
         PathBuf::from(std::env::var_os("FIELD_CAPTURES").unwrap_or_else(|| std::env::temp_dir().into()));
-    let name = format!("{}-{case}", place.column).replace(['/', ' ', ',', ':', '%'], "-");
+    let name = format!("{}-{case}", network.column).replace(['/', ' ', ',', ':', '%'], "-");
     let capture = captures.join(format!("{name}{}.pcapng", capture_suffix(attempt)));
-    road.capture(&capture).map_err(|error| format!("{}: {error}", capture.display()))?;
+    path.capture(&capture).map_err(|error| format!("{}: {error}", capture.display()))?;
     let options = Options { addresses: our_addresses(case.is_v6()), seed: Some(1), ..Options::default() };
     let outcome = os::run(options, async |world| {
-        let field = Field::new(world, road.clone()).secured(place.column.carrier.is_secure());
-        cases::run(case, field, place).await
+        let field = Field::new(world, path.clone()).secured(network.column.carrier.is_secure());
+        cases::run(case, field, network).await
     });
-    road.end_capture();
+    path.end_capture();
     let outcome = outcome.map_err(|error| error.to_string()).and_then(|outcome| outcome);
     if outcome.is_ok() && std::env::var_os("FIELD_KEEP").is_none() {
         let _ = std::fs::remove_file(&capture);
@@ -124,12 +124,12 @@ fn collect(
             else {
                 continue;
             };
-            if let (Some(place), Some(&case)) = (cells.get_mut(number), Case::ALL.get(number)) {
+            if let (Some(slot), Some(&case)) = (cells.get_mut(number), Case::ALL.get(number)) {
                 let cell = cell(case, column, verdict, note, attempt);
                 if !cell.why.is_empty() {
                     failed(&format!("{case} with {column}, try {attempt} of {TRIES}: {}", cell.why));
                 }
-                *place = Some(cell);
+                *slot = Some(cell);
             }
         }
     }

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`peer_network`] | namespaces, virtual cables, the guest |
 //! | [`program`] | a foreign end, controlled line by line |
-//! | [`road`] | the operating system's world, with losses |
+//! | [`path_emulator`] | the operating system's world, with losses |
 //! | [`encounter`] | one association with a foreign end |
 //! | [`cases`] | the cases and their conditions |
 //! | [`http`] | our commands and their HTTP |
@@ -16,9 +16,9 @@ pub mod cases;
 pub mod encounter;
 pub mod http;
 pub mod matrix;
+pub mod path_emulator;
 pub mod peer_network;
 pub mod program;
-pub mod road;
 pub mod tcp;
 pub mod tun;
 

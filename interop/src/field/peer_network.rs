@@ -43,10 +43,10 @@ fn first(four: [Ipv4Addr; 2], six: [Ipv6Addr; 2], v6: bool, count: usize) -> Vec
     all.into_iter().take(count).collect()
 }
 
-/// The network of a peer.
+/// The namespace or guest kernel in which the programs of a peer run, and its connections to ours.
 #[derive(Debug)]
-pub struct Place {
-    /// The peer and its carrier.
+pub struct PeerNetwork {
+    /// The peer, and the layer below its SCTP.
     pub column: Column,
     /// The folder of the peers' programs.
     programs: PathBuf,
@@ -55,12 +55,12 @@ pub struct Place {
     guest: Option<Rc<RefCell<Program>>>,
 }
 
-impl Place {
+impl PeerNetwork {
     /// Creates the cables, and boots the guest if the peer is the Linux kernel.
     pub fn open(column: Column) -> io::Result<Self> {
         let programs = PathBuf::from(std::env::var_os("FIELD_PROGRAMS").unwrap_or_else(|| ".".into()));
         run("ip", ["link", "set", "lo", "up"])?;
-        let mut place = Self { column, programs, far: None, guest: None };
+        let mut network = Self { column, programs, far: None, guest: None };
         if column.kind == PeerStack::Linux {
             for (number, ours) in OURS.iter().enumerate() {
                 let tap = format!("tap{number}");
@@ -69,29 +69,29 @@ impl Place {
                 run("ip", ["addr", "add", &format!("{}/64", OURS_V6[number]), "dev", &tap, "nodad"])?;
                 run("ip", ["link", "set", &tap, "up"])?;
             }
-            place.boot()?;
+            network.boot()?;
         } else {
             let far = Command::new("unshare").args(["--net", "sleep", "100000"]).spawn()?;
             let pid = far.id().to_string();
-            place.far = Some(far);
+            network.far = Some(far);
             let here = std::fs::read_link("/proc/self/ns/net")?;
             while std::fs::read_link(format!("/proc/{pid}/ns/net"))? == here {
                 std::thread::yield_now();
             }
-            place.there(&["ip", "link", "set", "lo", "up"])?;
+            network.there(&["ip", "link", "set", "lo", "up"])?;
             for (number, (ours, theirs)) in OURS.iter().zip(THEIRS).enumerate() {
                 let (near, far) = (format!("near{number}"), format!("far{number}"));
                 run("ip", ["link", "add", &near, "type", "veth", "peer", "name", &far, "netns", &pid])?;
                 run("ip", ["addr", "add", &format!("{ours}/24"), "dev", &near])?;
                 run("ip", ["addr", "add", &format!("{}/64", OURS_V6[number]), "dev", &near, "nodad"])?;
                 run("ip", ["link", "set", &near, "up"])?;
-                place.there(&["ip", "addr", "add", &format!("{theirs}/24"), "dev", &far])?;
+                network.there(&["ip", "addr", "add", &format!("{theirs}/24"), "dev", &far])?;
                 let six = format!("{}/64", THEIRS_V6[number]);
-                place.there(&["ip", "addr", "add", &six, "dev", &far, "nodad"])?;
-                place.there(&["ip", "link", "set", &far, "up"])?;
+                network.there(&["ip", "addr", "add", &six, "dev", &far, "nodad"])?;
+                network.there(&["ip", "link", "set", &far, "up"])?;
             }
         }
-        Ok(place)
+        Ok(network)
     }
 
     fn boot(&mut self) -> io::Result<()> {
@@ -167,7 +167,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for PeerNetwork {
     fn drop(&mut self) {
         if let Some(far) = &mut self.far {
             let _ = far.kill();

@@ -9,8 +9,8 @@
 //! | `add ADDRESS`, `remove ADDRESS` | ASCONF |
 //! | `die`, `quit` | end the program, by SIGKILL or regularly |
 //!
-//! A guest's console keeps only 4 kB of unread input. The program therefore answers each command with `took`, and few
-//! commands are outstanding.
+//! A guest's console keeps only 4 kB of unread input. The program therefore answers each command with `took`, and only
+//! a few commands may be outstanding.
 //!
 //! Reports begin with `: `, so that a kernel's messages on the same line are not taken for reports:
 //! - `ready`, `connected`, `up`, `restarted`, `down WHY`
@@ -29,24 +29,24 @@ use std::task::{Context, Poll, Waker};
 #[derive(Debug)]
 pub struct Program {
     child: Child,
-    ear: Arc<Mutex<Ear>>,
-    said: Arc<Mutex<Said>>,
+    input: Arc<Mutex<ProgramInput>>,
+    output: Arc<Mutex<ProgramOutput>>,
 }
 
 /// The input of the program, and the commands that wait for it.
 #[derive(Debug)]
-struct Ear {
+struct ProgramInput {
     stdin: Option<ChildStdin>,
     waiting: VecDeque<String>,
-    under_way: usize,
+    outstanding: usize,
 }
 
-impl Ear {
+impl ProgramInput {
     fn tell(&mut self) {
-        while self.under_way < MOST_UNDER_WAY
+        while self.outstanding < MOST_UNDER_WAY
             && let Some(line) = self.waiting.pop_front()
         {
-            self.under_way += 1;
+            self.outstanding += 1;
             if let Some(stdin) = &mut self.stdin {
                 // Writing fails if the program has ended. The error is ignored.
                 let _ = stdin.write_all(format!("{line}\n").as_bytes());
@@ -58,13 +58,13 @@ impl Ear {
 const MOST_UNDER_WAY: usize = 32;
 
 #[derive(Debug, Default)]
-struct Said {
+struct ProgramOutput {
     lines: VecDeque<String>,
-    gone: bool,
+    closed: bool,
     waker: Option<Waker>,
 }
 
-impl Said {
+impl ProgramOutput {
     fn wake(&mut self) {
         if let Some(waker) = self.waker.take() {
             waker.wake();
@@ -82,10 +82,10 @@ impl Program {
         // A guest consists of several processes, so all of them are killed as a group.
         command.process_group(0);
         let mut child = command.spawn()?;
-        let said = Arc::new(Mutex::new(Said::default()));
+        let output = Arc::new(Mutex::new(ProgramOutput::default()));
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-        let ear = Arc::new(Mutex::new(Ear { stdin, waiting: VecDeque::new(), under_way: 0 }));
-        let (shared, hearing) = (said.clone(), ear.clone());
+        let input = Arc::new(Mutex::new(ProgramInput { stdin, waiting: VecDeque::new(), outstanding: 0 }));
+        let (shared, input_of_reader) = (output.clone(), input.clone());
         std::thread::spawn(move || {
             let mut lines = BufReader::new(stdout.expect("it is piped"));
             let mut line = Vec::new();
@@ -95,55 +95,55 @@ impl Program {
                     eprintln!("   {}", text.trim_end());
                 }
                 if text.trim_end() == ": took" {
-                    let mut ear = hearing.lock().unwrap_or_else(PoisonError::into_inner);
-                    ear.under_way = ear.under_way.saturating_sub(1);
-                    ear.tell();
+                    let mut input = input_of_reader.lock().unwrap_or_else(PoisonError::into_inner);
+                    input.outstanding = input.outstanding.saturating_sub(1);
+                    input.tell();
                 } else if let Some(report) = text.strip_prefix(": ") {
-                    let mut said = shared.lock().unwrap_or_else(PoisonError::into_inner);
-                    said.lines.push_back(report.trim_end().to_owned());
-                    said.wake();
+                    let mut output = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                    output.lines.push_back(report.trim_end().to_owned());
+                    output.wake();
                 }
                 line.clear();
             }
-            let mut said = shared.lock().unwrap_or_else(PoisonError::into_inner);
-            said.gone = true;
-            said.wake();
+            let mut output = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            output.closed = true;
+            output.wake();
         });
-        Ok(Self { child, ear, said })
+        Ok(Self { child, input, output })
     }
 
     /// Queues a command for the program.
     pub fn tell(&mut self, line: &str) {
-        let mut ear = self.ear.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut input = self.input.lock().unwrap_or_else(PoisonError::into_inner);
         // A command that starts with `/` starts a new program in the guest. Commands for the previous program are
         // obsolete.
         if line.starts_with('/') {
-            ear.waiting.clear();
-            ear.under_way = 0;
+            input.waiting.clear();
+            input.outstanding = 0;
         }
-        ear.waiting.push_back(line.to_owned());
-        ear.tell();
+        input.waiting.push_back(line.to_owned());
+        input.tell();
         if line.starts_with('/') {
-            ear.under_way = 0;
+            input.outstanding = 0;
         }
     }
 
     /// Puts a command in front of all queued commands.
     pub fn tell_first(&mut self, line: &str) {
-        let mut ear = self.ear.lock().unwrap_or_else(PoisonError::into_inner);
-        ear.waiting.push_front(line.to_owned());
-        ear.under_way = 0;
-        ear.tell();
+        let mut input = self.input.lock().unwrap_or_else(PoisonError::into_inner);
+        input.waiting.push_front(line.to_owned());
+        input.outstanding = 0;
+        input.tell();
     }
 
     /// Returns the program's next line; `None` when it has ended.
     pub fn poll_line(&mut self, cx: &Context<'_>) -> Poll<Option<String>> {
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        match said.lines.pop_front() {
+        let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        match output.lines.pop_front() {
             Some(line) => Poll::Ready(Some(line)),
-            None if said.gone => Poll::Ready(None),
+            None if output.closed => Poll::Ready(None),
             None => {
-                said.waker = Some(cx.waker().clone());
+                output.waker = Some(cx.waker().clone());
                 Poll::Pending
             }
         }

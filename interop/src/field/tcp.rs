@@ -1,11 +1,11 @@
 //! Runs our TCP engine against the TCP of the kernel, over a TUN device.
 //!
-//! Both ends are sessions of the `transport` crate, so one script controls both. The road is between our engine and the
-//! device.
+//! Both ends are sessions of the `transport` crate, so one script controls both. The path emulator is between our
+//! engine and the device.
 
 use super::matrix::capture_suffix;
+use super::path_emulator::{Field, PathEmulator};
 use super::peer_network::run;
-use super::road::{Field, Road};
 use super::tun::TunSocket;
 use super::{TRIES, is_chosen, with_try};
 use crate::cases::By;
@@ -26,13 +26,13 @@ use std::rc::Rc;
 /// The kind of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Case {
-    /// The side sends 10 MB, with the given loss or reordering.
+    /// The given side sends 10 MB, with the given loss or reordering.
     Bulk(By, Way),
     /// The close of a connection.
     Close(Close),
 }
 
-/// The impairments of the road.
+/// The impairments of the path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
     /// Packets are neither lost nor delayed.
@@ -46,13 +46,13 @@ pub enum Way {
 /// The way in which a connection ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Close {
-    /// The side finishes. The other side reads the end of the data, and finishes later.
+    /// The given side finishes. The other side reads the end of the data, and finishes later.
     First(By),
-    /// The side finishes. The other side sends 1 MB more before it finishes.
+    /// The given side finishes. The other side sends 1 MB more before it finishes.
     Half(By),
     /// Both sides finish at the same time.
     Both,
-    /// The side resets the connection during a transfer.
+    /// The given side resets the connection during a transfer.
     Reset(By),
     /// There is no listener, and the connecting side is notified at once.
     Refused(By),
@@ -104,8 +104,8 @@ const OURS: Ipv4Addr = Ipv4Addr::new(10, 92, 0, 2);
 const MTU: u32 = 1500;
 const SIZE: usize = 10_000_000;
 
-/// Runs the cases that `chosen` names, in namespaces of this process. In each case, first we and then the kernel open
-/// the connection. Prints a line for each case.
+/// Runs the cases that `chosen` names, in namespaces of this process. Runs each case twice: our side opens the
+/// connection in the first run, and the kernel in the second. Prints a line for each case.
 ///
 /// # Errors
 /// The world cannot be created.
@@ -151,32 +151,32 @@ fn attempts(case: Case, begins: By, number: usize) -> Option<String> {
 }
 
 fn one(case: Case, begins: By, number: usize, attempt: usize) -> Result<String, String> {
-    let road = Road::new(number as u64);
-    road.delay.set(Duration::from_millis(2));
+    let path = PathEmulator::new(number as u64);
+    path.delay.set(Duration::from_millis(2));
     if let Case::Bulk(_, kind) = case {
         match kind {
             Way::Straight => {}
-            Way::Loss(percent) => road.loss_ppm.set(percent * 10_000),
-            Way::Reordered => road.reorder_ppm.set(20_000),
+            Way::Loss(percent) => path.loss_ppm.set(percent * 10_000),
+            Way::Reordered => path.reorder_ppm.set(20_000),
         }
     }
     let captures =
         PathBuf::from(std::env::var_os("FIELD_CAPTURES").unwrap_or_else(|| std::env::temp_dir().into()));
     let name = format!("tcp-{case}-{begins:?}").replace([' ', ',', '%'], "-");
     let capture = captures.join(format!("{name}{}.pcapng", capture_suffix(attempt)));
-    road.capture(&capture).map_err(|error| format!("{}: {error}", capture.display()))?;
+    path.capture(&capture).map_err(|error| format!("{}: {error}", capture.display()))?;
     let options = Options { addresses: vec![THEIRS.into()], seed: Some(number as u64), ..Options::default() };
     // The device has to exist before the world is created, because the world asks for the device's address.
     let outcome = prepare().and_then(|()| {
         os::run(options, async |world| {
             let limit = Duration::from_secs(90);
             {
-                let met = world.timeout(limit, meet(case, begins, world.clone(), road.clone())).await;
-                met.unwrap_or_else(|| Err("took too long".to_owned()))
+                let result = world.timeout(limit, meet(case, begins, world.clone(), path.clone())).await;
+                result.unwrap_or_else(|| Err("took too long".to_owned()))
             }
         })
     });
-    road.end_capture();
+    path.end_capture();
     let _ = run("ip", ["link", "del", DEVICE]);
     let outcome = outcome.map_err(|error| error.to_string()).and_then(|outcome| outcome);
     if outcome.is_ok() && std::env::var_os("FIELD_KEEP").is_none() {
@@ -198,8 +198,8 @@ fn text(error: impl fmt::Display) -> String {
     error.to_string()
 }
 
-async fn meet(case: Case, begins: By, os: OsWorld, road: Rc<Road>) -> Result<String, String> {
-    let field = Field::new(os.clone(), road.clone());
+async fn meet(case: Case, begins: By, os: OsWorld, path: Rc<PathEmulator>) -> Result<String, String> {
+    let field = Field::new(os.clone(), path.clone());
     let device = Tun::open(DEVICE).map_err(|error| format!("TUN: {error}"))?;
     field.put_tun(TunSocket::new(device, OURS, MTU));
     // The profile `modern` detects losses by time. With 5 % loss, the older methods take very long.
@@ -260,7 +260,7 @@ async fn meet(case: Case, begins: By, os: OsWorld, road: Rc<Road>) -> Result<Str
             Ok(if timeouts == 0 { rate } else { format!("{rate}, {timeouts} timeouts") })
         }
         Case::Bulk(By::Them, _) => transfer(&field, b, a).await,
-        Case::Close(how) => close(&field, how, (ours, a), (theirs, b)).await,
+        Case::Close(kind) => close(&field, kind, (ours, a), (theirs, b)).await,
     }
 }
 
@@ -279,7 +279,7 @@ fn watch(world: &Field, ours: &TcpSession<Field>, widest: Rc<RefCell<u64>>) {
 
 /// Sends all bytes, and then closes the opposite direction. Returns the duration as a text.
 async fn transfer<A: Stream, B: Stream>(world: &Field, mut from: A, mut to: B) -> Result<String, String> {
-    let begun = world.now();
+    let started = world.now();
     let sender = world.spawn("sender", async move {
         let outcome = from.write_all(&pattern(1, SIZE)).await;
         from.finish();
@@ -288,7 +288,7 @@ async fn transfer<A: Stream, B: Stream>(world: &Field, mut from: A, mut to: B) -
         (outcome, end)
     });
     let got = drain(&mut to).await?;
-    let taken = world.now().since(begun);
+    let taken = world.now().since(started);
     to.finish();
     if got != pattern(1, SIZE) {
         return Err(format!("{} bytes came, or others", got.len()));
@@ -312,7 +312,7 @@ async fn drain<S: Stream>(from: &mut S) -> Result<Vec<u8>, String> {
 
 async fn close<A: Session, B: Session>(
     world: &Field,
-    how: Close,
+    kind: Close,
     (ours, mut a): (A, A::Stream),
     (theirs, mut b): (B, B::Stream),
 ) -> Result<String, String> {
@@ -322,7 +322,7 @@ async fn close<A: Session, B: Session>(
     let mut buffer = vec![0; greeting.len()];
     fill(&mut a, &mut buffer).await?;
     fill(&mut b, &mut buffer).await?;
-    match how {
+    match kind {
         Close::First(By::Us) => {
             a.finish();
             expect_end(&mut b).await?;

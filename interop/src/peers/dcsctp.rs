@@ -1,7 +1,7 @@
 //! `dcsctp`, the Rust version of WebRTC's SCTP.
 
-use super::{MESSAGE, PACKET, PORT, Wanted};
-use crate::peer::{How, Peer, Told};
+use super::{EndOptions, MESSAGE, PACKET, PORT};
+use crate::peer::{DeliveryOptions, Peer, PeerEvent};
 use ::dcsctp::api::{
     DcSctpSocket, Message, Options, PpId, SendOptions, SocketEvent, SocketTime, StreamId,
     ZERO_CHECKSUM_ALTERNATE_ERROR_DETECTION_METHOD_LOWER_LAYER_DTLS as OVER_DTLS,
@@ -16,11 +16,11 @@ use std::time::Duration;
 pub(super) struct DcSctpPeer {
     socket: Box<dyn DcSctpSocket>,
     packets: VecDeque<Vec<u8>>,
-    told: VecDeque<Told>,
+    events: VecDeque<PeerEvent>,
 }
 
 impl DcSctpPeer {
-    pub(super) fn new(wanted: Wanted) -> Self {
+    pub(super) fn new(options: EndOptions) -> Self {
         let options = Options {
             local_port: PORT,
             remote_port: PORT,
@@ -28,8 +28,8 @@ impl DcSctpPeer {
             max_message_size: MESSAGE,
             max_send_buffer_size: 8 << 20,
             per_stream_send_queue_limit: 8 << 20,
-            enable_message_interleaving: wanted.interleaving,
-            zero_checksum_alternate_error_detection_method: if wanted.zero_checksum {
+            enable_message_interleaving: options.interleaving,
+            zero_checksum_alternate_error_detection_method: if options.zero_checksum {
                 OVER_DTLS
             } else {
                 NONE
@@ -38,34 +38,35 @@ impl DcSctpPeer {
             ..Options::default()
         };
         let socket = ::dcsctp::new_socket("theirs", &options);
-        Self { socket, packets: VecDeque::new(), told: VecDeque::new() }
+        Self { socket, packets: VecDeque::new(), events: VecDeque::new() }
     }
 
     fn settle(&mut self) {
         let numbers = |streams: Vec<StreamId>| streams.into_iter().map(|stream| stream.0).collect();
         while let Some(event) = self.socket.poll_event() {
-            let told = match event {
+            let event = match event {
                 SocketEvent::SendPacket(packet) => {
                     self.packets.push_back(packet);
                     continue;
                 }
-                SocketEvent::OnConnected() => Told::Up,
-                SocketEvent::OnClosed() => Told::Down("closed".to_owned()),
-                SocketEvent::OnAborted(kind, text) => Told::Down(format!("{kind:?}: {text}")),
-                SocketEvent::OnIncomingStreamReset(streams) => Told::TheirsReset(numbers(streams)),
-                SocketEvent::OnStreamsResetPerformed(streams) => Told::OursReset(numbers(streams)),
-                SocketEvent::OnStreamsResetFailed(streams) => Told::ResetRefused(numbers(streams)),
+                SocketEvent::OnConnected() => PeerEvent::Up,
+                SocketEvent::OnClosed() => PeerEvent::Down("closed".to_owned()),
+                SocketEvent::OnAborted(kind, text) => PeerEvent::Down(format!("{kind:?}: {text}")),
+                SocketEvent::OnIncomingStreamReset(streams) => PeerEvent::TheirsReset(numbers(streams)),
+                SocketEvent::OnStreamsResetPerformed(streams) => PeerEvent::OursReset(numbers(streams)),
+                SocketEvent::OnStreamsResetFailed(streams) => PeerEvent::ResetRefused(numbers(streams)),
                 _ => continue,
             };
             self.read();
-            self.told.push_back(told);
+            self.events.push_back(event);
         }
         self.read();
     }
 
     fn read(&mut self) {
         while let Some(message) = self.socket.get_next_message() {
-            self.told.push_back(Told::Message { stream: message.stream_id.0, payload: message.payload });
+            self.events
+                .push_back(PeerEvent::Message { stream: message.stream_id.0, payload: message.payload });
         }
     }
 
@@ -101,20 +102,20 @@ impl Peer for DcSctpPeer {
         self.packets.pop_front()
     }
 
-    fn poll_told(&mut self) -> Option<Told> {
-        self.told.pop_front()
+    fn poll_event(&mut self) -> Option<PeerEvent> {
+        self.events.pop_front()
     }
 
-    fn send(&mut self, now: Instant, how: How, payload: &[u8]) -> Result<(), String> {
+    fn send(&mut self, now: Instant, options: DeliveryOptions, payload: &[u8]) -> Result<(), String> {
         self.at(now);
-        let mut options = SendOptions { unordered: how.unordered, ..SendOptions::default() };
-        match how.reliability {
-            Reliability::Lifetime(span) => options.lifetime = Some(span),
-            Reliability::Retransmissions(most) => options.max_retransmissions = Some(most as u16),
+        let mut send_options = SendOptions { unordered: options.unordered, ..SendOptions::default() };
+        match options.reliability {
+            Reliability::Lifetime(span) => send_options.lifetime = Some(span),
+            Reliability::Retransmissions(most) => send_options.max_retransmissions = Some(most as u16),
             _ => {}
         }
-        let message = Message::new(StreamId(how.stream), PpId(53), payload.to_vec());
-        let sent = self.socket.send(message, &options).map_err(|error| format!("{error:?}"));
+        let message = Message::new(StreamId(options.stream), PpId(53), payload.to_vec());
+        let sent = self.socket.send(message, &send_options).map_err(|error| format!("{error:?}"));
         self.settle();
         sent
     }
@@ -122,9 +123,9 @@ impl Peer for DcSctpPeer {
     fn reset(&mut self, now: Instant, streams: &[u16]) -> Result<(), String> {
         self.at(now);
         let streams: Vec<_> = streams.iter().map(|&stream| StreamId(stream)).collect();
-        let asked = self.socket.reset_streams(&streams).map_err(|error| error.to_string());
+        let result = self.socket.reset_streams(&streams).map_err(|error| error.to_string());
         self.settle();
-        asked
+        result
     }
 
     fn shutdown(&mut self, now: Instant) -> Result<(), String> {

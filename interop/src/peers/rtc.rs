@@ -1,7 +1,7 @@
 //! `rtc-sctp`, the SCTP of webrtc-rs's sans-IO stack.
 
-use super::{Epoch, MESSAGE, PACKET, PORT, Wanted};
-use crate::peer::{How, Peer, Told};
+use super::{EndOptions, Epoch, MESSAGE, PACKET, PORT};
+use crate::peer::{DeliveryOptions, Peer, PeerEvent};
 use anabranch_base::Instant;
 use anabranch_sctp::Reliability;
 use anabranch_wire::sctp::ShutdownComplete;
@@ -26,9 +26,9 @@ pub(super) struct RtcSctp {
     /// last.
     current: usize,
     packets: VecDeque<Bytes>,
-    told: VecDeque<Told>,
+    events: VecDeque<PeerEvent>,
     up: bool,
-    over: bool,
+    is_closing: bool,
     down: bool,
 }
 
@@ -46,10 +46,10 @@ fn transport() -> TransportConfig {
 }
 
 impl RtcSctp {
-    pub(super) fn new(wanted: Wanted) -> Self {
+    pub(super) fn new(options: EndOptions) -> Self {
         let mut config = EndpointConfig::new();
         config.max_payload_size(max_payload_size_for_mtu(PACKET as u32));
-        let server = wanted.server.then(|| Arc::new(ServerConfig::new(transport())));
+        let server = options.server.then(|| Arc::new(ServerConfig::new(transport())));
         let endpoint = Endpoint::new(
             SocketAddr::from(([10, 0, 0, 2], 9899)),
             Default::default(),
@@ -62,9 +62,9 @@ impl RtcSctp {
             associations: BTreeMap::new(),
             current: 0,
             packets: VecDeque::new(),
-            told: VecDeque::new(),
+            events: VecDeque::new(),
             up: false,
-            over: false,
+            is_closing: false,
             down: false,
         }
     }
@@ -86,10 +86,10 @@ impl RtcSctp {
                         Event::Connected if !self.up => {
                             self.up = true;
                             self.current = handle;
-                            self.told.push_back(Told::Up);
+                            self.events.push_back(PeerEvent::Up);
                         }
                         Event::AssociationLost { reason: rtc_sctp::AssociationError::Reset, id } => {
-                            self.told.push_back(Told::TheirsReset(vec![id]));
+                            self.events.push_back(PeerEvent::TheirsReset(vec![id]));
                         }
                         _ => {}
                     }
@@ -103,7 +103,7 @@ impl RtcSctp {
                         let mut payload = vec![0; chunks.len()];
                         let bytes = chunks.read(&mut payload).unwrap_or(0);
                         payload.truncate(bytes);
-                        self.told.push_back(Told::Message { stream, payload });
+                        self.events.push_back(PeerEvent::Message { stream, payload });
                     }
                 }
                 while let Some(transmit) = association.poll_transmit(now) {
@@ -111,7 +111,7 @@ impl RtcSctp {
                     if let Payload::RawEncode(contents) = transmit.message {
                         // After this packet the association has ended, but the stack does not report it (README,
                         // fault 3).
-                        self.over |=
+                        self.is_closing |=
                             contents.iter().any(|packet| packet.get(12) == Some(&ShutdownComplete::KIND));
                         self.packets.extend(contents);
                     }
@@ -121,9 +121,9 @@ impl RtcSctp {
                     break;
                 }
             }
-            if handle == self.current && (association.is_closed() || self.over) && !self.down {
+            if handle == self.current && (association.is_closed() || self.is_closing) && !self.down {
                 self.down = true;
-                self.told.push_back(Told::Down("closed".to_owned()));
+                self.events.push_back(PeerEvent::Down("closed".to_owned()));
             }
         }
     }
@@ -181,23 +181,23 @@ impl Peer for RtcSctp {
         self.packets.pop_front().map(Vec::from)
     }
 
-    fn poll_told(&mut self) -> Option<Told> {
-        self.told.pop_front()
+    fn poll_event(&mut self) -> Option<PeerEvent> {
+        self.events.pop_front()
     }
 
-    fn send(&mut self, now: Instant, how: How, payload: &[u8]) -> Result<(), String> {
+    fn send(&mut self, now: Instant, options: DeliveryOptions, payload: &[u8]) -> Result<(), String> {
         let at = self.epoch.at(now);
         let association = self.open()?;
-        if association.stream(how.stream).is_err() {
-            association.open_stream(how.stream, PPI).map_err(|error| error.to_string())?;
+        if association.stream(options.stream).is_err() {
+            association.open_stream(options.stream, PPI).map_err(|error| error.to_string())?;
         }
-        let mut stream = association.stream(how.stream).map_err(|error| error.to_string())?;
-        let (kind, value) = match how.reliability {
+        let mut stream = association.stream(options.stream).map_err(|error| error.to_string())?;
+        let (kind, value) = match options.reliability {
             Reliability::Lifetime(span) => (ReliabilityType::Timed, span.as_millis() as u32),
             Reliability::Retransmissions(most) => (ReliabilityType::Rexmit, most),
             _ => (ReliabilityType::Reliable, 0),
         };
-        stream.set_reliability_params(how.unordered, kind, value).map_err(|error| error.to_string())?;
+        stream.set_reliability_params(options.unordered, kind, value).map_err(|error| error.to_string())?;
         stream.write_with_ppi(at, payload, PPI).map_err(|error| error.to_string())?;
         self.settle(now);
         Ok(())

@@ -1,7 +1,7 @@
 //! `sctp-proto`, the SCTP of str0m.
 
-use super::{Epoch, MESSAGE, PACKET, PORT, Wanted};
-use crate::peer::{How, Peer, Told};
+use super::{EndOptions, Epoch, MESSAGE, PACKET, PORT};
+use crate::peer::{DeliveryOptions, Peer, PeerEvent};
 use ::sctp_proto::{
     Association, ClientConfig, DatagramEvent, Endpoint, EndpointConfig, Event, Payload,
     PayloadProtocolIdentifier, ReliabilityType, ServerConfig, StreamEvent, TransportConfig,
@@ -25,9 +25,9 @@ pub(super) struct SctpProto {
     /// last.
     current: usize,
     packets: VecDeque<Bytes>,
-    told: VecDeque<Told>,
+    events: VecDeque<PeerEvent>,
     up: bool,
-    over: bool,
+    is_closing: bool,
     down: bool,
 }
 
@@ -47,10 +47,10 @@ fn transport() -> Arc<TransportConfig> {
 }
 
 impl SctpProto {
-    pub(super) fn new(wanted: Wanted) -> Self {
+    pub(super) fn new(options: EndOptions) -> Self {
         let mut config = EndpointConfig::new();
         config.max_payload_size((PACKET - 28) as u32);
-        let server = wanted.server.then(|| {
+        let server = options.server.then(|| {
             let mut server = ServerConfig::new();
             server.transport = transport();
             Arc::new(server)
@@ -62,9 +62,9 @@ impl SctpProto {
             associations: BTreeMap::new(),
             current: 0,
             packets: VecDeque::new(),
-            told: VecDeque::new(),
+            events: VecDeque::new(),
             up: false,
-            over: false,
+            is_closing: false,
             down: false,
         }
     }
@@ -86,16 +86,16 @@ impl SctpProto {
                         Event::Connected if !self.up => {
                             self.up = true;
                             self.current = handle;
-                            self.told.push_back(Told::Up);
+                            self.events.push_back(PeerEvent::Up);
                         }
                         Event::Stream(StreamEvent::Finished { id }) => {
-                            self.told.push_back(Told::TheirsReset(vec![id]))
+                            self.events.push_back(PeerEvent::TheirsReset(vec![id]))
                         }
                         Event::Stream(StreamEvent::ResetComplete { id }) => {
-                            self.told.push_back(Told::OursReset(vec![id]));
+                            self.events.push_back(PeerEvent::OursReset(vec![id]));
                         }
                         Event::Stream(StreamEvent::ResetFailed { id, .. }) => {
-                            self.told.push_back(Told::ResetRefused(vec![id]));
+                            self.events.push_back(PeerEvent::ResetRefused(vec![id]));
                         }
                         _ => {}
                     }
@@ -109,7 +109,7 @@ impl SctpProto {
                         let mut payload = vec![0; chunks.len()];
                         let bytes = chunks.read(&mut payload).unwrap_or(0);
                         payload.truncate(bytes);
-                        self.told.push_back(Told::Message { stream, payload });
+                        self.events.push_back(PeerEvent::Message { stream, payload });
                     }
                 }
                 while let Some(transmit) = association.poll_transmit(now) {
@@ -117,7 +117,7 @@ impl SctpProto {
                     if let Payload::RawEncode(contents) = transmit.payload {
                         // After this packet the association has ended, but the stack does not report it (README,
                         // fault 3).
-                        self.over |=
+                        self.is_closing |=
                             contents.iter().any(|packet| packet.get(12) == Some(&ShutdownComplete::KIND));
                         self.packets.extend(contents);
                     }
@@ -127,9 +127,9 @@ impl SctpProto {
                     break;
                 }
             }
-            if handle == self.current && (association.is_closed() || self.over) && !self.down {
+            if handle == self.current && (association.is_closed() || self.is_closing) && !self.down {
                 self.down = true;
-                self.told.push_back(Told::Down("closed".to_owned()));
+                self.events.push_back(PeerEvent::Down("closed".to_owned()));
             }
         }
     }
@@ -189,22 +189,22 @@ impl Peer for SctpProto {
         self.packets.pop_front().map(Vec::from)
     }
 
-    fn poll_told(&mut self) -> Option<Told> {
-        self.told.pop_front()
+    fn poll_event(&mut self) -> Option<PeerEvent> {
+        self.events.pop_front()
     }
 
-    fn send(&mut self, now: Instant, how: How, payload: &[u8]) -> Result<(), String> {
+    fn send(&mut self, now: Instant, options: DeliveryOptions, payload: &[u8]) -> Result<(), String> {
         let association = self.open()?;
-        if association.stream(how.stream).is_err() {
-            association.open_stream(how.stream, PPI).map_err(|error| error.to_string())?;
+        if association.stream(options.stream).is_err() {
+            association.open_stream(options.stream, PPI).map_err(|error| error.to_string())?;
         }
-        let mut stream = association.stream(how.stream).map_err(|error| error.to_string())?;
-        let (kind, value) = match how.reliability {
+        let mut stream = association.stream(options.stream).map_err(|error| error.to_string())?;
+        let (kind, value) = match options.reliability {
             Reliability::Lifetime(span) => (ReliabilityType::Timed, span.as_millis() as u32),
             Reliability::Retransmissions(most) => (ReliabilityType::Rexmit, most),
             _ => (ReliabilityType::Reliable, 0),
         };
-        stream.set_reliability_params(how.unordered, kind, value).map_err(|error| error.to_string())?;
+        stream.set_reliability_params(options.unordered, kind, value).map_err(|error| error.to_string())?;
         stream.write_with_ppi(payload, PPI).map_err(|error| error.to_string())?;
         self.settle(now);
         Ok(())

@@ -7,7 +7,7 @@
 
 use super::headers::PacketType;
 use super::meeting::Meeting;
-use super::relay::Weather;
+use super::relay::Impairments;
 use super::{Pair, Stack};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -73,7 +73,7 @@ impl Case {
         }
     }
 
-    /// Returns the case name for a foreign client.
+    /// Returns the name of the case that is passed to a foreign client.
     #[must_use]
     pub const fn told_to_client(self) -> &'static str {
         match self {
@@ -82,7 +82,7 @@ impl Case {
         }
     }
 
-    /// Returns the case name for a foreign server.
+    /// Returns the name of the case that is passed to a foreign server.
     #[must_use]
     pub fn told_to_server(self, client: Stack) -> &'static str {
         if self.is_refusal(client) { "versionnegotiation-only" } else { self.told_to_client() }
@@ -119,16 +119,16 @@ impl Case {
     }
 
     /// Returns the network. A quiche server stalls when packets that were in flight to the old address are lost
-    /// (README, fault 11), so for it the old address remains reachable.
+    /// (README, fault 11). With a quiche server, the old address therefore remains reachable.
     #[must_use]
-    pub fn weather(self, server: Stack) -> Weather {
-        let fair = Weather { old_place_stays: server == Stack::Quiche, ..Weather::FAIR };
+    pub fn impairments(self, server: Stack) -> Impairments {
+        let fair = Impairments { old_address_stays: server == Stack::Quiche, ..Impairments::FAIR };
         match self {
-            Self::Multiconnect => Weather { lost_ppm: 250_000, in_a_row: 2, ..fair },
-            Self::TransferLoss => Weather { lost_ppm: 20_000, ..fair },
-            Self::TransferCorruption => Weather { damaged_ppm: 20_000, ..fair },
-            Self::RebindPort => Weather { rebind_after: Some(150), ..fair },
-            Self::RebindAddr => Weather { rebind_after: Some(150), rebind_address: true, ..fair },
+            Self::Multiconnect => Impairments { lost_ppm: 250_000, in_a_row: 2, ..fair },
+            Self::TransferLoss => Impairments { lost_ppm: 20_000, ..fair },
+            Self::TransferCorruption => Impairments { damaged_ppm: 20_000, ..fair },
+            Self::RebindPort => Impairments { rebind_after: Some(150), ..fair },
+            Self::RebindAddr => Impairments { rebind_after: Some(150), rebind_address: true, ..fair },
             _ => fair,
         }
     }
@@ -266,7 +266,7 @@ fn check_early(meeting: &Meeting) -> Result<String, String> {
 
 /// Checks that all requests are sent before the first large answer.
 fn check_streams(meeting: &Meeting) -> Result<String, String> {
-    let mut asked = BTreeSet::new();
+    let mut requested = BTreeSet::new();
     let mut answers = 0;
     let port = meeting.front.port();
     for datagram in meeting.client_side()? {
@@ -274,7 +274,7 @@ fn check_streams(meeting: &Meeting) -> Result<String, String> {
         let streams =
             datagram.streams.iter().filter(|stream| stream.parse::<u64>().is_ok_and(|id| id % 4 == 0));
         if datagram.target.port() == port {
-            asked.extend(streams.cloned());
+            requested.extend(streams.cloned());
         } else {
             answers += streams.count();
         }
@@ -283,8 +283,8 @@ fn check_streams(meeting: &Meeting) -> Result<String, String> {
         }
     }
     let expected = meeting.case.files(meeting.pair).len();
-    if asked.len() < expected {
-        return Err(format!("streams {asked:?} of {expected} when answers had begun"));
+    if requested.len() < expected {
+        return Err(format!("streams {requested:?} of {expected} when answers had begun"));
     }
     Ok(String::new())
 }

@@ -7,7 +7,7 @@
 //! Version Negotiation: 1, version 0, ids, versions (4 each)
 //! ```
 //!
-//! Home of RFC 9000 §16 (variable-length integers) and §17.2 (long headers).
+//! Implements RFC 9000 §16 (variable-length integers) and §17.2 (long headers).
 
 /// The type of a packet with a long header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,7 +22,7 @@ pub enum PacketType {
     Retry,
     /// Version Negotiation (§17.2.1).
     VersionNegotiation,
-    /// A version other than 1.
+    /// A packet of another QUIC version than 1.
     Other,
 }
 

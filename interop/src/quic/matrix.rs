@@ -43,7 +43,7 @@ pub fn matrix(
     for attempt in 1..=TRIES {
         let lock = || cells.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let is_open = |row: usize, column: usize| !lock()[row][column].good;
-        // The longest cases start first, so that none is left alone at the end.
+        // The longest cases start first, so that no long case runs alone at the end.
         let mut open: Vec<_> =
             (0..cases.len()).flat_map(|row| (0..pairs.len()).map(move |column| (row, column))).collect();
         open.retain(|&(row, column)| is_open(row, column));

@@ -4,7 +4,7 @@
 use super::Pair;
 use super::cases::Case;
 use super::decrypted::{self, Datagram};
-use super::program::{Place, last_line};
+use super::program::{RunFolders, last_line};
 use super::relay::{Relay, Seen};
 use anabranch_base::Rng;
 use std::fs;
@@ -25,7 +25,7 @@ pub struct Meeting {
     pub front: SocketAddr,
     /// The server's address.
     pub back: SocketAddr,
-    place: Place,
+    folders: RunFolders,
 }
 
 impl Meeting {
@@ -46,15 +46,15 @@ impl Meeting {
     }
 
     fn read(&self, file: &str, server: SocketAddr) -> Result<Vec<Datagram>, String> {
-        let (client, other) = (self.place.keys("client"), self.place.keys("server"));
-        decrypted::read(&self.place.folder.join(file), &[&client, &other], server.port())
+        let (client, other) = (self.folders.keys("client"), self.folders.keys("server"));
+        decrypted::read(&self.folders.folder.join(file), &[&client, &other], server.port())
     }
 }
 
 /// Runs a case with a pair, and returns a remark if it passes. After a failure, all files of the run stay in `folder`.
 ///
 /// # Errors
-/// Why it failed.
+/// The reason why the case failed.
 pub fn hold(pair: Pair, case: Case, folder: PathBuf) -> Result<String, String> {
     let outcome = attempt(pair, case, folder.clone());
     match outcome {
@@ -70,14 +70,14 @@ pub fn hold(pair: Pair, case: Case, folder: PathBuf) -> Result<String, String> {
 
 fn attempt(pair: Pair, case: Case, folder: PathBuf) -> Result<String, String> {
     let programs = PathBuf::from(std::env::var_os("QUIC_PROGRAMS").unwrap_or_else(|| ".".into()));
-    let place = Place { folder, programs };
+    let folders = RunFolders { folder, programs };
     let files =
-        prepare(&place, case, pair).map_err(|error| format!("{}: {error}", place.folder.display()))?;
-    let (server, back) = place.server(pair.server, case, pair.client).map_err(|error| error.to_string())?;
+        prepare(&folders, case, pair).map_err(|error| format!("{}: {error}", folders.folder.display()))?;
+    let (server, back) = folders.server(pair.server, case, pair.client).map_err(|error| error.to_string())?;
     let seed = 1 + Case::ALL.iter().position(|one| *one == case).unwrap_or(0) as u64;
-    let weather = case.weather(pair.server);
+    let impairments = case.impairments(pair.server);
     let relay =
-        Relay::start(back, weather, seed, &place.folder).map_err(|error| format!("relay: {error}"))?;
+        Relay::start(back, impairments, seed, &folders.folder).map_err(|error| format!("relay: {error}"))?;
     let front = relay.address();
     let until = Instant::now() + LONGEST;
     let names: Vec<String> = files.iter().map(|(name, _)| name.clone()).collect();
@@ -85,30 +85,31 @@ fn attempt(pair: Pair, case: Case, folder: PathBuf) -> Result<String, String> {
         if case.is_client_each() { names.chunks(1).collect() } else { vec![&names[..]] };
     let mut clients = Vec::new();
     for (number, group) in groups.into_iter().enumerate() {
-        clients
-            .push(place.client(pair.client, case, number, front, group).map_err(|error| error.to_string())?);
+        clients.push(
+            folders.client(pair.client, case, number, front, group).map_err(|error| error.to_string())?,
+        );
     }
     let mut failed = None;
     for (number, client) in clients.iter_mut().enumerate() {
-        let said = || last_line(&place.said(&format!("client-{number}"))).to_owned();
+        let output = || last_line(&folders.output_of(&format!("client-{number}"))).to_owned();
         match client.wait(until).map_err(|error| error.to_string())? {
             Some(status) if status.success() => {}
-            Some(status) => failed = failed.or(Some(format!("the client ended with {status}: {}", said()))),
+            Some(status) => failed = failed.or(Some(format!("the client ended with {status}: {}", output()))),
             None => {
                 failed = failed.or(Some(format!(
                     "the client does not end after {} s: {}",
                     LONGEST.as_secs(),
-                    said()
+                    output()
                 )))
             }
         }
     }
     drop(clients);
     // Waits, because the last packets of the client are still in flight.
-    std::thread::sleep(2 * weather.delay + Duration::from_millis(20));
+    std::thread::sleep(2 * impairments.delay + Duration::from_millis(20));
     let seen = relay.finish();
     drop(server);
-    let meeting = Meeting { pair, case, seen, front, back, place };
+    let meeting = Meeting { pair, case, seen, front, back, folders };
     match (failed, case.is_refusal(pair.client)) {
         (Some(why), false) => return Err(why),
         (Some(why), true) if !why.contains("version") => return Err(format!("no word of versions: {why}")),
@@ -120,16 +121,16 @@ fn attempt(pair: Pair, case: Case, folder: PathBuf) -> Result<String, String> {
 }
 
 /// Creates the files of the site, and returns their names and contents.
-fn prepare(place: &Place, case: Case, pair: Pair) -> std::io::Result<Vec<(String, Vec<u8>)>> {
-    let _ = fs::remove_dir_all(&place.folder);
-    fs::create_dir_all(place.site())?;
-    fs::create_dir_all(place.target())?;
+fn prepare(folders: &RunFolders, case: Case, pair: Pair) -> std::io::Result<Vec<(String, Vec<u8>)>> {
+    let _ = fs::remove_dir_all(&folders.folder);
+    fs::create_dir_all(folders.site())?;
+    fs::create_dir_all(folders.target())?;
     let mut rng = Rng::new(7);
     let mut files = Vec::new();
     for (name, size) in case.files(pair) {
         let mut bytes = vec![0; size];
         rng.fill(&mut bytes);
-        fs::write(place.site().join(&name), &bytes)?;
+        fs::write(folders.site().join(&name), &bytes)?;
         files.push((name, bytes));
     }
     Ok(files)
@@ -138,14 +139,15 @@ fn prepare(place: &Place, case: Case, pair: Pair) -> std::io::Result<Vec<(String
 /// Checks that the received files equal the served ones.
 fn compare(meeting: &Meeting, files: &[(String, Vec<u8>)]) -> Result<(), String> {
     if let Some((objects, bytes)) = meeting.case.load(meeting.pair.client) {
-        let said = meeting.place.said("client-0");
+        let output = meeting.folders.output_of("client-0");
         let expected = format!("\"content_bytes\": {}", 2 * objects * bytes);
-        let came = said.contains(&expected);
+        let came = output.contains(&expected);
         return came.then_some(()).ok_or_else(|| format!("`load` does not say {expected}"));
     }
     for (name, bytes) in files {
         let short = &name[..name.len().min(12)];
-        let got = fs::read(meeting.place.target().join(name)).map_err(|error| format!("{short}: {error}"))?;
+        let got =
+            fs::read(meeting.folders.target().join(name)).map_err(|error| format!("{short}: {error}"))?;
         if got != *bytes {
             return Err(format!(
                 "{short}: {} bytes came that are not the {} that were served",

@@ -13,16 +13,16 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The folders of a run.
+/// Where a run stores its files, and where it finds the programs.
 #[derive(Debug)]
-pub struct Place {
+pub struct RunFolders {
     /// The folder of the run.
     pub folder: PathBuf,
     /// The folder of the programs.
     pub programs: PathBuf,
 }
 
-impl Place {
+impl RunFolders {
     /// Returns the folder that the server serves.
     #[must_use]
     pub fn site(&self) -> PathBuf {
@@ -43,7 +43,7 @@ impl Place {
 
     /// Returns the text that a program has printed so far.
     #[must_use]
-    pub fn said(&self, side: &str) -> String {
+    pub fn output_of(&self, side: &str) -> String {
         std::fs::read(self.folder.join(format!("{side}.txt")))
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
             .unwrap_or_default()
@@ -74,7 +74,7 @@ impl Place {
     /// Starts a server and waits until it listens.
     ///
     /// # Errors
-    /// It does not start, or does not print its address.
+    /// The server does not start, or does not print its address.
     pub fn server(&self, stack: Stack, case: Case, client: Stack) -> io::Result<(Program, SocketAddr)> {
         let (cert, key) = (self.programs.join("server.pem"), self.programs.join("server.key"));
         let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -95,16 +95,16 @@ impl Place {
             }
         };
         let mut server = self.start("server", &mut command)?;
-        let begun = Instant::now();
-        while begun.elapsed() < STARTED {
+        let started = Instant::now();
+        while started.elapsed() < STARTED {
             // The last line is not read, because it may be incomplete.
-            if let Some(at) = whole_lines(&self.said("server")).find_map(address) {
+            if let Some(at) = whole_lines(&self.output_of("server")).find_map(address) {
                 return Ok((server, at));
             }
             if let Some(status) = server.child.try_wait()? {
                 return Err(io::Error::other(format!(
                     "the server ended with {status}: {}",
-                    last_line(&self.said("server"))
+                    last_line(&self.output_of("server"))
                 )));
             }
             sleep(Duration::from_millis(10));
@@ -115,7 +115,7 @@ impl Place {
     /// Starts client number `number`.
     ///
     /// # Errors
-    /// It does not start.
+    /// The client does not start.
     pub fn client(
         &self,
         stack: Stack,
@@ -211,8 +211,8 @@ fn address(line: &str) -> Option<SocketAddr> {
 
 /// Returns the last line of the output.
 #[must_use]
-pub fn last_line(said: &str) -> &str {
-    said.trim_end().lines().last().unwrap_or("it said nothing")
+pub fn last_line(output: &str) -> &str {
+    output.trim_end().lines().last().unwrap_or("it said nothing")
 }
 
 const STARTED: Duration = Duration::from_secs(20);

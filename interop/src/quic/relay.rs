@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 /// The impairments of the network.
 #[derive(Clone, Copy, Debug)]
-pub struct Weather {
+pub struct Impairments {
     /// The one-way delay.
     pub delay: Duration,
     /// The rate in each direction.
@@ -33,19 +33,19 @@ pub struct Weather {
     pub damaged_ppm: u64,
     /// The maximum number of datagrams in a row that are lost or changed.
     pub in_a_row: u32,
-    /// After this number of datagrams from a client it gets another port, at most [`MOST_MOVES`] times.
+    /// A client gets another port each time it has sent this number of datagrams, at most [`MOST_MOVES`] times.
     pub rebind_after: Option<u64>,
     /// Whether the client gets another address in addition to another port.
     pub rebind_address: bool,
     /// Whether packets to the previous address still reach the client, as behind a NAT that forgets late.
-    pub old_place_stays: bool,
+    pub old_address_stays: bool,
 }
 
 /// The maximum number of times that a client gets another address. A quiche server follows a client to two further
 /// addresses, and may not answer at later ones.
 pub const MOST_MOVES: u64 = 2;
 
-impl Weather {
+impl Impairments {
     /// A network without losses. The delay of 15 ms is that of the interop runner's simulations, whose rate is 10
     /// Mbit/s.
     pub const FAIR: Self = Self {
@@ -57,7 +57,7 @@ impl Weather {
         in_a_row: 3,
         rebind_after: None,
         rebind_address: false,
-        old_place_stays: false,
+        old_address_stays: false,
     };
 }
 
@@ -91,27 +91,27 @@ impl Relay {
     ///
     /// # Errors
     /// A socket or a file cannot be opened.
-    pub fn start(server: SocketAddr, weather: Weather, seed: u64, folder: &Path) -> io::Result<Self> {
+    pub fn start(server: SocketAddr, impairments: Impairments, seed: u64, folder: &Path) -> io::Result<Self> {
         let front = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
         front.set_read_timeout(Some(TICK))?;
         let address = front.local_addr()?;
         let state = State {
             flows: BTreeMap::new(),
-            due: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
             count: 0,
             free: [Instant::now(); 2],
             waiting: [0; 2],
             seen: Seen::default(),
             captures: [capture(&folder.join("client.pcapng"))?, capture(&folder.join("server.pcapng"))?],
             readers: Vec::new(),
-            over: false,
+            stopped: false,
         };
         let shared = Arc::new(Shared {
             front,
             server,
-            weather,
+            impairments,
             seed,
-            begun: Instant::now(),
+            started_at: Instant::now(),
             state: Mutex::new(state),
             wake: Condvar::new(),
         });
@@ -137,7 +137,7 @@ impl Relay {
     }
 
     fn stop(&mut self) {
-        self.shared.state().over = true;
+        self.shared.state().stopped = true;
         self.shared.wake.notify_all();
         let mut threads = std::mem::take(&mut self.threads);
         threads.append(&mut self.shared.state().readers);
@@ -157,17 +157,17 @@ impl Drop for Relay {
 }
 
 /// The direction: 0 to the server, 1 to the client.
-type Way = usize;
-const UP: Way = 0;
-const DOWN: Way = 1;
+type DirectionIndex = usize;
+const UP: DirectionIndex = 0;
+const DOWN: DirectionIndex = 1;
 
 #[derive(Debug)]
 struct Shared {
     front: UdpSocket,
     server: SocketAddr,
-    weather: Weather,
+    impairments: Impairments,
     seed: u64,
-    begun: Instant,
+    started_at: Instant,
     state: Mutex<State>,
     wake: Condvar,
 }
@@ -177,7 +177,7 @@ type Capture = Option<pcap::Writer<BufWriter<File>>>;
 #[derive(Debug)]
 struct State {
     flows: BTreeMap<SocketAddr, Flow>,
-    due: BTreeMap<(Instant, u64), Held>,
+    in_flight: BTreeMap<(Instant, u64), DatagramInFlight>,
     count: u64,
     /// The time when the last datagram of each direction has left the link.
     free: [Instant; 2],
@@ -186,28 +186,28 @@ struct State {
     /// The captures: as a client sees the packets, and as the server sees them.
     captures: [Capture; 2],
     readers: Vec<JoinHandle<()>>,
-    over: bool,
+    stopped: bool,
 }
 
 /// A client and its socket towards the server.
 #[derive(Debug)]
 struct Flow {
     back: Arc<UdpSocket>,
-    luck: [Luck; 2],
-    come: u64,
+    fate: [FateRng; 2],
+    received: u64,
     rebound: u64,
 }
 
 /// The random state of one direction of a client, which decides the fate of its datagrams.
 #[derive(Debug)]
-struct Luck {
+struct FateRng {
     rng: Rng,
     in_a_row: u32,
 }
 
 #[derive(Debug)]
-struct Held {
-    way: Way,
+struct DatagramInFlight {
+    direction: DirectionIndex,
     client: SocketAddr,
     /// The client's socket towards the server when the datagram arrived.
     back: Arc<UdpSocket>,
@@ -222,7 +222,7 @@ impl Shared {
     /// Reads datagrams from clients.
     fn read_clients(self: Arc<Self>) {
         let mut room = vec![0; 65536];
-        while !self.state().over {
+        while !self.state().stopped {
             match self.front.recv_from(&mut room) {
                 Ok((length, client)) => self.take(UP, client, None, &room[..length]),
                 Err(error) if is_quiet(&error) => {}
@@ -231,17 +231,17 @@ impl Shared {
         }
     }
 
-    /// Reads datagrams from the server at one socket, as long as the client uses that socket.
+    /// Reads datagrams from the server at the socket `back`, as long as the client uses that socket.
     fn read_server(self: Arc<Self>, client: SocketAddr, back: Arc<UdpSocket>) {
         let mut room = vec![0; 65536];
         loop {
             let received = back.recv_from(&mut room);
             let state = self.state();
-            if state.over {
+            if state.stopped {
                 return;
             }
             // Datagrams to a former port of the client are dropped.
-            let is_open = self.weather.old_place_stays
+            let is_open = self.impairments.old_address_stays
                 || state.flows.get(&client).is_some_and(|flow| Arc::ptr_eq(&flow.back, &back));
             drop(state);
             match received {
@@ -255,9 +255,15 @@ impl Shared {
         }
     }
 
-    /// Handles a datagram from a client, or from the server at the socket `place`. Decides whether it is lost or
+    /// Handles a datagram from a client, or from the server at the socket `socket`. Decides whether it is lost or
     /// changed, and when it leaves.
-    fn take(self: &Arc<Self>, way: Way, client: SocketAddr, place: Option<&UdpSocket>, bytes: &[u8]) {
+    fn take(
+        self: &Arc<Self>,
+        direction: DirectionIndex,
+        client: SocketAddr,
+        socket: Option<&UdpSocket>,
+        bytes: &[u8],
+    ) {
         let mut guard = self.state();
         let state = &mut *guard;
         if !state.flows.contains_key(&client) {
@@ -269,10 +275,10 @@ impl Shared {
             state.flows.insert(client, flow);
         }
         let Some(flow) = state.flows.get_mut(&client) else { return };
-        if way == UP {
-            flow.come += 1;
+        if direction == UP {
+            flow.received += 1;
             if flow.rebound < MOST_MOVES
-                && self.weather.rebind_after.is_some_and(|after| flow.come.is_multiple_of(after))
+                && self.impairments.rebind_after.is_some_and(|after| flow.received.is_multiple_of(after))
                 && let Ok(back) = self.open_socket(flow.rebound + 1, client, &mut state.readers)
             {
                 flow.back = back;
@@ -281,28 +287,28 @@ impl Shared {
             }
         }
         let found = headers::of(bytes);
-        let (ends, headers) = match way {
+        let (ends, headers) = match direction {
             UP => ([client, self.front.local_addr().unwrap_or(client)], &mut state.seen.from_clients),
             _ => {
-                let near = place.and_then(|place| place.local_addr().ok()).unwrap_or(client);
+                let near = socket.and_then(|socket| socket.local_addr().ok()).unwrap_or(client);
                 ([self.server, near], &mut state.seen.from_server)
             }
         };
         if headers.len() < MOST_HEADERS {
             headers.extend(found);
         }
-        self.keep(&mut state.captures[way], ends, bytes);
+        self.keep(&mut state.captures[direction], ends, bytes);
         let mut bytes = bytes.to_vec();
-        let Luck { rng, in_a_row } = &mut flow.luck[way];
+        let FateRng { rng, in_a_row } = &mut flow.fate[direction];
         // The number of draws is constant, so that the fate of the next datagram does not depend on this one.
         let (loss, damage, where_to) = (rng.below(1_000_000), rng.below(1_000_000), rng.next_u64());
-        let is_safe = *in_a_row >= self.weather.in_a_row;
-        if !is_safe && loss < self.weather.lost_ppm {
+        let is_safe = *in_a_row >= self.impairments.in_a_row;
+        if !is_safe && loss < self.impairments.lost_ppm {
             *in_a_row += 1;
             state.seen.lost += 1;
             return;
         }
-        if !is_safe && damage < self.weather.damaged_ppm && !bytes.is_empty() {
+        if !is_safe && damage < self.impairments.damaged_ppm && !bytes.is_empty() {
             *in_a_row += 1;
             state.seen.damaged += 1;
             let at = (where_to >> 8) as usize % bytes.len();
@@ -310,19 +316,19 @@ impl Shared {
         } else {
             *in_a_row = 0;
         }
-        if state.waiting[way] >= self.weather.queue {
+        if state.waiting[direction] >= self.impairments.queue {
             state.seen.dropped += 1;
             return;
         }
         let now = Instant::now();
         let bits = (bytes.len() as u64 + 28) * 8;
-        let leaves = state.free[way].max(now)
-            + Duration::from_nanos(bits * 1_000_000_000 / self.weather.bits_per_second);
-        state.free[way] = leaves;
-        state.waiting[way] += 1;
+        let leaves = state.free[direction].max(now)
+            + Duration::from_nanos(bits * 1_000_000_000 / self.impairments.bits_per_second);
+        state.free[direction] = leaves;
+        state.waiting[direction] += 1;
         state.count += 1;
-        let held = Held { way, client, back: flow.back.clone(), bytes };
-        state.due.insert((leaves + self.weather.delay, state.count), held);
+        let datagram = DatagramInFlight { direction, client, back: flow.back.clone(), bytes };
+        state.in_flight.insert((leaves + self.impairments.delay, state.count), datagram);
         drop(guard);
         self.wake.notify_all();
     }
@@ -330,9 +336,9 @@ impl Shared {
     /// Forwards datagrams whose delay is over.
     fn send(&self) {
         let mut state = self.state();
-        while !state.over {
+        while !state.stopped {
             let now = Instant::now();
-            let Some(entry) = state.due.first_entry() else {
+            let Some(entry) = state.in_flight.first_entry() else {
                 state = self.wake.wait_timeout(state, TICK).unwrap_or_else(PoisonError::into_inner).0;
                 continue;
             };
@@ -345,17 +351,17 @@ impl Shared {
                     .0;
                 continue;
             }
-            let Held { way, client, back, bytes } = entry.remove();
-            state.waiting[way] -= 1;
+            let DatagramInFlight { direction, client, back, bytes } = entry.remove();
+            state.waiting[direction] -= 1;
             let front = self.front.local_addr().unwrap_or(client);
-            let (ends, side) = match way {
+            let (ends, side) = match direction {
                 UP => ([back.local_addr().unwrap_or(client), self.server], 1),
                 _ => ([front, client], 0),
             };
             self.keep(&mut state.captures[side], ends, &bytes);
             drop(state);
             // The receiver may be gone, so an error of `send_to` is ignored.
-            let _ = match way {
+            let _ = match direction {
                 UP => back.send_to(&bytes, self.server),
                 _ => self.front.send_to(&bytes, client),
             };
@@ -369,10 +375,12 @@ impl Shared {
         client: SocketAddr,
         readers: &mut Vec<JoinHandle<()>>,
     ) -> io::Result<Flow> {
-        let luck =
-            |way: &str| Luck { rng: Rng::new(self.seed).fork(&format!("{number} {way}")), in_a_row: 0 };
+        let fate = |direction: &str| FateRng {
+            rng: Rng::new(self.seed).fork(&format!("{number} {direction}")),
+            in_a_row: 0,
+        };
         let back = self.open_socket(0, client, readers)?;
-        Ok(Flow { back, luck: [luck("up"), luck("down")], come: 0, rebound: 0 })
+        Ok(Flow { back, fate: [fate("up"), fate("down")], received: 0, rebound: 0 })
     }
 
     /// Opens socket number `number` of a client towards the server.
@@ -382,7 +390,7 @@ impl Shared {
         client: SocketAddr,
         readers: &mut Vec<JoinHandle<()>>,
     ) -> io::Result<Arc<UdpSocket>> {
-        let last = if self.weather.rebind_address { 1 + (number % 100) as u8 } else { 1 };
+        let last = if self.impairments.rebind_address { 1 + (number % 100) as u8 } else { 1 };
         let back = UdpSocket::bind((Ipv4Addr::new(127, 0, 0, last), 0))?;
         back.set_read_timeout(Some(TICK))?;
         let back = Arc::new(back);
@@ -401,7 +409,7 @@ impl Shared {
             whole.extend_from_slice(&field.to_be_bytes());
         }
         whole.extend_from_slice(bytes);
-        let at = u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let at = u64::try_from(self.started_at.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let _ = writer.truncated_packet(0, at, &whole, whole.len(), None, None);
     }
 }
@@ -423,5 +431,5 @@ fn is_quiet(error: &io::Error) -> bool {
 /// The interval at which threads check for the end.
 const TICK: Duration = Duration::from_millis(50);
 const MOST_FLOWS: usize = 64;
-/// The number of long headers that are kept for each side.
+/// The maximum number of long headers that are kept for each side.
 const MOST_HEADERS: usize = 20_000;

@@ -39,7 +39,7 @@ pub struct Mutant {
     /// The line on which the mutant begins, from 1.
     pub line: usize,
     /// A description of the change.
-    pub what: String,
+    pub description: String,
     /// How the mutant is written with its switch.
     pub form: Form,
 }
@@ -66,13 +66,13 @@ struct Finder<'a> {
 }
 
 impl Finder<'_> {
-    fn add(&mut self, span: Span, what: String, form: Form) {
-        self.add_at(span.byte_range(), span.start().line, what, form);
+    fn add(&mut self, span: Span, description: String, form: Form) {
+        self.add_at(span.byte_range(), span.start().line, description, form);
     }
 
-    fn add_at(&mut self, range: Range<usize>, line: usize, what: String, form: Form) {
-        let what = format!("{}: {what}", self.function);
-        self.found.push(Mutant { range, line, what, form });
+    fn add_at(&mut self, range: Range<usize>, line: usize, description: String, form: Form) {
+        let description = format!("{}: {description}", self.function);
+        self.found.push(Mutant { range, line, description, form });
     }
 
     /// Returns the text of a span on one line, shortened.
@@ -82,8 +82,8 @@ impl Finder<'_> {
         if short.len() < text.len() { format!("{short}…") } else { short }
     }
 
-    fn instead(&mut self, span: Span, pieces: Vec<Piece>, what: String) {
-        self.add(span, what, Form::Instead(pieces));
+    fn instead(&mut self, span: Span, pieces: Vec<Piece>, description: String) {
+        self.add(span, description, Form::Instead(pieces));
     }
 
     fn function(&mut self, signature: &syn::Signature, block: &syn::Block) {
@@ -93,8 +93,8 @@ impl Finder<'_> {
             let inside = block.brace_token.span.open().byte_range().end;
             for value in values(&signature.output) {
                 if !self.is_value(block, &value) {
-                    let what = format!("body -> {value}");
-                    self.add_at(inside..inside, line, what, Form::Return(value));
+                    let description = format!("body -> {value}");
+                    self.add_at(inside..inside, line, description, Form::Return(value));
                 }
             }
         }
@@ -118,8 +118,8 @@ impl Finder<'_> {
             let span = condition.span();
             let pieces =
                 vec![Piece::Text("!(".into()), Piece::Source(span.byte_range()), Piece::Text(")".into())];
-            let what = format!("negate the condition `{}`", self.text(span));
-            self.instead(span, pieces, what);
+            let description = format!("negate the condition `{}`", self.text(span));
+            self.instead(span, pieces, description);
         }
     }
 }
@@ -175,8 +175,8 @@ impl<'ast> Visit<'ast> for Finder<'_> {
 
     fn visit_stmt(&mut self, statement: &'ast Stmt) {
         if let Stmt::Expr(expr @ (Expr::Call(_) | Expr::MethodCall(_)), Some(_)) = statement {
-            let what = format!("delete the call `{}`", self.text(expr.span()));
-            self.add(statement.span(), what, Form::Nothing);
+            let description = format!("delete the call `{}`", self.text(expr.span()));
+            self.add(statement.span(), description, Form::Nothing);
         }
         visit::visit_stmt(self, statement);
     }
@@ -194,8 +194,8 @@ impl<'ast> Visit<'ast> for Finder<'_> {
             if let Some((_, guard)) = &arm.guard {
                 if !has_let(guard) {
                     for value in ["true", "false"] {
-                        let what = format!("guard of `{pattern}` -> {value}");
-                        self.instead(guard.span(), vec![Piece::Text(value.into())], what);
+                        let description = format!("guard of `{pattern}` -> {value}");
+                        self.instead(guard.span(), vec![Piece::Text(value.into())], description);
                     }
                 }
             } else if complete && !catches(arm) {
@@ -209,8 +209,8 @@ impl<'ast> Visit<'ast> for Finder<'_> {
 
     fn visit_expr_unary(&mut self, expr: &'ast syn::ExprUnary) {
         if matches!(expr.op, UnOp::Not(_) | UnOp::Neg(_)) {
-            let what = format!("delete the sign of `{}`", self.text(expr.span()));
-            self.instead(expr.span(), vec![Piece::Source(expr.expr.span().byte_range())], what);
+            let description = format!("delete the sign of `{}`", self.text(expr.span()));
+            self.instead(expr.span(), vec![Piece::Source(expr.expr.span().byte_range())], description);
         }
         visit::visit_expr_unary(self, expr);
     }
@@ -224,15 +224,15 @@ impl<'ast> Visit<'ast> for Finder<'_> {
                     Piece::Text(format!(" {operator} ")),
                     Piece::Source(right.clone()),
                 ];
-                let what = format!("`{}` with {operator}", self.text(expr.span()));
-                self.instead(expr.span(), pieces, what);
+                let description = format!("`{}` with {operator}", self.text(expr.span()));
+                self.instead(expr.span(), pieces, description);
             }
         }
         visit::visit_expr_binary(self, expr);
     }
 }
 
-/// Returns the operators that replace an operator.
+/// Returns the operators with which mutants replace `operator`.
 fn swapped(operator: &BinOp) -> &'static [&'static str] {
     match operator {
         BinOp::Lt(_) => &["<=", ">="],

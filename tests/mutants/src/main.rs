@@ -103,17 +103,17 @@ fn mutate(options: &Options) -> Result<(), String> {
     let name = format!("anabranch-{}", options.name);
     let (viable, programs) = scratch.build(&name, &library, &drawn, &options.tests)?;
     let tests = run::Tests::new(scratch.root.join(&package), programs, &options.skip)?;
-    let wanted: Vec<usize> = (viable.iter().copied())
+    let selected: Vec<usize> = (viable.iter().copied())
         .filter(|number| options.only.is_empty() || options.only.contains(number))
         .collect();
-    let survivors = tests.survivors(&wanted, options.jobs.max(1));
+    let survivors = tests.survivors(&selected, options.jobs.max(1));
     println!(
         "seed {}: {} drawn, {} viable, {} run, {} killed",
         options.seed,
         drawn.len(),
         viable.len(),
-        wanted.len(),
-        wanted.len() - survivors.len()
+        selected.len(),
+        selected.len() - survivors.len()
     );
     for number in survivors {
         let reached = if tests.reached(number) { "survives" } else { "is not reached" };
@@ -151,8 +151,8 @@ fn draw(tree: &Path, source: &Path, options: &Options) -> Result<Vec<Drawn>, Str
         before += lines;
         let share = share.min(found.len());
         for index in 0..share {
-            let other = index + (random(&mut state) % (found.len() - index) as u64) as usize;
-            found.swap(index, other);
+            let swapped = index + (random(&mut state) % (found.len() - index) as u64) as usize;
+            found.swap(index, swapped);
         }
         found.truncate(share);
         found.sort_by(|a, b| (&a.file, a.mutant.range.start).cmp(&(&b.file, b.mutant.range.start)));

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 /// The limit of a test program's elapsed time with a mutant: this factor times its elapsed time without a mutant, plus
-/// this duration. The limit is generous because the machine may be busy. A limit of processor time stops a mutant that
-/// loops earlier.
+/// this duration. The limit is generous because the machine may be busy. If a mutant loops, a limit on processor time
+/// stops it earlier.
 const PATIENCE: (u32, Duration) = (8, Duration::from_secs(10));
 /// The lowest limit of processor time, in seconds.
 const LEAST_PROCESSOR_TIME: u64 = 10;
@@ -29,7 +29,7 @@ pub struct Tests {
 struct Program {
     path: PathBuf,
     /// The time that the program takes without a mutant.
-    took: Duration,
+    baseline: Duration,
     /// The numbers of the mutants that the program reaches.
     reached: BTreeSet<usize>,
 }
@@ -50,11 +50,11 @@ impl Tests {
             eprintln!("{}: {:.1} s", path.display(), took.as_secs_f64());
             let reached = fs::read_to_string(&numbers).unwrap_or_default();
             let reached = reached.lines().filter_map(|number| number.parse().ok()).collect();
-            tests.programs.push(Program { path, took, reached });
+            tests.programs.push(Program { path, baseline: took, reached });
         }
         // Unit tests run first, and then the other programs, the fastest first.
-        if let Some((_, others)) = tests.programs.split_first_mut() {
-            others.sort_by_key(|program| program.took);
+        if let Some((_, other_programs)) = tests.programs.split_first_mut() {
+            other_programs.sort_by_key(|program| program.baseline);
         }
         Ok(tests)
     }
@@ -64,7 +64,7 @@ impl Tests {
         self.programs.iter().any(|program| program.reached.contains(&number))
     }
 
-    /// Runs the tests on each of these mutants, `jobs` at a time, and returns those that no test kills.
+    /// Runs the tests on each of these mutants, `jobs` at a time, and returns the mutants that no test kills.
     pub fn survivors(&self, mutants: &[usize], jobs: usize) -> Vec<usize> {
         let (next, survivors) = (Mutex::new(mutants.iter()), Mutex::new(BTreeSet::new()));
         thread::scope(|scope| {
@@ -87,8 +87,8 @@ impl Tests {
     fn kills(&self, program: &Program, number: usize) -> bool {
         program.reached.contains(&number)
             && !self
-                .start(&program.path, program.took, (SWITCH, &number.to_string()))
-                .is_ok_and(|child| passes(child, program.took * PATIENCE.0 + PATIENCE.1))
+                .start(&program.path, program.baseline, (SWITCH, &number.to_string()))
+                .is_ok_and(|child| passes(child, program.baseline * PATIENCE.0 + PATIENCE.1))
     }
 
     fn start(

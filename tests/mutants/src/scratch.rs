@@ -25,7 +25,7 @@ pub struct Drawn {
 
 impl fmt::Display for Drawn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.file.display(), self.mutant.line, self.mutant.what)
+        write!(f, "{}:{}: {}", self.file.display(), self.mutant.line, self.mutant.description)
     }
 }
 
@@ -87,11 +87,11 @@ impl Scratch {
         loop {
             let mut written = BTreeMap::new();
             for (&file, source) in &sources {
-                let here: Vec<_> = (viable.iter())
+                let in_file: Vec<_> = (viable.iter())
                     .filter(|&&number| drawn[number].file == file)
                     .map(|&number| (number, &drawn[number].mutant))
                     .collect();
-                let mut text = write(source, &here);
+                let mut text = write(source, &in_file);
                 if file == library {
                     text.text.push_str(&switch(drawn.len()));
                 }
@@ -101,13 +101,13 @@ impl Scratch {
                 }
                 written.insert(file, text);
             }
-            let said = self.cargo(package, targets)?;
-            let programs: Vec<_> = said.lines().filter_map(|line| self.program(line)).collect();
+            let output = self.cargo(package, targets)?;
+            let programs: Vec<_> = output.lines().filter_map(|line| self.program(line)).collect();
             if !programs.is_empty() {
                 return Ok((viable, programs));
             }
             let before = viable.len();
-            for (file, line, column) in said.lines().filter_map(error_place) {
+            for (file, line, column) in output.lines().filter_map(error_place) {
                 if let Some(number) =
                     written.get(Path::new(file)).and_then(|text| blamed(text, line, column, &viable))
                 {
@@ -119,7 +119,7 @@ impl Scratch {
             fs::write(&known, lines).map_err(|error| error.to_string())?;
             eprintln!("{} mutants do not compile", drawn.len() - viable.len());
             if viable.len() == before {
-                let errors: Vec<_> = said.lines().filter(|line| line.contains("error")).collect();
+                let errors: Vec<_> = output.lines().filter(|line| line.contains("error")).collect();
                 return Err(format!("no mutant is why the tests do not compile:\n{}", errors.join("\n")));
             }
         }
@@ -151,8 +151,8 @@ impl Scratch {
 
 /// Returns file, line and column of an error in rustc's short format.
 fn error_place(line: &str) -> Option<(&str, usize, usize)> {
-    let place = line.split_once(": error")?.0;
-    let mut parts = place.rsplitn(3, ':');
+    let position = line.split_once(": error")?.0;
+    let mut parts = position.rsplitn(3, ':');
     let column = parts.next()?.parse().ok()?;
     let line = parts.next()?.parse().ok()?;
     Some((parts.next()?, line, column))
@@ -168,7 +168,7 @@ fn blamed(written: &Written, line: usize, column: usize, viable: &BTreeSet<usize
     let distance = |range: &std::ops::Range<usize>| {
         if range.contains(&at) { 0 } else { range.start.abs_diff(at).min(range.end.abs_diff(at)) }
     };
-    (written.places.iter())
+    (written.ranges.iter())
         .filter(|(number, _)| viable.contains(number))
         .min_by_key(|(_, range)| (distance(range), range.len()))
         .map(|(number, _)| *number)

@@ -8,8 +8,8 @@ use std::ops::Range;
 pub struct Written {
     /// The text of the file.
     pub text: String,
-    /// For each mutant its number, and the bytes of `text` that exist only because of it.
-    pub places: Vec<(usize, Range<usize>)>,
+    /// For each mutant, its number and the bytes of `text` that exist only because of this mutant.
+    pub ranges: Vec<(usize, Range<usize>)>,
 }
 
 /// Writes `source` with these mutants, which are in the order of the source.
@@ -29,7 +29,7 @@ impl Writer<'_> {
         self.written.text.push_str(text);
     }
 
-    /// Writes a range of the source with the mutants within it. Mutants of exactly the range `but` are left out.
+    /// Writes a range of the source with the mutants within it. Mutants whose range equals `but` are left out.
     fn range(&mut self, part: Range<usize>, mutants: &[(usize, &Mutant)], but: Option<&Range<usize>>) {
         let mut inside: Vec<_> = mutants
             .iter()
@@ -37,7 +37,8 @@ impl Writer<'_> {
             .filter(|(_, mutant)| part.start <= mutant.range.start && mutant.range.end <= part.end)
             .filter(|(_, mutant)| Some(&mutant.range) != but)
             .collect();
-        // Of several mutants that begin at the same position, empty ranges come first, and then the outermost mutant.
+        // Among mutants that begin at the same position, empty ranges come first, and longer ranges come before shorter
+        // ones.
         inside.sort_by_key(|(_, mutant)| {
             (mutant.range.start, !mutant.range.is_empty(), usize::MAX - mutant.range.end)
         });
@@ -87,7 +88,7 @@ impl Writer<'_> {
                 Form::NoMatch => self.text(&format!(" if !crate::mutant({number})")),
                 Form::Nothing => {}
             }
-            self.written.places.push((*number, begin..self.written.text.len()));
+            self.written.ranges.push((*number, begin..self.written.text.len()));
         }
         if parenthesis {
             self.text("{ ");
@@ -102,6 +103,6 @@ impl Writer<'_> {
             self.text(" }");
         }
         let whole = begin..self.written.text.len();
-        self.written.places.extend(same.iter().map(|(number, _)| (*number, whole.clone())));
+        self.written.ranges.extend(same.iter().map(|(number, _)| (*number, whole.clone())));
     }
 }

@@ -31,9 +31,9 @@ const ACK: u8 = 4;
 const RESET: u8 = 5;
 /// The size in bytes of a sender's buffer, and of a receiver's buffer for unread data.
 const BUFFER: usize = 64 * 1024;
-/// The number of peers whose UDP ports are kept.
+/// The maximum number of peers whose UDP ports are kept.
 const MAX_PEERS: usize = 1024;
-/// The number of timeouts in a row that ends a connection.
+/// The number of consecutive timeouts after which a connection ends.
 const MAX_TRIES: u32 = 8;
 
 /// The settings of Go-back-N.
@@ -193,10 +193,11 @@ struct Connection {
     key: u64,
     initiator: bool,
     established: bool,
-    /// The kind of a packet without data that must be sent; `None` if there is none.
+    /// The kind of the packet without data that must be sent next; `None` if no such packet must be sent.
     due: Option<u8>,
     out: VecDeque<u8>,
-    /// Three stream offsets: that of the first byte in `out`, the next to send, and the highest that was ever sent.
+    /// Three stream offsets: `base` is that of the first byte in `out`, `next` is the next to send, and `highest` is
+    /// the highest ever sent.
     base: u64,
     next: u64,
     highest: u64,

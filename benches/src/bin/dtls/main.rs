@@ -155,8 +155,9 @@ fn meet(
 }
 
 fn main() {
-    // After a block of this size was freed, glibc keeps freed memory. Without this line, the first benchmark would pay
-    // for pages that go back to the kernel and return, which is a third of quinn's time.
+    // After a block of this size is freed, glibc keeps freed memory instead of returning it to the kernel. Without this
+    // line, the first benchmark would get its pages from the kernel again and again, which takes a third of quinn's
+    // time.
     drop(black_box(vec![1_u8; 31 << 20]));
     let network = Network::new(1);
     let world = network.world(network.host("here", &[IpAddr::from([10, 0, 0, 1])]));
@@ -235,16 +236,16 @@ fn rate(bytes: usize, round: &mut impl FnMut() -> usize) -> f64 {
 fn many(world: &SimWorld, version: Version) -> (f64, [usize; 2]) {
     let ends = ends(world, version);
     let (mut send, mut receive) = (SendBatch::new(SEGMENTS), RecvBatch::new(SEGMENTS));
-    let held = || GLOBAL.stats().bytes_allocated - GLOBAL.stats().bytes_deallocated;
-    let (before, began) = (held(), thread_cpu());
+    let allocated = || GLOBAL.stats().bytes_allocated - GLOBAL.stats().bytes_deallocated;
+    let (before, began) = (allocated(), thread_cpu());
     for number in 0..MANY {
         let [high, low] = number.to_be_bytes();
         meet(&ends, SocketAddr::from(([10, 1, high, low], 4433)), &mut send, &mut receive);
     }
-    let (taken, both) = (thread_cpu() - began, held() - before);
+    let (taken, both) = (thread_cpu() - began, allocated() - before);
     let [client, server] = ends;
     drop(client);
-    let far = held() - before;
+    let far = allocated() - before;
     drop(server);
     (f64::from(MANY) / taken, [(both - far) / usize::from(MANY), far / usize::from(MANY)])
 }

@@ -1,5 +1,5 @@
-//! The transfer of this benchmark with quinn's state machine instead of DTLS, with the same cipher and datagrams. It has
-//! one stream, and both ends run in one thread.
+//! The transfer of this benchmark with quinn's state machine instead of DTLS, with the same cipher and datagrams. It
+//! has one stream, and both ends run in one thread.
 
 use anabranch_benches::thread_cpu;
 use anabranch_tls::Identity;

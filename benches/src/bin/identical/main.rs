@@ -2,7 +2,7 @@
 //!
 //!     cargo run --release --bin identical -- --base REV [--only WORD] [--rename OLD=NEW].. [--keep DIR]
 //!
-//! Checks the earlier commit out below `target/regression`, and builds `anabranch` of both trees. Runs each command of
+//! Checks out the earlier commit below `target/regression`, and builds `anabranch` of both trees. Runs each command of
 //! `commands.txt` with both programs, each in an empty folder. Exit codes, standard output, standard error and all
 //! written files (captures, results.json, reports) must be equal, except the duration of the runs. In addition each
 //! golden text of the earlier tree's tests (`expect![..]`) must exist in this tree. `--rename` declares a renamed word.

@@ -9,7 +9,7 @@ pub struct Aims {
 }
 
 struct Row {
-    what: String,
+    name: String,
     ours: Option<f64>,
     peer: String,
     theirs: Option<f64>,
@@ -25,9 +25,9 @@ pub enum Aim {
 
 impl Aims {
     /// Adds a row with our result alone.
-    pub fn alone(&self, what: &str, ours: f64, aim: Aim) {
+    pub fn add(&self, name: &str, ours: f64, aim: Aim) {
         self.rows.borrow_mut().push(Row {
-            what: what.to_owned(),
+            name: name.to_owned(),
             ours: Some(ours),
             peer: String::new(),
             theirs: None,
@@ -37,9 +37,9 @@ impl Aims {
 
     /// Adds a row with our result and a peer's result. `theirs` is `None` if the peer is missing; `peer` then says how
     /// to get it.
-    pub fn compare_with_peer(&self, what: &str, ours: f64, peer: &str, theirs: Option<f64>, aim: Aim) {
+    pub fn compare_with_peer(&self, name: &str, ours: f64, peer: &str, theirs: Option<f64>, aim: Aim) {
         self.rows.borrow_mut().push(Row {
-            what: what.to_owned(),
+            name: name.to_owned(),
             ours: Some(ours),
             peer: peer.to_owned(),
             theirs,
@@ -48,9 +48,9 @@ impl Aims {
     }
 
     /// Adds an aim that could not be measured, with the reason.
-    pub fn missing(&self, what: &str, why: &str, aim: Aim) {
+    pub fn missing(&self, name: &str, why: &str, aim: Aim) {
         self.rows.borrow_mut().push(Row {
-            what: what.to_owned(),
+            name: name.to_owned(),
             ours: None,
             peer: why.to_owned(),
             theirs: None,
@@ -64,7 +64,7 @@ impl Aims {
             "what is aimed at", "ours", "peer", "peer's", "ratio", "aim"
         );
         for row in self.rows.borrow().iter() {
-            let Row { what, ours, peer, theirs, aim } = row;
+            let Row { name, ours, peer, theirs, aim } = row;
             let value = match (ours, theirs) {
                 (Some(ours), Some(theirs)) => Some(ours / theirs),
                 (Some(ours), None) if peer.is_empty() => Some(*ours),
@@ -83,7 +83,7 @@ impl Aims {
                 if met { "met" } else { "MISSED" }
             });
             println!(
-                "{what:<42}{:>12}  {peer:<34}{:>12}{ratio:>9}{:>10}  {verdict}",
+                "{name:<42}{:>12}  {peer:<34}{:>12}{ratio:>9}{:>10}  {verdict}",
                 shown(*ours),
                 shown(*theirs),
                 format!("{sign} {}", short(*bound)),

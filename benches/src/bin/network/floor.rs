@@ -70,7 +70,7 @@ fn send_trains(to: &str, seconds: u64) {
             segment_size: Some(PACKET),
             src_ip: None,
         };
-        // An error is ignored, because a full queue loses packets, as for any other sender.
+        // A send error is ignored, because a full queue loses packets like any other queue.
         let _ = state.try_send((&socket).into(), &transmit);
     }
     end(&socket, to);

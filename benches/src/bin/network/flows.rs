@@ -22,8 +22,8 @@ const CPU: fn(&Flow) -> f64 = |flow| flow.cpu;
 type Cell<'a> = (String, Box<dyn Fn() -> Option<Flow> + 'a>);
 
 impl Bench {
-    /// Measures all cells in turn, `runs` times, and prints a line for each. A cell that cannot be measured has no
-    /// flows.
+    /// Measures all cells in turn, `runs` times, and prints a line for each. The list of a cell that cannot be measured
+    /// is empty.
     fn measure(&self, cells: &[Cell<'_>]) -> Vec<Vec<Flow>> {
         let mut found = vec![Vec::new(); cells.len()];
         for _ in 0..self.runs {
@@ -44,7 +44,7 @@ impl Bench {
         found
     }
 
-    /// Measures bulk transfers, compared with the maximum of UDP and with the kernel's TCP.
+    /// Measures bulk transfers, compared with the throughput of UDP alone and with the kernel's TCP.
     pub fn bulk(&self) {
         let server = self.server(&["bulk", "--listen", &self.at("tcp"), "--listen", &self.at("sctp")]);
         let [tcp, sctp] = server.urls.as_slice() else { panic!("two places: {:?}", server.urls) };
@@ -77,9 +77,9 @@ impl Bench {
             floor,
             third,
         );
-        self.aims.alone("64 KiB, CPU-s/GB, both ends", value(2, CPU), AtMost(1.4));
-        self.aims.alone("8 KiB, CPU-s/GB, both ends", value(3, CPU), AtMost(1.4));
-        self.aims.alone("64 B, million messages/s", value(5, MESSAGES) / 1e6, AtLeast(2.5));
+        self.aims.add("64 KiB, CPU-s/GB, both ends", value(2, CPU), AtMost(1.4));
+        self.aims.add("8 KiB, CPU-s/GB, both ends", value(3, CPU), AtMost(1.4));
+        self.aims.add("64 B, million messages/s", value(5, MESSAGES) / 1e6, AtLeast(2.5));
     }
 
     /// Compares bulk transfers of anabranch and of usrsctp, in the same run.
@@ -200,9 +200,9 @@ impl Bench {
         let mut client = self.net.client(&this);
         let client = client.args(["ping", "send", self.net.client_address(), &at, "64", PINGS]);
         let output = client.output().expect("it runs");
-        let told = String::from_utf8_lossy(&output.stdout);
-        Ping::of(&numbers(&told), &echo)
-            .unwrap_or_else(|| panic!("ping said {told} {}", String::from_utf8_lossy(&output.stderr)))
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        Ping::of(&numbers(&stdout), &echo)
+            .unwrap_or_else(|| panic!("ping said {stdout} {}", String::from_utf8_lossy(&output.stderr)))
     }
 }
 
@@ -220,8 +220,8 @@ pub struct Ping {
 impl Ping {
     /// Reads the client's output: median, 99th percentile and the client's processor time. The other end (`echo`) is
     /// still running.
-    pub fn of(told: &[f64], echo: &Running) -> Option<Self> {
-        let &[median, most, cpu] = told else { return None };
+    pub fn of(output: &[f64], echo: &Running) -> Option<Self> {
+        let &[median, most, cpu] = output else { return None };
         let rounds = PINGS.parse::<f64>().ok()? * 1.1;
         Some(Self { median, most, cpu: cpu + echo.cpu() * 1e6 / rounds })
     }

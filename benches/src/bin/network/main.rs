@@ -1,9 +1,9 @@
 //! Measures the speed between real processes. `bulk`, `load` and `serve` are compared with usrsctp, the kernel's TCP,
 //! nginx, and UDP alone.
 //!
-//! The processes run in two network namespaces that a veth pair with an MTU of 1500 joins. If the host does not allow
-//! namespaces, they use the loopback interface. Runs are interleaved, and medians are printed. Trust the ratios and the
-//! CPU seconds, not the Gbit/s of a busy machine. The last table has a row for each aim.
+//! The processes run in two network namespaces, which are joined by a veth pair with an MTU of 1500. If the host does
+//! not allow namespaces, they use the loopback interface. Runs are interleaved, and medians are printed. Trust the
+//! ratios and the CPU seconds, not the Gbit/s of a busy machine. The last table has a row for each aim.
 //!
 //! - `flows`: bulk transfers, small messages and ping-pong; `floor`, `ping`, `usrsctp`: the other programs of these
 //!   measurements
@@ -107,8 +107,8 @@ impl Bench {
     /// Runs `anabranch` as a client and returns its JSON output.
     fn client(&self, words: &[&str]) -> Value {
         let output = self.net.client(&self.anabranch).args(words).output().expect("it starts");
-        let told = String::from_utf8_lossy(&output.stderr);
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{words:?}: {told}"))
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{words:?}: {stderr}"))
     }
 
     /// Starts a child whose first line says that it is ready. Returns the child, its remaining lines, and the first

@@ -38,10 +38,10 @@ impl Net {
             && [client, server].iter().all(|name| {
                 ip(format!("-n {name} link set eth0 up")) && ip(format!("-n {name} link set lo up"))
             });
-        let told = std::panic::take_hook();
+        let previous_hook = std::panic::take_hook();
         let made_here = names.clone();
         std::panic::set_hook(Box::new(move |info| {
-            told(info);
+            previous_hook(info);
             made_here.iter().for_each(|name| remove(name));
         }));
         let net = Self { names: Some(names) };
@@ -62,19 +62,19 @@ impl Net {
     }
 
     pub fn client(&self, program: &Path) -> Command {
-        self.inside(0, program)
+        self.in_namespace(0, program)
     }
 
     pub fn server(&self, program: &Path) -> Command {
-        self.inside(1, program)
+        self.in_namespace(1, program)
     }
 
-    fn inside(&self, which: usize, program: &Path) -> Command {
+    fn in_namespace(&self, index: usize, program: &Path) -> Command {
         match &self.names {
             None => Command::new(program),
             Some(names) => {
                 let mut command = Command::new("ip");
-                command.args(["netns", "exec", &names[which]]).arg(program);
+                command.args(["netns", "exec", &names[index]]).arg(program);
                 command
             }
         }

@@ -54,13 +54,13 @@ async fn send(world: OsWorld, to: SocketAddr, size: usize, count: usize) {
     let (message, mut buffer) = (vec![7; size], vec![0; size]);
     let mut spans = Vec::with_capacity(count);
     for _ in 0..count + count / 10 {
-        let begun = Instant::now();
+        let started = Instant::now();
         stream.write_message(&message).await.expect("written");
         let mut got = 0;
         while got < size {
             got += stream.read(&mut buffer[got..]).await.expect("an answer");
         }
-        spans.push(begun.elapsed());
+        spans.push(started.elapsed());
     }
     // The first tenth of the round trips is the warm-up.
     let mut spans = spans.split_off(count / 10);

@@ -37,7 +37,7 @@ impl Bench {
         let [client, server] = costs.map(|costs| median(&costs));
         println!("\nassociations opened and closed a second: {:.0}", median(&rates));
         println!("us of processor each: client {client:.1}, server {server:.1}");
-        self.aims.alone("thousand opened and closed a second", median(&rates) / 1e3, AtLeast(25.0));
+        self.aims.add("thousand opened and closed a second", median(&rates) / 1e3, AtLeast(25.0));
     }
 
     /// Measures the server's memory for 10,000 concurrent associations: once if almost all are idle, and once if each
@@ -45,8 +45,8 @@ impl Bench {
     pub fn memory(&self) {
         let [idle, served] = [("1/s", 10.0), ("1000/s", 1e4)].map(|(rate, least)| self.held(rate, least));
         println!("\nan association of 10,000, kB in the server: idle {idle:.2}, each served {served:.2}");
-        self.aims.alone("kB in the server, each of 10,000", idle, AtMost(5.0));
-        self.aims.alone("the same, each served, buffers and all", served, AtMost(10.0));
+        self.aims.add("kB in the server, each of 10,000", idle, AtMost(5.0));
+        self.aims.add("the same, each served, buffers and all", served, AtMost(10.0));
     }
 
     /// Returns the server's peak memory per session in kB, for 10,000 sessions that send requests at this rate. At
@@ -64,13 +64,14 @@ impl Bench {
             most = most.max(server.memory());
             wait(Duration::from_millis(200));
         }
-        let mut told = String::new();
-        client.0.stdout.take().expect("its output").read_to_string(&mut told).expect("UTF-8");
-        let told = serde_json::from_str(&told).unwrap_or_else(|why| panic!("what load says: {why}: {told}"));
-        all_there(&told, SESSIONS);
+        let mut output = String::new();
+        client.0.stdout.take().expect("its output").read_to_string(&mut output).expect("UTF-8");
+        let output =
+            serde_json::from_str(&output).unwrap_or_else(|why| panic!("what load says: {why}: {output}"));
+        all_there(&output, SESSIONS);
         // Only sessions that were served have a lifetime.
-        let served = number(&told["connections"]["lifetime"]["n"]);
-        assert!(served >= least, "{served} sessions of {SESSIONS} were served: {told:#}");
+        let served = number(&output["connections"]["lifetime"]["n"]);
+        assert!(served >= least, "{served} sessions of {SESSIONS} were served: {output:#}");
         (most - before) as f64 / f64::from(SESSIONS)
     }
 
@@ -92,25 +93,25 @@ impl Bench {
         // The state that closed associations leave is bounded: their tags are kept for two minutes, and at most 65,536
         // tags.
         let growth = sizes[10].saturating_sub(sizes[5]) as f64 / 1e5 * 1e3;
-        self.aims.alone("bytes left by each after 100,000", growth, AtMost(5.0));
-        self.aims.alone("failures of 200,000 opened and closed", failed, AtMost(0.0));
+        self.aims.add("bytes left by each after 100,000", growth, AtMost(5.0));
+        self.aims.add("failures of 200,000 opened and closed", failed, AtMost(0.0));
     }
 
     /// Opens and closes a million associations. None of them may fail.
     pub fn million(&self) {
         let server = self.idle_server();
-        let begun = Instant::now();
+        let started = Instant::now();
         let result = self.churned(&server.urls[0], ["--sessions", &self.sessions.to_string()]);
         let count = number(&result["connections"]["total"]);
         println!(
             "\n{count} associations opened and closed in {:.0} s, {:.0} a second, {} failed; server {} kB",
-            begun.elapsed().as_secs_f64(),
+            started.elapsed().as_secs_f64(),
             number(&result["connections"]["per_s"]),
             failures(&result),
             server.memory()
         );
-        self.aims.alone("million associations opened and closed", count / 1e6, AtLeast(1.0));
-        self.aims.alone("of which failed", failures(&result), AtMost(0.0));
+        self.aims.add("million associations opened and closed", count / 1e6, AtLeast(1.0));
+        self.aims.add("of which failed", failures(&result), AtMost(0.0));
     }
 }
 

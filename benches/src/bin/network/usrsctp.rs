@@ -49,8 +49,8 @@ impl Usrsctp {
         let mut echo = bench.net.server(&self.program);
         echo.args(["echo", bench.net.server_address(), &port]);
         let (echo, _lines, _) = bench.ready(echo);
-        let told = self.client(bench, &["ping", bench.net.server_address(), &port, "64", PINGS])?;
-        Ping::of(&told, &echo)
+        let output = self.client(bench, &["ping", bench.net.server_address(), &port, "64", PINGS])?;
+        Ping::of(&output, &echo)
     }
 
     /// Returns the numbers that a client prints. Kills the client if it makes no progress.

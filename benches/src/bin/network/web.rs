@@ -15,24 +15,24 @@ impl Bench {
         let site = std::env::temp_dir().join(format!("anabranch-bench-{}", std::process::id()));
         fs::create_dir_all(&site).expect("a directory");
         fs::write(site.join("1k"), [b'x'; 1000]).expect("a file");
-        let place = site.to_str().expect("a name").to_owned();
+        let path = site.to_str().expect("a name").to_owned();
         let server =
-            self.server(&["serve", &place, "-q", "--listen", &self.at("tcp"), "--listen", &self.at("sctp")]);
+            self.server(&["serve", &path, "-q", "--listen", &self.at("tcp"), "--listen", &self.at("sctp")]);
         let [tcp, sctp] = server.urls.as_slice() else { panic!("two places: {:?}", server.urls) };
         let nginx = Nginx::start(&self.net, &site);
         let mut rates = [const { Vec::new() }; 4];
         let mut costs = [const { Vec::new() }; 2];
         let span = format!("{}s", self.seconds);
         for _ in 0..self.runs {
-            for (which, (url, words)) in
+            for (index, (url, words)) in
                 [(tcp, &["-c", "100"][..]), (sctp, &["-c", "1", "--streams", "100"])].into_iter().enumerate()
             {
                 let url = format!("{url}1k");
                 let words = [&["load", &url, "--duration", &span, "-q", "--json", "-"], words].concat();
                 let before = server.cpu();
                 let result = self.client(&words);
-                rates[which].push(number(&result["replies"]["per_s"]));
-                costs[which]
+                rates[index].push(number(&result["replies"]["per_s"]));
+                costs[index]
                     .push((server.cpu() - before) * 1e6 / number(&result["replies"]["total"]).max(1.0));
             }
             rates[2].extend(self.wrk(&format!("{tcp}1k")));
@@ -94,7 +94,7 @@ struct Nginx {
 impl Nginx {
     /// Starts nginx with one worker. Returns `None` if nginx is not installed.
     fn start(net: &Net, site: &Path) -> Option<Self> {
-        let place = site.join("nginx.conf");
+        let path = site.join("nginx.conf");
         let (at, root) = (format!("{}:8081", net.server_address()), site.display());
         let conf = format!(
             "worker_processes 1; daemon off; master_process off; pid {root}/nginx.pid; error_log {root}/nginx.err;\n\
@@ -102,9 +102,8 @@ impl Nginx {
              http {{ access_log off; keepalive_requests 1000000000; sendfile on;\n\
              server {{ listen {at} backlog=2048; root {root}; }} }}\n"
         );
-        fs::write(&place, conf).ok()?;
-        let child =
-            net.server(Path::new("nginx")).arg("-c").arg(&place).stderr(Stdio::null()).spawn().ok()?;
+        fs::write(&path, conf).ok()?;
+        let child = net.server(Path::new("nginx")).arg("-c").arg(&path).stderr(Stdio::null()).spawn().ok()?;
         let mut child = Running(child);
         wait(Duration::from_millis(500));
         // If nginx is missing, only the wrapper `ip` starts, and it ends at once.

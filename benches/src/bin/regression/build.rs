@@ -14,7 +14,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Checks a commit out below `target/regression`, and builds its `anabranch` and these benchmark programs.
+    /// Checks out a commit below `target/regression`, and builds its `anabranch` and these benchmark programs.
     pub fn of_commit(revision: &str, programs: &[&str]) -> Result<Self, String> {
         let root = root();
         let id = run(Command::new("git")

@@ -2,7 +2,7 @@
 //!
 //!     cargo run --release --bin regression [-- --base REV] [--pairs 15] [--only speed|memory|network]
 //!
-//! Checks the earlier commit out below `target/regression` and builds both trees. The earlier tree uses the profile
+//! Checks out the earlier commit below `target/regression` and builds both trees. The earlier tree uses the profile
 //! `release`, which was its fastest, and this tree uses `dist`. The benchmark programs have the same profile in both
 //! trees. Each round runs every workload three times: with the base, with the base again, and with this tree. The order
 //! rotates from round to round. The measure is the user time of all processes of a run, for a fixed amount of work.

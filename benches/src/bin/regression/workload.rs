@@ -19,9 +19,14 @@ enum WorkloadKind {
     Bench(&'static str, &'static [&'static str]),
     /// `bulk` between two processes over SCTP in UDP, with the client's arguments.
     Bulk(&'static [&'static str]),
-    /// `serve` and `load`: the listener's scheme, and the client's arguments.
-    Serve(&'static str, &'static [&'static str]),
+    /// `serve` and a client: the listener's scheme, the client's verb, the object that it fetches, and its arguments.
+    Serve(&'static str, &'static str, &'static str, &'static [&'static str]),
 }
+
+/// The arguments of `load` over an encrypted transport.
+const LOAD: [&str; 7] = ["--insecure", "-c", "10", "--streams", "10", "--requests", "100000"];
+/// The arguments of `get` over an encrypted transport.
+const GET: [&str; 3] = ["--insecure", "-o", "/dev/null"];
 
 impl Workload {
     /// Returns all workloads. Each takes half a second to two seconds.
@@ -65,9 +70,19 @@ impl Workload {
             new(
                 "network",
                 "network http sctp",
-                Serve("sctp", &["-c", "1", "--streams", "100", "--requests", "150000"]),
+                Serve("sctp", "load", "1k", &["-c", "1", "--streams", "100", "--requests", "150000"]),
             ),
-            new("network", "network http tcp", Serve("tcp", &["-c", "100", "--requests", "80000"])),
+            new(
+                "network",
+                "network http tcp",
+                Serve("tcp", "load", "1k", &["-c", "100", "--requests", "80000"]),
+            ),
+            new("network", "load over TLS", Serve("https", "load", "1k", &LOAD)),
+            new("network", "load over DTLS", Serve("https+sctp", "load", "1k", &LOAD)),
+            new("network", "load over QUIC", Serve("h3", "load", "1k", &LOAD)),
+            new("network", "get over TLS", Serve("https", "get", "1g", &GET)),
+            new("network", "get over DTLS", Serve("https+sctp", "get", "1g", &GET)),
+            new("network", "get over QUIC", Serve("h3", "get", "1g", &GET)),
         ]
     }
 
@@ -98,17 +113,18 @@ impl Workload {
                 end(server)?;
                 done?;
             }
-            WorkloadKind::Serve(scheme, words) => {
+            WorkloadKind::Serve(scheme, verb, object, words) => {
                 let site = std::env::temp_dir().join(format!("anabranch-regression-{}", std::process::id()));
                 let listen = format!("{scheme}://{}:0", net.server_address());
                 std::fs::create_dir_all(&site)
                     .and_then(|()| std::fs::write(site.join("1k"), [b'x'; 1000]))
+                    .and_then(|()| std::fs::File::create(site.join("1g"))?.set_len(1_000_000_000))
                     .map_err(|e| e.to_string())?;
                 let (server, url) = serve(
                     net.server(&tree.anabranch).arg("serve").arg(&site).args(["-q", "--listen", &listen]),
                 )?;
                 let done = succeed(
-                    net.client(&tree.anabranch).args(["load", &format!("{url}1k"), "-q"]).args(*words),
+                    net.client(&tree.anabranch).args([verb, &format!("{url}{object}"), "-q"]).args(*words),
                 );
                 end(server)?;
                 let _ = std::fs::remove_dir_all(&site);

@@ -105,7 +105,8 @@ pub(super) fn meant(number: &str, unit: &str, kind: &Quantity) -> Option<String>
     let word = unit.split_whitespace().next().unwrap_or("");
     let ours = |(name, _): &(&'static str, u64)| (*name, 1, *name);
     let all: Vec<_> = kind.units.iter().map(ours).chain(kind.foreign.iter().copied()).collect();
-    // An exact match is tried first, because case may distinguish bytes from bits. If there is none, case is ignored.
+    // An exact match is tried first, because case may distinguish bytes from bits. If no name matches exactly, case is
+    // ignored.
     let lower = word.to_lowercase();
     let named = |wanted: &str| all.iter().find(|(name, ..)| *name == wanted);
     let (_, factor, unit) = named(word)

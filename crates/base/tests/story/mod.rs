@@ -30,8 +30,8 @@ pub struct Story<E, A> {
     in_flight: Vec<PacketInFlight>,
     batch: SendBatch,
     arrived: RecvBatch,
-    /// For each fault, one in this number of packets has it; 0 means none. Faults: lost, late, duplicated, marked,
-    /// damaged.
+    /// The rates of the five faults: one in this many packets is lost, late, duplicated, marked or damaged. 0 means no
+    /// packet.
     faults: [u64; 5],
     /// The one-way delay in milliseconds.
     latency: u64,
@@ -80,12 +80,12 @@ impl<E: Engine, A> Story<E, A> {
         }
     }
 
-    pub fn say(&mut self, end: usize, what: String) {
-        self.lines.push(format!("{:?} {end} {what}", self.now));
+    pub fn log(&mut self, end: usize, line: String) {
+        self.lines.push(format!("{:?} {end} {line}", self.now));
     }
 
     /// Returns the log.
-    pub fn told(self) -> Vec<String> {
+    pub fn lines(self) -> Vec<String> {
         self.lines
     }
 
@@ -144,7 +144,7 @@ impl<E: Engine, A> Story<E, A> {
             let (source, target, ecn) = (self.batch.source, self.batch.target, self.batch.ecn);
             let sums: Vec<_> = packets.iter().map(|p| (p.len(), digest(p))).collect();
             let fragments = self.batch.may_fragment;
-            self.say(end, format!("sends {source} {target} {ecn:?} {fragments} {tag} {sums:?}"));
+            self.log(end, format!("sends {source} {target} {ecn:?} {fragments} {tag} {sums:?}"));
             for (n, bytes) in packets.into_iter().enumerate() {
                 self.fly(PacketInFlight {
                     at: self.now,

@@ -27,13 +27,13 @@ fn segment(
     Header { source_port, target_port, window: 1_000, ..header }.emit(&mut bytes);
     bytes.extend_from_slice(payload);
     if sum == TestChecksum::Partial {
-        let words: u32 = [from, to]
+        let arguments: u32 = [from, to]
             .iter()
             .flat_map(|a| {
                 a.octets().chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(w[1])).collect::<Vec<_>>()
             })
             .sum();
-        let sum = words + 6 + bytes.len() as u32;
+        let sum = arguments + 6 + bytes.len() as u32;
         let folded = (sum & 0xffff) + (sum >> 16);
         bytes[16..18].copy_from_slice(&(folded as u16).to_be_bytes());
     } else if sum != TestChecksum::Zero {
@@ -120,7 +120,7 @@ fn data_with_a_bad_checksum_is_damaged_unless_acknowledged() {
     segment(&mut tape, 450_000, A, (header(101, 901, Flags::ACK), &[7; 100]), TestChecksum::Wrong);
     segment(&mut tape, 460_000, A, (header(401, 901, Flags::ACK), &[8; 100]), TestChecksum::Right);
     segment(&mut tape, 490_000, B, (header(901, 501, Flags::ACK), b""), TestChecksum::Right);
-    // A wrong checksum says nothing about this side either if the sequence number is before all data.
+    // This sequence number is before all data, so the wrong checksum says nothing about the checksums of this side.
     segment(
         &mut tape,
         500_000,
@@ -173,8 +173,8 @@ fn a_single_packet_with_a_bad_checksum_is_damaged() {
         packet_of(&mut tape, 0, (A, B), sctp(true, TAG_B, write), TestChecksum::Wrong);
         let found = up(&tape);
         assert_eq!((found.damaged, found.packets, found.data), (1, 0, 0));
-        // A second packet of the same conversation shows that damage did not make up the ports. The wrong checksums
-        // then count as left to the network card.
+        // A second packet with the same ports shows that the ports are not a result of damage. The wrong checksums then
+        // count as left to the network card.
         packet_of(&mut tape, 10, (A, B), sctp(true, TAG_B, |b| data(101, 0).emit(b)), TestChecksum::Wrong);
         assert_eq!((up(&tape).damaged, up(&tape).packets, up(&tape).checksums_left), (0, 2, 2));
     }
@@ -231,7 +231,8 @@ fn crc32c_that_is_left_to_the_card_is_no_damage() {
         assert_eq!((found.data, found.damaged, found.checksums_left), (3, 0, 3));
         assert_eq!(found.rtt.min_ns, 48_000_000);
     }
-    // RFC 9653: the peer accepts packets without a checksum, so a zero checksum is not left to the network card.
+    // RFC 9653: the peer accepts packets without a checksum, so a zero checksum must not count as left to the network
+    // card.
     let mut tape = CaptureBuilder::ethernet();
     tape.sctp(0, A, B, 0, |b| {
         Init { tag: TAG_A, outbound_streams: 1, inbound_streams: 1, tsn: Tsn(100), ..Init::default() }.emit(b)
@@ -283,7 +284,7 @@ fn directions_over_different_addresses_are_one_association() {
         ("nothing", vec![(A2, B2, from_a), (B, A, from_b)], 0),
         ("data of others", vec![(A, B2, from_a), (B, A, |b| sack(900_000, &[], &[]).emit(b))], 0),
     ];
-    for (what, steps, paths) in cases {
+    for (name, steps, paths) in cases {
         let mut tape = CaptureBuilder::ethernet();
         for (at, (from, to, write)) in steps.iter().enumerate() {
             let is_a = [A, A2].contains(from);
@@ -291,21 +292,21 @@ fn directions_over_different_addresses_are_one_association() {
         }
         let decoded = tape.decoded();
         if paths == 0 {
-            assert_eq!(decoded.conversations.len(), 2, "{what}");
+            assert_eq!(decoded.conversations.len(), 2, "{name}");
             continue;
         }
-        let [found] = &decoded.conversations[..] else { panic!("{what}: {decoded:?}") };
+        let [found] = &decoded.conversations[..] else { panic!("{name}: {decoded:?}") };
         assert_eq!(
             (found.paths.len(), found.ladder.len()),
             (paths.min(found.paths.len()).max(2), steps.len()),
-            "{what}"
+            "{name}"
         );
-        assert_eq!(found.directions.iter().map(|way| way.packets).sum::<u64>(), steps.len() as u64, "{what}");
+        assert_eq!(found.directions.iter().map(|way| way.packets).sum::<u64>(), steps.len() as u64, "{name}");
         let tags: Vec<_> = found.sides.iter().map(|side| (side.port, side.tag)).collect();
         for expected in [(5_000, Some(TAG_A)), (80, Some(TAG_B))] {
-            assert!(tags.contains(&expected), "{what}: {tags:x?}");
+            assert!(tags.contains(&expected), "{name}: {tags:x?}");
         }
-        assert!(found.ladder.is_sorted(), "{what}: {:#?}", found.ladder);
+        assert!(found.ladder.is_sorted(), "{name}: {:#?}", found.ladder);
     }
 }
 
@@ -314,7 +315,7 @@ fn directions_over_different_addresses_are_one_association() {
 #[test]
 fn two_associations_between_equal_ports_stay_two() {
     let mut tape = CaptureBuilder::ethernet();
-    let mut put = |millis: u32, from, to, tag, write: &dyn Fn(&mut Vec<u8>)| {
+    let mut add_packet = |millis: u32, from, to, tag, write: &dyn Fn(&mut Vec<u8>)| {
         let mut bytes = Vec::new();
         let start = packet::begin(&mut bytes, 36_412, 36_412, tag);
         write(&mut bytes);
@@ -324,13 +325,13 @@ fn two_associations_between_equal_ports_stay_two() {
     };
     // A server at address A has associations with two clients. The second client uses different addresses for sending
     // and for receiving.
-    put(0, A, B, 1, &|b| data(10, 0).emit(b));
-    put(1, A, B2, 2, &|b| data(500_000, 0).emit(b));
-    put(2, A3, A, 3, &|b| sack(500_000, &[], &[]).emit(b));
-    put(3, B, A, 4, &|b| sack(10, &[], &[]).emit(b));
-    put(4, A, B, 1, &|b| data(11, 0).emit(b));
-    put(5, A3, A, 3, &|b| data(77, 0).emit(b));
-    put(6, A, B2, 2, &|b| sack(77, &[], &[]).emit(b));
+    add_packet(0, A, B, 1, &|b| data(10, 0).emit(b));
+    add_packet(1, A, B2, 2, &|b| data(500_000, 0).emit(b));
+    add_packet(2, A3, A, 3, &|b| sack(500_000, &[], &[]).emit(b));
+    add_packet(3, B, A, 4, &|b| sack(10, &[], &[]).emit(b));
+    add_packet(4, A, B, 1, &|b| data(11, 0).emit(b));
+    add_packet(5, A3, A, 3, &|b| data(77, 0).emit(b));
+    add_packet(6, A, B2, 2, &|b| sack(77, &[], &[]).emit(b));
     let decoded = tape.decoded();
     let [one, other] = &decoded.conversations[..] else { panic!("{decoded:?}") };
     assert_eq!((one.directions[0].packets, one.directions[1].packets, one.paths.len()), (2, 1, 1));
@@ -352,7 +353,7 @@ fn packets_that_were_captured_twice_count_once() {
         let mut single = CaptureBuilder::new(link_type, &first);
         let mut tape = CaptureBuilder::new(link_type, &first);
         for identified in [false, true] {
-            let mut put = |micros: u32, write: &dyn Fn(&mut CaptureBuilder)| {
+            let mut add_packet = |micros: u32, write: &dyn Fn(&mut CaptureBuilder)| {
                 let mut one = CaptureBuilder::new(link_type, &[]);
                 one.identification = if identified { micros as u16 } else { u16::MAX };
                 write(&mut one);
@@ -367,28 +368,30 @@ fn packets_that_were_captured_twice_count_once() {
             };
             let base = if identified { 10_000_000 } else { 0 };
             let ports = if identified { 1_000 } else { 0 };
-            put(base, &|t| segment(t, 0, A, (header(100 + ports, 0, Flags::SYN), b""), TestChecksum::Right));
+            add_packet(base, &|t| {
+                segment(t, 0, A, (header(100 + ports, 0, Flags::SYN), b""), TestChecksum::Right)
+            });
             let answer = Flags::SYN.with(Flags::ACK);
-            put(base + 100_000, &|t| {
+            add_packet(base + 100_000, &|t| {
                 segment(t, 0, B, (header(900, 101 + ports, answer), b""), TestChecksum::Right)
             });
-            put(base + 200_000, &|t| {
+            add_packet(base + 200_000, &|t| {
                 segment(t, 0, A, (header(101 + ports, 901, Flags::ACK), b""), TestChecksum::Right)
             });
             for n in 0..6 {
                 let sent = header(101 + ports + n * 100, 901, Flags::ACK);
-                put(base + 300_000 + n * 50_000, &|t| {
+                add_packet(base + 300_000 + n * 50_000, &|t| {
                     segment(t, 0, A, (sent, &[7; 100]), TestChecksum::Right)
                 });
             }
-            // A host sends three identical acknowledgements in quick succession. They are duplicate acknowledgements
-            // and no copies (RFC 5681 §2).
+            // A host sends three identical acknowledgements in quick succession. They must count as duplicate
+            // acknowledgements (RFC 5681 §2), and not as copies.
             for n in 0..3 {
                 let ack = header(901, 201 + ports, Flags::ACK);
-                put(base + 700_000 + n * 100, &|t| segment(t, 0, B, (ack, b""), TestChecksum::Right));
+                add_packet(base + 700_000 + n * 100, &|t| segment(t, 0, B, (ack, b""), TestChecksum::Right));
             }
             let reset = header(901, 0, Flags::RST);
-            put(base + 900_000, &|t| segment(t, 0, B, (reset, b""), TestChecksum::Right));
+            add_packet(base + 900_000, &|t| segment(t, 0, B, (reset, b""), TestChecksum::Right));
         }
         let shown = |tape: &CaptureBuilder| {
             let mut decoded = tape.decoded();
@@ -411,6 +414,25 @@ fn packets_that_were_captured_twice_count_once() {
         let text = table::render(&tape.decoded(), 3);
         assert!(text.contains("A to B: 8 packets captured twice"), "{text}");
     }
+}
+
+#[test]
+fn copies_of_the_first_packet_are_recognized_by_its_identification() {
+    let mut tape = CaptureBuilder::ethernet();
+    let mut put = |at: u32, from, packet| {
+        tape.identification = 6;
+        segment(&mut tape, at * 1_000, from, packet, TestChecksum::Right);
+    };
+    // The first packet of each side is captured again 2 ms later. After a second, the client sends its SYN again with
+    // the same Identification.
+    for at in [0, 2, 1_000] {
+        put(at, A, (header(100, 0, Flags::SYN), b""));
+    }
+    for at in [1_010, 1_012] {
+        put(at, B, (header(900, 101, Flags::SYN.with(Flags::ACK)), b""));
+    }
+    let found = tape.decoded().conversations.remove(0).directions.map(|way| (way.packets, way.copies));
+    assert_eq!(found, [(2, 1), (1, 1)]);
 }
 
 #[test]

@@ -37,8 +37,8 @@ impl Client {
     pub(super) async fn run(self, world: OsWorld, outputs: Outputs) -> Result<Completion, Failure> {
         let addresses = match self.url.resolve() {
             Ok(addresses) => addresses,
-            Err(why) => {
-                complain(&why);
+            Err(cause) => {
+                complain(&cause);
                 return Ok(Completion::Badly);
             }
         };
@@ -53,7 +53,7 @@ impl Client {
             security: self.tls.clone(),
             logs: None,
         };
-        let failed = |why| dial::failure(&scheme, why);
+        let failed = |error| dial::failure(&scheme, error);
         let dialed = dial(&world, target, Some(&self.paths)).await.map_err(failed)?;
         let servers = dialed.servers.clone();
         let test = Performing { client: self, world: world.clone(), servers, outputs };
@@ -89,7 +89,7 @@ impl Client {
         };
         let test = Test::new(world, connector, servers, plan.clone(), processor_time);
         let lines = |interval: &Interval| {
-            paths.begin(test.begun());
+            paths.begin(test.started_at());
             head(interval.probe.as_ref());
             if !quiet {
                 print(&report::line(&plan, interval));
@@ -105,7 +105,7 @@ impl Client {
         };
         framing.interrupted = ended.is_none();
         if framing.interrupted
-            && let Some(rest) = test.rest()
+            && let Some(rest) = test.final_interval()
         {
             lines(&rest);
         }
@@ -115,7 +115,7 @@ impl Client {
         }
         let outcome = test.outcome();
         head(outcome.retransmitted.is_some().then(Figures::default).as_ref());
-        paths.begin(test.begun());
+        paths.begin(test.started_at());
         framing.paths = paths.fields();
         let all = test.each(KernelChoices::of);
         // Without a connection it is unknown whether Multipath TCP would have been negotiated, so the result does not

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// Installs the handlers for the signals that end a client or a server.
 pub(super) fn signals() -> Result<Signals, Failure> {
-    let signals = Signals::new().map_err(|why| Failure::Host(format!("no signals: {why}")))?;
+    let signals = Signals::new().map_err(|error| Failure::Host(format!("no signals: {error}")))?;
     watchdog::start(CLOSING, 130)?;
     Ok(signals)
 }

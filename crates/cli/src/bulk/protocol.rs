@@ -11,7 +11,7 @@ pub(super) const FORMS: &str = "tcp://HOST:PORT, https://HOST:PORT (TLS), sctp:/
 
 /// Returns the scheme that the URL `text` names, and the text after `://`.
 fn of<'a>(text: &'a str, transports: &Transports) -> Result<(UrlScheme, &'a str), Failure> {
-    let wrong = |why: &str| Failure::Usage(format!("{text}: {why}; write {FORMS}"));
+    let wrong = |reason: &str| Failure::Usage(format!("{text}: {reason}; write {FORMS}"));
     let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("no scheme"))?;
     Ok((transports.scheme(scheme).ok_or_else(|| wrong("unknown scheme"))?, rest))
 }
@@ -39,7 +39,7 @@ pub(super) fn of_url(text: &str, transports: &Transports) -> Result<Url, Failure
 
 pub(super) fn of_listen(text: &str, transports: &Transports) -> Result<Listen, Failure> {
     let (scheme, rest) = of(text, transports)?;
-    let wrong = |why: &str| format!("--listen {text}: {why}; write {}", Listen::FORMS);
+    let wrong = |reason: &str| format!("--listen {text}: {reason}; write {}", Listen::FORMS);
     Listen::over(scheme, rest, wrong).map_err(Failure::Usage)
 }
 
@@ -51,16 +51,16 @@ pub(super) fn settings(
 ) -> Result<Box<dyn Settings>, Failure> {
     let ppid = matches.get_one::<u32>("ppid").copied();
     if scheme.can().kernel && (ppid.is_some() || set.iter().any(|(key, _)| key == "scheduler")) {
-        let told =
+        let message =
             "--ppid and --scheduler are for sctp:// and sctp-ip://: the kernel's protocols have neither";
-        return Err(Failure::Usage(told.to_owned()));
+        return Err(Failure::Usage(message.to_owned()));
     }
-    let mut made = knobs::tuned(matches, scheme, set)?;
-    if ppid.is_some_and(|ppid| !made.set_message_protocol(ppid)) {
+    let mut transport_settings = knobs::tuned(matches, scheme, set)?;
+    if ppid.is_some_and(|ppid| !transport_settings.set_message_protocol(ppid)) {
         let name = scheme.protocol().name().to_uppercase();
         return Err(Failure::Usage(format!("--ppid is for SCTP: {name} has no such identifier")));
     }
-    Ok(made)
+    Ok(transport_settings)
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ impl Server {
     pub(super) async fn run(self, world: OsWorld) -> Result<Completion, Failure> {
         let mut signals = signals()?;
         // The outcome of the first session, set when that session ends.
-        let first: Rc<Cell<Option<Completion>>> = Rc::default();
+        let first_result: Rc<Cell<Option<Completion>>> = Rc::default();
         let (mut tasks, mut urls, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
         let mut hosts: Vec<Rc<dyn Host>> = Vec::new();
         for (settings, listen) in &self.listeners {
@@ -51,11 +51,12 @@ impl Server {
                 .map_err(Failure::Host)?;
             warn_of_host(&listen.scheme);
             let security = self.tls.as_ref().map(|tls| &tls.security);
-            let place = Place { inner_port: self.sctp_port, security, ..at(listen, &*settings) };
-            let opened = os::listen(&world, &place).await;
+            let listen_options = Place { inner_port: self.sctp_port, security, ..at(listen, &*settings) };
+            let opened = os::listen(&world, &listen_options).await;
             let opened = opened.map_err(|failure| self::failure(listen, failure))?;
-            left_out
-                .extend(opened.left_out.iter().map(|(to, why)| format!("not on {to}: {}", text(*to, why))));
+            left_out.extend(
+                opened.left_out.iter().map(|(to, why)| format!("not on {to}: {}", listen_error(*to, why))),
+            );
             for listening in opened.listeners {
                 let name = listen.scheme.name();
                 urls.extend(listening.local.iter().map(|address| format!("{name}://{address}")));
@@ -64,14 +65,14 @@ impl Server {
                 let world = listening.world.clone();
                 let log = ServerLog::new(knobs::describe(&*in_use));
                 log.watch(&*host, &world);
-                let test = Testing { server: &self, world, log, first: &first };
+                let test = Testing { server: &self, world, log, first_result: &first_result };
                 tasks.push(listening.with(test));
                 hosts.push(host);
             }
         }
         drop_capabilities(false);
         complain(&format!("listening on {}", urls.join(" ")));
-        let certificate = self.tls.as_ref().map(|tls| &tls.shown);
+        let certificate = self.tls.as_ref().map(|tls| &tls.description);
         certificate.into_iter().chain(&left_out).for_each(|line| complain(line));
         self.listeners.iter().for_each(|(settings, _)| knobs::warn(&**settings));
         let mut timer = world.timer();
@@ -85,13 +86,13 @@ impl Server {
                 }
             }
             if self.once
-                && let Some(done) = first.get()
+                && let Some(done) = first_result.get()
             {
                 return Poll::Ready(Ok(done));
             }
             if self.once {
-                // The end of a session wakes no task that this future polls. A timer therefore checks for the end of
-                // the session.
+                // This future is not woken when a session ends. A timer therefore checks at intervals whether the
+                // session has ended.
                 anabranch_world::Timer::set(&mut timer, Some(world.now() + LOOKING));
                 let _ = anabranch_world::Timer::poll(&mut timer, cx);
             }
@@ -110,24 +111,29 @@ impl Server {
         ended
     }
 
-    /// Serves tests on a listener, and reports `log` to their clients.
+    /// Serves tests on a listener. `log` holds the settings and the path events of the listener, which the server sends
+    /// to its clients.
     fn start<L: Listener>(
         &self,
         world: &OsWorld,
         listener: L,
         log: ServerLog,
-        first: &Rc<Cell<Option<Completion>>>,
+        first_result: &Rc<Cell<Option<Completion>>>,
     ) -> OsTask<Result<(), CloseReason>> {
-        let first = first.clone();
-        let tell = move |event: Event| {
-            let who = |peer: Option<SocketAddr>| peer.map_or("a client".to_owned(), |peer| peer.to_string());
+        let first_result = first_result.clone();
+        let report = move |event: Event| {
+            let name = |peer: Option<SocketAddr>| peer.map_or("a client".to_owned(), |peer| peer.to_string());
             match event {
-                Event::Began(peer) => complain(&format!("{} connected", who(peer))),
+                Event::Began(peer) => complain(&format!("{} connected", name(peer))),
                 Event::Ended { peer, received, sent, failed } => {
-                    let counted = format!("received {} B, sent {} B", received.bytes, sent.bytes);
-                    let how = failed.as_ref().map_or_else(String::new, |why| format!("; {why}"));
-                    complain(&format!("{}: {counted}{how}", who(peer)));
-                    first.set(Some(if failed.is_some() { Completion::Badly } else { Completion::Well }));
+                    let totals = format!("received {} B, sent {} B", received.bytes, sent.bytes);
+                    let failure = failed.as_ref().map_or_else(String::new, |error| format!("; {error}"));
+                    complain(&format!("{}: {totals}{failure}", name(peer)));
+                    first_result.set(Some(if failed.is_some() {
+                        Completion::Badly
+                    } else {
+                        Completion::Well
+                    }));
                 }
             }
         };
@@ -138,7 +144,7 @@ impl Server {
             MAX_SESSIONS,
             processor_time,
             log,
-            Rc::new(tell),
+            Rc::new(report),
         );
         world.spawn("bulk server", serving)
     }
@@ -149,35 +155,35 @@ struct Testing<'a> {
     server: &'a Server,
     world: OsWorld,
     log: ServerLog,
-    first: &'a Rc<Cell<Option<Completion>>>,
+    first_result: &'a Rc<Cell<Option<Completion>>>,
 }
 
 impl WithListener for Testing<'_> {
     type Out = OsTask<Result<(), CloseReason>>;
 
     fn on<L: Listener>(self, listener: L) -> Self::Out {
-        self.server.start(&self.world, listener, self.log, self.first)
+        self.server.start(&self.world, listener, self.log, self.first_result)
     }
 }
 
-/// Returns the failure of the command if the server cannot listen on a place.
+/// Returns the failure of the command if the server cannot listen at an address.
 fn failure(listen: &Listen, failure: ListenFailure) -> Failure {
-    let what = match failure {
-        ListenFailure::Socket(Some(to), why) => format!("{to}: {}", text(to, &why)),
-        ListenFailure::Socket(None, why) => reason(&listen.scheme, Some(listen.port), &why),
-        ListenFailure::Refused(why) => why,
+    let cause = match failure {
+        ListenFailure::Socket(Some(to), error) => format!("{to}: {}", listen_error(to, &error)),
+        ListenFailure::Socket(None, error) => reason(&listen.scheme, Some(listen.port), &error),
+        ListenFailure::Refused(error) => error,
         ListenFailure::NoCertificate => {
             return Failure::Internal("a listener over TLS has no certificate".to_owned());
         }
     };
-    Failure::Host(format!("cannot listen: {what}"))
+    Failure::Host(format!("cannot listen: {cause}"))
 }
 
 /// Says why the kernel does not listen at `to`.
-fn text(to: SocketAddr, why: &io::Error) -> String {
-    match why.kind() {
+fn listen_error(to: SocketAddr, error: &io::Error) -> String {
+    match error.kind() {
         io::ErrorKind::AddrInUse => ListenError::PortInUse(to.port()).to_string(),
-        _ => why.to_string(),
+        _ => error.to_string(),
     }
 }
 

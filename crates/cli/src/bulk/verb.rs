@@ -39,7 +39,7 @@ struct Flags<'a> {
 
 impl<'a> Flags<'a> {
     fn read(matches: &'a ArgMatches, transports: &'a Transports) -> Result<Self, Failure> {
-        let mut set = knobs::given(matches)?;
+        let mut set = knobs::from_flags(matches)?;
         if let Some(name) = matches.get_one::<String>("scheduler") {
             set.push(("scheduler".to_owned(), name.clone()));
         }
@@ -54,7 +54,7 @@ impl<'a> Flags<'a> {
 
     fn span(&self, name: &str, default: Duration) -> Result<Duration, Failure> {
         let Some(text) = self.text(name) else { return Ok(default) };
-        let span = parse_duration(text).map_err(|why| Failure::Usage(format!("--{name} {why}")))?;
+        let span = parse_duration(text).map_err(|error| Failure::Usage(format!("--{name} {error}")))?;
         if span < Duration::from_millis(1) {
             return Err(Failure::Usage(format!("--{name} {text}: too short; write 1ms or more")));
         }
@@ -63,7 +63,7 @@ impl<'a> Flags<'a> {
 
     fn size(&self, name: &str) -> Result<Option<u64>, Failure> {
         let Some(text) = self.text(name) else { return Ok(None) };
-        let size: Bytes = text.parse().map_err(|why| Failure::Usage(format!("--{name} {why}")))?;
+        let size: Bytes = text.parse().map_err(|error| Failure::Usage(format!("--{name} {error}")))?;
         Ok(Some(size.0))
     }
 
@@ -75,7 +75,7 @@ impl<'a> Flags<'a> {
         self.matches.get_one::<u16>("sctp-port").copied().unwrap_or(5201)
     }
 
-    /// Carries out `done` in the world of this host.
+    /// Runs the future that the function `done` returns, with the network and the clock of this host.
     fn within<F: Future<Output = Result<Completion, Failure>>>(
         &self,
         done: impl FnOnce(OsWorld) -> F,
@@ -83,7 +83,7 @@ impl<'a> Flags<'a> {
         let single = self.matches.get_flag("no-offload");
         let view = |world: OsWorld| if single { world.packet_by_packet() } else { world };
         os::run(options(self.matches), async |world| done(view(world)).await)
-            .map_err(|why| Failure::Host(format!("no network here: {why}")))?
+            .map_err(|error| Failure::Host(format!("no network here: {error}")))?
     }
 
     /// Listens at `urls` and serves transfers.
@@ -95,7 +95,7 @@ impl<'a> Flags<'a> {
             listeners.push((settings(&listen.scheme, matches, &self.set)?, listen));
         }
         if matches.get_flag("dry-run") {
-            listeners.iter().for_each(|(made, _)| knobs::warn(&**made));
+            listeners.iter().for_each(|(transport_settings, _)| knobs::warn(&**transport_settings));
             let names = [
                 "listen",
                 "once",
@@ -109,17 +109,20 @@ impl<'a> Flags<'a> {
                 "busy-poll",
             ];
             say(&(dry_run::flags(matches, &names)
-                + &dry_run_knobs(listeners.iter().map(|(made, _)| &**made), true)))?;
+                + &dry_run_knobs(
+                    listeners.iter().map(|(transport_settings, _)| &**transport_settings),
+                    true,
+                )))?;
             return Ok(Completion::Well);
         }
-        let listens: Vec<_> = listeners.iter().map(|(_, place)| place.clone()).collect();
+        let listens: Vec<_> = listeners.iter().map(|(_, address)| address.clone()).collect();
         let tls = secure::server(matches, &listens, NegotiatedProtocol::Bulk)?;
         let (sctp_port, timeout, once) = (self.sctp_port(), self.timeout, matches.get_flag("once"));
         let server = Server { listeners, sctp_port, tls, timeout, once };
         self.within(|world| server.run(world))
     }
 
-    /// Returns the plan of a transfer over `can`.
+    /// Returns the plan of a transfer over a transport with the capabilities `can`.
     fn plan(&self, can: &Capabilities) -> Result<Plan, Failure> {
         let matches = self.matches;
         let message = self.size("message-size")?.unwrap_or(65_536);
@@ -159,34 +162,34 @@ impl<'a> Flags<'a> {
         })
     }
 
-    /// Runs the transfer as its client.
+    /// Runs the client of the transfer.
     fn send(self) -> Result<Completion, Failure> {
         let matches = self.matches;
         let url = of_url(self.text("server").unwrap_or_default(), self.transports)?;
         let can = url.scheme.can();
         let plan = self.plan(&can)?;
-        let mut made = settings(&url.scheme, matches, &self.set)?;
-        knobs::warn(&*made);
+        let mut transport_settings = settings(&url.scheme, matches, &self.set)?;
+        knobs::warn(&*transport_settings);
         let tls = secure::client_of(matches, [&url.scheme], NegotiatedProtocol::Bulk)?;
         let needs = Needs { streams: Some(StreamNeed::AtLeast(plan.streams)), ..Needs::default() };
-        made.suit(&needs, &|key| self.set.iter().any(|(known, _)| known == key));
-        if can.streams == Streams::Fresh && u64::from(plan.streams) > made.streams() {
+        transport_settings.suit(&needs, &|key| self.set.iter().any(|(known, _)| known == key));
+        if can.streams == Streams::Fresh && u64::from(plan.streams) > transport_settings.streams() {
             let streams = plan.streams;
             let message =
                 format!("--streams {streams}: more than may be open at once; --set streams={streams}");
             return Err(Failure::Usage(message));
         }
         let message = plan.message;
-        if made.largest_message().is_some_and(|largest| u64::from(message) > largest) {
+        if transport_settings.largest_message().is_some_and(|largest| u64::from(message) > largest) {
             let message = format!("--message-size: a message fits the send buffer; --set sndbuf={message}B");
             return Err(Failure::Usage(message));
         }
         if matches.get_flag("dry-run") {
-            say(&dry_run(matches, &url, &plan, &*made))?;
+            say(&dry_run(matches, &url, &plan, &*transport_settings))?;
             return Ok(Completion::Well);
         }
         let outputs = Outputs::reserve(self.text("json"), self.text("csv"))?;
-        let mut settings = knobs::describe(&*made);
+        let mut settings = knobs::describe(&*transport_settings);
         let ppid = matches.get_one::<u32>("ppid");
         settings.extend(ppid.map(|ppid| ("ppid".to_owned(), ppid.to_string())));
         let framing = ReportContext {
@@ -199,17 +202,19 @@ impl<'a> Flags<'a> {
             paths: serde_json::Map::default(),
         };
         let quiet = matches.get_flag("quiet");
-        // An end without data to send only reports twice a second how much it has received. The gaps between such reports
-        // are not interruptions, so interruptions are reported only for directions in which data flows.
-        let paths = PathLog::new(quiet).only_where_data_waits(plan.up, plan.down);
+        // An end that has no data to send sends only two reports a second on the data it has received. The pauses
+        // between such reports are not interruptions, so interruptions are reported only for directions in which data
+        // flows.
+        let paths = PathLog::new(quiet).only_tested_directions(plan.up, plan.down);
         let sctp_port = self.sctp_port();
-        let client = Client { url, plan, settings: made, sctp_port, tls, quiet, framing, paths };
+        let client =
+            Client { url, plan, settings: transport_settings, sctp_port, tls, quiet, framing, paths };
         self.within(|world| client.run(world, outputs))
     }
 }
 
-fn dry_run(matches: &ArgMatches, url: &Url, plan: &Plan, made: &dyn Settings) -> String {
-    let way = match (plan.up, plan.down) {
+fn dry_run(matches: &ArgMatches, url: &Url, plan: &Plan, settings: &dyn Settings) -> String {
+    let direction = match (plan.up, plan.down) {
         (true, true) => "both send",
         (true, false) => "the client sends",
         _ => "the server sends",
@@ -218,7 +223,8 @@ fn dry_run(matches: &ArgMatches, url: &Url, plan: &Plan, made: &dyn Settings) ->
     let until = plan
         .bytes
         .map_or_else(|| format!("for: {}", format_duration(plan.span)), |bytes| format!("size: {bytes}B"));
-    let mut out = format!("server: {}\n{until}\nmessages: {}B, {order}, {way}\n", url.text, plan.message);
+    let mut out =
+        format!("server: {}\n{until}\nmessages: {}B, {order}, {direction}\n", url.text, plan.message);
     out += &format!(
         "interval: {}\ntimeout: {}\n",
         format_duration(plan.interval),
@@ -240,15 +246,15 @@ fn dry_run(matches: &ArgMatches, url: &Url, plan: &Plan, made: &dyn Settings) ->
             "csv",
         ],
     );
-    out + &dry_run_knobs(std::iter::once(made), plan.up)
+    out + &dry_run_knobs(std::iter::once(settings), plan.up)
 }
 
-/// Formats the settings of the transports, each distinct set once. Unless this end `sends` data, the knobs that affect
-/// only senders are left out.
+/// Formats the settings of the transports, without duplicates. If this end does not send data (`sends`), the knobs that
+/// affect only senders are left out.
 fn dry_run_knobs<'a>(all: impl Iterator<Item = &'a dyn Settings>, sends: bool) -> String {
     let mut lines: Vec<String> = Vec::new();
-    for made in all {
-        let settings = knobs::describe(made).into_iter();
+    for transport_settings in all {
+        let settings = knobs::describe(transport_settings).into_iter();
         let settings = settings.filter(|(key, _)| sends || !knobs::is_senders(key));
         let settings = settings.map(|(key, value)| format!("{key}={value}"));
         let line = format!("set: {}\n", settings.collect::<Vec<_>>().join(","));

@@ -3,7 +3,7 @@
 //! A gzip file does not tell its expanded size in advance, and a small file may expand to a very large one. Beyond
 //! [`FREE`] bytes, the output may therefore be at most [`MOST`] times the number of bytes read from the file.
 
-use flate2::read::MultiGzDecoder;
+use anabranch_http::har::file::GzipReader;
 use std::cell::Cell;
 use std::io::{self, BufReader, Read};
 use std::rc::Rc;
@@ -21,7 +21,7 @@ pub struct Capture {
     /// The content of the capture, uncompressed.
     pub bytes: Box<dyn Read>,
     /// Whether the compressed data is incomplete, which is known only after `bytes` has been read to its end.
-    pub cut: Rc<Cell<bool>>,
+    pub is_cut: Rc<Cell<bool>>,
 }
 
 /// Returns the content of `input`, decompressed if `input` is compressed.
@@ -29,66 +29,73 @@ pub fn unpacked(input: impl Read + 'static) -> io::Result<Capture> {
     unpacked_within(input, FREE, MOST)
 }
 
-fn unpacked_within(mut input: impl Read + 'static, free: u64, most: u64) -> io::Result<Capture> {
-    let cut = Rc::new(Cell::new(false));
+fn unpacked_within(mut input: impl Read + 'static, free_bytes: u64, max_ratio: u64) -> io::Result<Capture> {
+    let is_cut = Rc::new(Cell::new(false));
     let mut begins = Vec::new();
     input.by_ref().take(MAGIC.len() as u64).read_to_end(&mut begins)?;
     let packed = begins == MAGIC;
     let whole = io::Cursor::new(begins).chain(input);
     if !packed {
-        return Ok(Capture { bytes: Box::new(whole), cut });
+        return Ok(Capture { bytes: Box::new(whole), is_cut });
     }
-    let taken = Rc::new(Cell::new(0));
-    let counted = Counted { input: whole, taken: taken.clone() };
-    let decoder = MultiGzDecoder::new(BufReader::with_capacity(1 << 16, counted));
-    let bytes = Box::new(Unpacked { decoder, taken, given: 0, free, most, cut: cut.clone() });
-    Ok(Capture { bytes, cut })
+    let compressed = Rc::new(Cell::new(0));
+    let counted = Counted { input: whole, compressed: compressed.clone() };
+    let decoder = GzipReader::new(BufReader::with_capacity(1 << 16, counted));
+    let bytes = Box::new(Unpacked {
+        decoder,
+        compressed,
+        uncompressed: 0,
+        free_bytes,
+        max_ratio,
+        is_cut: is_cut.clone(),
+    });
+    Ok(Capture { bytes, is_cut })
 }
 
 /// A reader that counts the bytes read from `input`.
 struct Counted<R> {
     input: R,
-    taken: Rc<Cell<u64>>,
+    compressed: Rc<Cell<u64>>,
 }
 
 impl<R: Read> Read for Counted<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.input.read(into)?;
-        self.taken.set(self.taken.get() + read as u64);
+        self.compressed.set(self.compressed.get() + read as u64);
         Ok(read)
     }
 }
 
 struct Unpacked<R> {
-    decoder: MultiGzDecoder<BufReader<Counted<R>>>,
-    taken: Rc<Cell<u64>>,
-    given: u64,
-    free: u64,
-    most: u64,
-    cut: Rc<Cell<bool>>,
+    decoder: GzipReader<BufReader<Counted<R>>>,
+    compressed: Rc<Cell<u64>>,
+    uncompressed: u64,
+    free_bytes: u64,
+    max_ratio: u64,
+    is_cut: Rc<Cell<bool>>,
 }
 
 impl<R: Read> Read for Unpacked<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let wrong = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
+        let wrong = |message: String| io::Error::new(io::ErrorKind::InvalidData, message);
         let read = match self.decoder.read(into) {
             Ok(read) => read,
             // The file is cut off. The packets before the cut can still be shown, so the cut is treated as the end of
             // the capture.
             Err(why) if why.kind() == io::ErrorKind::UnexpectedEof => {
-                self.cut.set(true);
+                self.is_cut.set(true);
                 return Ok(0);
             }
             // An error with a code of the operating system comes from reading the file, not from its content.
-            Err(why) if why.raw_os_error().is_some() => return Err(why),
-            Err(why) => return Err(wrong(format!("gzip: {why}"))),
+            Err(error) if error.raw_os_error().is_some() => return Err(error),
+            Err(error) => return Err(wrong(format!("gzip: {error}"))),
         };
-        self.given += read as u64;
-        let bound = self.free.saturating_add(self.most.saturating_mul(self.taken.get()));
-        if self.given > bound {
-            let most = self.most;
+        self.uncompressed += read as u64;
+        let bound = self.free_bytes.saturating_add(self.max_ratio.saturating_mul(self.compressed.get()));
+        if self.uncompressed > bound {
+            let max_ratio = self.max_ratio;
             return Err(wrong(format!(
-                "gzip: unpacks to more than {most} times its size; gunzip it first if it is meant"
+                "gzip: unpacks to more than {max_ratio} times its size; gunzip it first if it is meant"
             )));
         }
         Ok(read)
@@ -110,10 +117,10 @@ mod tests {
 
     /// Returns the whole content of the file, and whether the file was cut off.
     fn read(bytes: Vec<u8>, free: u64, most: u64) -> io::Result<(Vec<u8>, bool)> {
-        let Capture { mut bytes, cut } = unpacked_within(io::Cursor::new(bytes), free, most)?;
+        let Capture { mut bytes, is_cut } = unpacked_within(io::Cursor::new(bytes), free, most)?;
         let mut out = Vec::new();
         bytes.read_to_end(&mut out)?;
-        Ok((out, cut.get()))
+        Ok((out, is_cut.get()))
     }
 
     #[test]
@@ -121,7 +128,7 @@ mod tests {
         let text = b"some bytes of a capture".repeat(100);
         assert_eq!(read(text.clone(), 0, 0).expect("plain"), (text.clone(), false));
         assert_eq!(read(vec![0x1f], 0, 0).expect("one byte"), (vec![0x1f], false));
-        let twice = [packed(&text), packed(b"more")].concat();
+        let twice = [packed(&text), packed(b"more"), vec![0; 512]].concat();
         assert_eq!(read(twice, 1 << 20, 0).expect("two members"), ([&text[..], b"more"].concat(), false));
     }
 

@@ -1,5 +1,5 @@
-//! The result of `get` as JSON (schema `anabranch.get/1`) and as CSV. Times are in nanoseconds since the first object was
-//! requested.
+//! The result of `get` as JSON (schema `anabranch.get/1`) and as CSV. Times are in nanoseconds since the first object
+//! was requested.
 
 use crate::outputs::command_line;
 use crate::url::Url;
@@ -21,7 +21,7 @@ pub struct FetchRecord {
     pub status: Option<u16>,
     /// The number of bytes of the body that arrived.
     pub bytes: u64,
-    /// The session and the stream that carried the exchange.
+    /// The numbers of the session and of the stream that carried the exchange.
     pub session_and_stream: Option<(u64, u64)>,
     /// When the URL was found in a document, or requested by the user.
     pub issued: Option<Instant>,
@@ -90,7 +90,7 @@ pub struct LeftOut {
     pub first: Vec<String>,
 }
 
-/// Formats the result of a `get` from `start` to `end` as JSON, including the fields about its paths.
+/// Formats the result of a `get` from `start` to `end` as JSON. `paths` holds the fields about network paths.
 pub fn json(
     objects: &[FetchRecord],
     transports: &Transports,
@@ -122,7 +122,8 @@ pub fn json(
     format!("{document:#}\n")
 }
 
-/// Formats the result as CSV. It has one row for each object and the field names of the JSON; unknown values are empty.
+/// Formats the result as CSV, with one row for each object. The columns are named as the JSON fields; unknown values
+/// are empty.
 pub fn csv(objects: &[FetchRecord], transports: &Transports, start: Instant) -> String {
     let mut out = format!("{}\n", COLUMNS.join(","));
     for object in objects {

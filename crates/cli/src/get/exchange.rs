@@ -1,7 +1,7 @@
-//! One exchange of `anabranch get`: sends the request for an object, writes the response to a file or to standard output,
-//! and recognizes redirections.
+//! One exchange of `anabranch get`: sends the request for an object, writes the response to a file or to standard
+//! output, and recognizes redirections.
 
-use super::wanted::{ObjectOutcome, ObjectRequest, Settings};
+use super::object::{ObjectOutcome, ObjectRequest, Settings};
 use crate::Failure;
 use crate::files;
 use crate::url::Url;
@@ -21,23 +21,23 @@ pub(super) enum RequestChannel<'a, T> {
     Requests(&'a Requests),
 }
 
-/// Fetches one object and records its progress. Returns the outcome, and `true` if the stream can carry another exchange.
+/// Fetches one object and records its progress. Returns the outcome, and whether the stream can carry another exchange.
 pub(super) async fn get_one<T: anabranch_transport::Stream>(
     world: &OsWorld,
-    way: RequestChannel<'_, T>,
+    channel: RequestChannel<'_, T>,
     connection: u64,
-    wanted: ObjectRequest,
+    request: ObjectRequest,
     settings: &Settings,
 ) -> (ObjectOutcome, bool) {
-    let number = wanted.number;
+    let number = request.number;
     settings.ledger.note(number, |fetched| {
-        if let RequestChannel::Stream(stream) = &way {
+        if let RequestChannel::Stream(stream) = &channel {
             fetched.session_and_stream = Some((connection, stream.number()));
         }
         fetched.assigned = Some(world.now());
         (fetched.status, fetched.bytes, fetched.first_byte) = (None, 0, None);
     });
-    let (ended, keep) = exchange(world, way, connection, wanted, settings).await;
+    let (ended, keep) = exchange(world, channel, connection, request, settings).await;
     settings.ledger.note(number, |fetched| match &ended {
         ObjectOutcome::Delivered => fetched.delivered = Some(world.now()),
         ObjectOutcome::Failed(why) => fetched.error = Some(why.clone()),
@@ -49,12 +49,12 @@ pub(super) async fn get_one<T: anabranch_transport::Stream>(
 /// Carries out the exchange of [`get_one`], without recording the outcome.
 async fn exchange<T: anabranch_transport::Stream>(
     world: &OsWorld,
-    way: RequestChannel<'_, T>,
+    channel: RequestChannel<'_, T>,
     connection: u64,
-    wanted: ObjectRequest,
+    request: ObjectRequest,
     settings: &Settings,
 ) -> (ObjectOutcome, bool) {
-    let ObjectRequest { number, url, mut file, redirects: moves } = wanted;
+    let ObjectRequest { number, url, mut file, redirects: redirections } = request;
     let authority = url.authority();
     let take = |answer: &Answer, bytes: &[u8]| {
         let head = &answer.head;
@@ -67,42 +67,42 @@ async fn exchange<T: anabranch_transport::Stream>(
         if head.status != 200 {
             return Ok(());
         }
-        let came = Step::Received(bytes.len() as u64);
-        settings.meter.step(number, if bytes.is_empty() { Step::Begun(head.length) } else { came });
+        let received = Step::Received(bytes.len() as u64);
+        settings.meter.step(number, if bytes.is_empty() { Step::Started(head.length) } else { received });
         match &mut file {
             Some(file) => file.write(bytes),
             None => deliver(bytes),
         }
     };
-    let taken = match way {
+    let result = match channel {
         RequestChannel::Stream(stream) => {
             get(world, stream, &authority, &url.target, settings.timeout, take).await
         }
         RequestChannel::Requests(requests) => {
-            let place = |stream| {
+            let record_stream = |stream| {
                 settings
                     .ledger
                     .note(number, |fetched| fetched.session_and_stream = Some((connection, stream)))
             };
-            requests.get(world, &authority, &url.target, settings.timeout, place, take).await
+            requests.get(world, &authority, &url.target, settings.timeout, record_stream, take).await
         }
     };
-    if !taken.as_ref().is_ok_and(|(answer, _)| answer.redirection().is_some()) {
+    if !result.as_ref().is_ok_and(|(answer, _)| answer.redirection().is_some()) {
         settings.meter.step(number, Step::Finished);
     }
-    match taken {
+    match result {
         Ok((answer, _)) if matches!(answer.head.status, 200 | 204) => {
             let published =
                 file.map_or(Ok(()), |file| file.done().and_then(|file| files::publish(vec![file])));
-            let ended =
-                published.map_or_else(|why| ObjectOutcome::Failed(why.line()), |()| ObjectOutcome::Delivered);
+            let ended = published
+                .map_or_else(|error| ObjectOutcome::Failed(error.line()), |()| ObjectOutcome::Delivered);
             (ended, !answer.head.close)
         }
         Ok((answer, _)) => {
             let ended = match answer.redirection().map(|to| resolve_redirect(&url, to, &settings.transports))
             {
                 None => ObjectOutcome::Failed(format!("{}: status {}", url.target, answer.head.status)),
-                Some(_) if moves >= MAX_REDIRECTIONS => ObjectOutcome::Failed(format!(
+                Some(_) if redirections >= MAX_REDIRECTIONS => ObjectOutcome::Failed(format!(
                     "{}: redirected more than {MAX_REDIRECTIONS} times",
                     url.target
                 )),
@@ -110,7 +110,7 @@ async fn exchange<T: anabranch_transport::Stream>(
                     number,
                     url,
                     file,
-                    redirects: moves + 1,
+                    redirects: redirections + 1,
                 })),
                 Some(Err(why)) => ObjectOutcome::Failed(format!("{}: redirected to {why}", url.target)),
             };
@@ -124,12 +124,12 @@ async fn exchange<T: anabranch_transport::Stream>(
             )),
             false,
         ),
-        Err(why) => (ObjectOutcome::Failed(format!("{}: {why}", url.target)), false),
+        Err(error) => (ObjectOutcome::Failed(format!("{}: {error}", url.target)), false),
     }
 }
 
-/// Writes an object to standard output. If the reader closes the pipe early, this is an error, because the reader does not
-/// have the whole object.
+/// Writes a piece of an object to standard output. It is an error if the pipe is closed, because its reader lacks the
+/// rest of the object.
 fn deliver(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     out.write_all(bytes)

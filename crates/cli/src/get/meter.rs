@@ -1,8 +1,8 @@
-//! Shows the progress of `get` on standard error: a bar on a terminal; elsewhere an occasional line, if the transfer takes
-//! long.
+//! Shows the progress of `get` on standard error. On a terminal, it is a bar. Elsewhere, a long transfer prints a line
+//! from time to time.
 //!
-//! The total size and the remaining time are shown if the length of every known object is known. Otherwise the bytes so
-//! far and their rate are shown.
+//! If the length of every object found so far is known, the total size and the remaining time are shown. Otherwise the
+//! received bytes and their rate are shown.
 
 use crate::progress::readable;
 use anabranch_base::time::{Duration, Instant};
@@ -25,10 +25,10 @@ pub struct Meter {
 struct Tally {
     items: Vec<Item>,
     finished: usize,
-    /// The total number of bytes at recent times, the oldest first.
+    /// Recent samples, the oldest first: the time since the start, and the number of bytes received by then.
     samples: VecDeque<(Duration, u64)>,
     /// When a line was last written, as time since the start.
-    shown: Duration,
+    last_shown: Duration,
     drawn: bool,
 }
 
@@ -36,7 +36,7 @@ struct Tally {
 struct Item {
     received: u64,
     /// The length of the object in bytes; `None` if it is unknown.
-    of: Option<u64>,
+    length: Option<u64>,
 }
 
 impl Meter {
@@ -45,7 +45,7 @@ impl Meter {
         Rc::new(Self { terminal: std::io::stderr().is_terminal(), tally: RefCell::default() })
     }
 
-    /// Records that object `number` made a step. Objects are found in the order of their numbers.
+    /// Records a step of object `number`. Objects are found in the order of their numbers.
     pub fn step(&self, number: usize, step: Step) {
         let mut tally = self.tally.borrow_mut();
         if step == Step::Found {
@@ -54,10 +54,10 @@ impl Meter {
         let Some(item) = tally.items.get_mut(number) else { return };
         match step {
             Step::Found => {}
-            Step::Begun(of) => *item = Item { received: 0, of },
+            Step::Started(length) => *item = Item { received: 0, length },
             Step::Received(bytes) => item.received += bytes,
             Step::Finished => {
-                item.of = Some(item.received);
+                item.length = Some(item.received);
                 tally.finished += 1;
             }
         }
@@ -77,12 +77,12 @@ impl Meter {
         let mut tally = self.tally.borrow_mut();
         let elapsed = now - began;
         tally.sample(elapsed);
-        // The interval between lines grows with the elapsed time.
-        let due = tally.shown + (elapsed / 4).clamp(Duration::from_millis(900), Duration::from_secs(10));
+        // If standard error is not a terminal, the interval between two lines grows with the elapsed time.
+        let due = tally.last_shown + (elapsed / 4).clamp(Duration::from_millis(900), Duration::from_secs(10));
         if !self.terminal && elapsed < due {
             return;
         }
-        (tally.shown, tally.drawn) = (elapsed, true);
+        (tally.last_shown, tally.drawn) = (elapsed, true);
         let line = tally.line(self.terminal);
         let mut out = std::io::stderr().lock();
         let _ = if self.terminal { write!(out, "\r{line} \x1b[K") } else { writeln!(out, "{line}") };
@@ -114,7 +114,7 @@ impl Tally {
         let (Some(&(from, before)), Some(&(to, come))) = (self.samples.front(), self.samples.back()) else {
             return 0;
         };
-        // With a single sample, the rate is that since the start.
+        // With a single sample, this is the average rate since the start.
         let (from, before) = if from == to { (Duration::ZERO, 0) } else { (from, before) };
         let span = (to - from).as_millis().max(1);
         (u128::from(come.saturating_sub(before)) * 1000 / span) as u64
@@ -122,7 +122,7 @@ impl Tally {
 
     fn line(&self, bar: bool) -> String {
         let (come, rate, objects) = (self.received(), self.rate(), self.items.len());
-        let total: Option<u64> = self.items.iter().map(|item| item.of).sum();
+        let total: Option<u64> = self.items.iter().map(|item| item.length).sum();
         let count =
             if objects > 1 { format!("{} of {objects} objects, ", self.finished) } else { String::new() };
         let (text, done, of) = match total {
@@ -145,7 +145,7 @@ impl Tally {
                 (format!("{}, {}/s", of(come), of(rate)), self.finished as u64, objects as u64)
             }
         };
-        // The total size is known only if the length of every object is known.
+        // A bar needs a total: the length of all objects or, if a length is unknown, the number of objects.
         let known = total.is_some() || objects > 1;
         let filled = (BAR as u128 * u128::from(done) / u128::from(of.max(1))) as usize;
         let bar = if bar && known {
@@ -186,24 +186,24 @@ mod tests {
 
     #[test]
     fn a_length_that_is_known_has_a_bar_and_an_end() {
-        let begun = [(0, Step::Found), (0, Step::Begun(Some(40_000_000))), (0, Step::Received(10_000_000))];
-        let tally = after(&begun, &[(0, 0), (5, 10_000_000)]);
+        let steps = [(0, Step::Found), (0, Step::Started(Some(40_000_000))), (0, Step::Received(10_000_000))];
+        let tally = after(&steps, &[(0, 0), (5, 10_000_000)]);
         assert_eq!(tally.line(false), "10.0 of 40.0 MB, 15 s left");
         assert_eq!(tally.line(true), "[#######.......................] 10.0 of 40.0 MB, 15 s left");
-        let stalled = after(&begun, &[(5, 10_000_000), (10, 10_000_000)]);
+        let stalled = after(&steps, &[(5, 10_000_000), (10, 10_000_000)]);
         assert_eq!(stalled.line(false), "10.0 of 40.0 MB, nothing comes");
-        let first = after(&begun, &[(2, 10_000_000)]);
+        let first = after(&steps, &[(2, 10_000_000)]);
         assert_eq!(first.line(false), "10.0 of 40.0 MB, 6 s left");
     }
 
     #[test]
     fn a_length_that_is_not_known_is_not_made_up() {
-        let begun = [(0, Step::Found), (0, Step::Begun(None)), (0, Step::Received(13_100_000))];
-        let tally = after(&begun, &[(0, 0), (5, 13_100_000)]);
+        let steps = [(0, Step::Found), (0, Step::Started(None)), (0, Step::Received(13_100_000))];
+        let tally = after(&steps, &[(0, 0), (5, 13_100_000)]);
         assert_eq!(tally.line(true), "13.1 MB, 2.6 MB/s");
-        // First one object has not begun and another has no known length; then both are complete.
-        let mut several = begun.to_vec();
-        several.extend([(0, Step::Found), (1, Step::Begun(Some(1000)))]);
+        // Object 0 has no known length until it is finished, so the total size is known only afterwards.
+        let mut several = steps.to_vec();
+        several.extend([(0, Step::Found), (1, Step::Started(Some(1000)))]);
         let tally = after(&several, &[(0, 0), (5, 13_100_000)]);
         assert_eq!(tally.line(false), "0 of 2 objects, 13.1 MB, 2.6 MB/s");
         several.extend([(0, Step::Finished), (1, Step::Received(500))]);

@@ -1,8 +1,8 @@
-//! Fetches all objects of one `get` command. Objects of the same server share a session. A redirected object may move to
-//! another server.
+//! Fetches all objects of one `get` command. Objects of the same server share a session. A redirected object may move
+//! to another server.
 
 use super::exchange::{RequestChannel, get_one};
-use super::wanted::{NoTarget, ObjectOutcome, ObjectRequest, Settings};
+use super::object::{NoTarget, ObjectOutcome, ObjectRequest, Settings};
 use crate::dial::{self, dial};
 use crate::{Completion, Failure, complain};
 use anabranch_http::get::Requests;
@@ -21,11 +21,11 @@ use std::time::Duration;
 
 pub(super) async fn get_all(
     world: OsWorld,
-    wanted: Vec<ObjectRequest>,
+    requests: Vec<ObjectRequest>,
     settings: Rc<Settings>,
 ) -> Result<Completion, Failure> {
     let mut done = Completion::Well;
-    let mut left = wanted;
+    let mut left = requests;
     for one in &left {
         settings.meter.step(one.number, Step::Found);
         settings.ledger.note(one.number, |fetched| fetched.issued = Some(world.now()));
@@ -40,29 +40,30 @@ pub(super) async fn get_all(
             let Some(first) = of_server.first() else { continue };
             let origin = first.url.origin();
             let numbers: Vec<usize> = of_server.iter().map(|one| one.number).collect();
-            // A failure of the whole server is printed once, and recorded for each object that was requested from it.
-            let all_failed = |why: &str| {
+            // If the server as a whole fails, the failure is printed once and recorded for each of its unfinished
+            // objects.
+            let all_failed = |reason: &str| {
                 for &number in &numbers {
                     settings.ledger.note(number, |fetched| {
                         if fetched.delivered.is_none() && fetched.error.is_none() {
-                            fetched.error = Some(why.to_owned());
+                            fetched.error = Some(reason.to_owned());
                         }
                     });
                 }
             };
             let ended = match first.url.resolve() {
-                Err(why) => {
-                    all_failed(&why);
+                Err(reason) => {
+                    all_failed(&reason);
                     settings.meter.clear();
-                    complain(&why);
+                    complain(&reason);
                     done = Completion::Badly;
                     continue;
                 }
                 Ok(addresses) => match from_server(&world, addresses, of_server, &settings).await {
                     Ok(ended) => ended,
                     Err(ended) => {
-                        if let ObjectOutcome::Failed(why) = &ended {
-                            all_failed(why);
+                        if let ObjectOutcome::Failed(reason) = &ended {
+                            all_failed(reason);
                         }
                         vec![ended]
                     }
@@ -72,11 +73,12 @@ pub(super) async fn get_all(
                 match one {
                     ObjectOutcome::Delivered => {}
                     ObjectOutcome::Redirected(one) => left.push(*one),
-                    ObjectOutcome::Failed(why) => {
+                    ObjectOutcome::Failed(reason) => {
                         settings.meter.clear();
-                        // The message about a single object begins with the path of that object.
-                        let gap = if why.starts_with('/') { "" } else { ": " };
-                        complain(&format!("{origin}{gap}{why}"));
+                        // A message about a single object begins with the path of that object, so it follows the origin
+                        // directly.
+                        let gap = if reason.starts_with('/') { "" } else { ": " };
+                        complain(&format!("{origin}{gap}{reason}"));
                         done = Completion::Badly;
                     }
                     ObjectOutcome::Host(failure) => return Err(failure),
@@ -92,40 +94,40 @@ pub(super) async fn get_all(
 async fn from_server(
     world: &OsWorld,
     addresses: Vec<SocketAddr>,
-    wanted: Vec<ObjectRequest>,
+    requests: Vec<ObjectRequest>,
     settings: &Rc<Settings>,
 ) -> Result<Vec<ObjectOutcome>, ObjectOutcome> {
-    let Some(url) = wanted.first().map(|one| one.url.clone()) else { return Ok(Vec::new()) };
-    let each_failed = |wanted: &[ObjectRequest], why: &str| -> Vec<ObjectOutcome> {
-        wanted.iter().map(|one| settings.failed(one.number, why.to_owned())).collect()
+    let Some(url) = requests.first().map(|one| one.url.clone()) else { return Ok(Vec::new()) };
+    let each_failed = |requests: &[ObjectRequest], reason: &str| -> Vec<ObjectOutcome> {
+        requests.iter().map(|one| settings.failed(one.number, reason.to_owned())).collect()
     };
     let one_stream = url.scheme.http() == Some(Http::OneStream);
     let target = match settings.target(&url, addresses) {
-        Err(NoTarget::Trust(why)) if one_stream => return Ok(each_failed(&wanted, &why)),
+        Err(NoTarget::Trust(reason)) if one_stream => return Ok(each_failed(&requests, &reason)),
         target => target?,
     };
     let dialed = match dial(world, target, Some(&settings.paths)).await {
         Ok(dialed) => dialed,
-        Err(DialFailure::Trust(why)) => return Err(ObjectOutcome::Failed(why)),
+        Err(DialFailure::Trust(reason)) => return Err(ObjectOutcome::Failed(reason)),
         Err(failure) => return Err(ObjectOutcome::Host(dial::failure(&url.scheme, failure))),
     };
     let connector = match dialed.connector() {
         Ok(connector) => connector,
-        // Certificates cannot have the server's name.
-        Err(DialFailure::Name(why)) => return Ok(each_failed(&wanted, &why)),
+        // No certificate can be valid for the server's name.
+        Err(DialFailure::Name(reason)) => return Ok(each_failed(&requests, &reason)),
         Err(failure) => return Err(ObjectOutcome::Host(dial::failure(&url.scheme, failure))),
     };
     let count = dialed.servers.len();
     let ended = match url.scheme.http() {
         Some(Http::Http3) => {
             let session = connect_any(world, &connector, count, settings.connect).await;
-            let session = session.map_err(|why| ObjectOutcome::Failed(why.to_string()))?;
-            at_once(world, session, Version::Http3, wanted, settings).await
+            let session = session.map_err(|error| ObjectOutcome::Failed(error.to_string()))?;
+            concurrently(world, session, Version::Http3, requests, settings).await
         }
         Some(Http::StreamPairs) => {
-            over_stream_pairs(world, connector, &dialed.servers, wanted, settings).await?
+            over_stream_pairs(world, connector, &dialed.servers, requests, settings).await?
         }
-        _ => one_by_one(world, connector, count, wanted, settings).await,
+        _ => one_by_one(world, connector, count, requests, settings).await,
     };
     let _ = world.timeout(CLOSING, dialed.host.wait_idle()).await;
     Ok(ended)
@@ -136,14 +138,14 @@ async fn one_by_one(
     world: &OsWorld,
     connector: AnyConnector,
     count: usize,
-    wanted: Vec<ObjectRequest>,
+    requests: Vec<ObjectRequest>,
     settings: &Rc<Settings>,
 ) -> Vec<ObjectOutcome> {
     let mut ended = Vec::new();
-    let mut kept = None;
-    let mut wanted = VecDeque::from(wanted);
-    while let Some(one) = wanted.pop_front() {
-        if kept.is_none() {
+    let mut open_session = None;
+    let mut requests = VecDeque::from(requests);
+    while let Some(one) = requests.pop_front() {
+        if open_session.is_none() {
             // Connect to the first address that answers.
             let session = match connect_any(world, &connector, count, settings.connect).await {
                 Ok(session) => session,
@@ -154,13 +156,13 @@ async fn one_by_one(
             };
             let version = one.url.versions(settings.http.as_deref()).on(&session);
             if version != Version::Http1 {
-                wanted.push_front(one);
-                ended.extend(at_once(world, session, version, wanted.into(), settings).await);
+                requests.push_front(one);
+                ended.extend(concurrently(world, session, version, requests.into(), settings).await);
                 return ended;
             }
-            kept = session.open(0).ok().map(|stream| (session, stream));
+            open_session = session.open(0).ok().map(|stream| (session, stream));
         }
-        let Some((session, mut stream)) = kept.take() else {
+        let Some((session, mut stream)) = open_session.take() else {
             ended.push(settings.failed(one.number, "the connection was closed at once".to_owned()));
             continue;
         };
@@ -168,27 +170,29 @@ async fn one_by_one(
             get_one(world, RequestChannel::Stream(&mut stream), session.id(), one, settings).await;
         ended.push(how);
         if keep {
-            kept = Some((session, stream));
+            open_session = Some((session, stream));
         }
     }
     ended
 }
 
 /// Fetches all objects concurrently over HTTP/2 or HTTP/3, on an established session.
-async fn at_once(
+async fn concurrently(
     world: &OsWorld,
     session: AnySession,
     version: Version,
-    wanted: Vec<ObjectRequest>,
+    objects: Vec<ObjectRequest>,
     settings: &Rc<Settings>,
 ) -> Vec<ObjectOutcome> {
-    let secure = wanted.first().is_some_and(|one| one.url.scheme.is_secure());
+    let secure = objects.first().is_some_and(|one| one.url.scheme.is_secure());
     let (requests, conversation, _) = match Requests::begin(session.clone(), version, secure).await {
         Ok(begun) => begun,
-        Err(why) => return wanted.iter().map(|one| settings.failed(one.number, why.to_string())).collect(),
+        Err(error) => {
+            return objects.iter().map(|one| settings.failed(one.number, error.to_string())).collect();
+        }
     };
     let talking = world.spawn("http", conversation);
-    let ended = ask_all(world, requests, session.id(), wanted, settings).await;
+    let ended = ask_all(world, requests, session.id(), objects, settings).await;
     let _ = world.timeout(CLOSING, talking).await;
     session.close();
     ended
@@ -199,12 +203,13 @@ async fn ask_all(
     world: &OsWorld,
     requests: Requests,
     id: u64,
-    wanted: Vec<ObjectRequest>,
+    objects: Vec<ObjectRequest>,
     settings: &Rc<Settings>,
 ) -> Vec<ObjectOutcome> {
     let (mut tasks, mut ended) = (Vec::new(), Vec::new());
-    for one in wanted {
-        // Standard output receives one object after the other, so wait until the earlier exchanges have ended.
+    for one in objects {
+        // Objects for standard output are written one after the other. Such an object waits until the earlier exchanges
+        // have ended.
         if one.file.is_none() {
             for task in tasks.drain(..) {
                 ended.push(task.await);
@@ -221,12 +226,13 @@ async fn ask_all(
     ended
 }
 
-/// Fetches all objects over one session, each on a stream pair of its own.
+/// Fetches all objects over one session. Each object has its own pair of streams, as long as the session has unused
+/// pairs.
 async fn over_stream_pairs(
     world: &OsWorld,
     connector: AnyConnector,
     servers: &[SocketAddr],
-    wanted: Vec<ObjectRequest>,
+    requests: Vec<ObjectRequest>,
     settings: &Rc<Settings>,
 ) -> Result<Vec<ObjectOutcome>, ObjectOutcome> {
     let session = dial::session(world, &connector, servers, settings.connect).await;
@@ -234,9 +240,9 @@ async fn over_stream_pairs(
     let streams = session.streams().max(1);
     let mut tasks = Vec::new();
     let mut ended = Vec::new();
-    for (number, one) in (0_u32..).zip(wanted) {
-        // An object for standard output waits for the earlier exchanges. So does an object for which the association has
-        // no unused stream.
+    for (number, one) in (0_u32..).zip(requests) {
+        // An object waits for the earlier exchanges if it goes to standard output, or if the association has no unused
+        // stream left.
         let alone = one.file.is_none() || u64::from(number) >= streams;
         if alone {
             for task in tasks.drain(..) {
@@ -252,7 +258,7 @@ async fn over_stream_pairs(
                         .await
                         .0
                 }
-                Err(why) => settings.failed(one.number, why.to_string()),
+                Err(error) => settings.failed(one.number, error.to_string()),
             }
         }));
     }

@@ -1,8 +1,8 @@
 //! `get --page`: fetches a document and its embedded objects into a directory, and draws a waterfall of the page load.
 
 use super::account::{self, LeftOut};
-use super::keep::DownloadDir;
-use super::wanted::{NoTarget, Settings};
+use super::download_dir::DownloadDir;
+use super::object::{NoTarget, Settings};
 use super::waterfall;
 use crate::clock::now;
 use crate::dial::{self, dial};
@@ -31,7 +31,7 @@ use std::rc::Rc;
 use std::time::{Duration, UNIX_EPOCH};
 
 /// The settings of `get --page`, read from its flags.
-pub(super) struct Asked {
+pub(super) struct PageRequest {
     /// The URL of the document.
     pub(super) url: Url,
     /// The directory for the bodies of the objects; `None` if the bodies are not kept.
@@ -54,21 +54,21 @@ pub(super) enum Har {
 }
 
 /// Fetches the page and writes all outputs.
-pub(super) async fn get(world: &OsWorld, asked: Asked) -> Result<Completion, Failure> {
-    let Asked { url, directory, har, outputs, quiet, settings } = asked;
+pub(super) async fn get(world: &OsWorld, request: PageRequest) -> Result<Completion, Failure> {
+    let PageRequest { url, directory, har, outputs, quiet, settings } = request;
     let began = now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let start = world.now();
     settings.paths.begin(start);
     let meter = &settings.meter;
     let shown = (!quiet).then(|| world.spawn("progress", meter.clone().show(world.clone())));
-    let keeper = Rc::new(DownloadDir::new(directory, meter.clone()));
-    let load = PageLoad { world, url: &url, settings: &settings, keeper };
+    let download_dir = Rc::new(DownloadDir::new(directory, meter.clone()));
+    let load = PageLoad { world, url: &url, settings: &settings, download_dir };
     let (come, version) = match load.run().await {
         Ok(loaded) => loaded,
         Err(NotLoaded::Command(failure)) => return Err(failure),
-        Err(NotLoaded::Document { why, line }) => {
+        Err(NotLoaded::Document { reason, line }) => {
             complain(&line);
-            settings.ledger.note(0, |fetched| (fetched.issued, fetched.error) = (Some(start), Some(why)));
+            settings.ledger.note(0, |fetched| (fetched.issued, fetched.error) = (Some(start), Some(reason)));
             let objects = settings.ledger.objects();
             settings.write(outputs, &objects, &LeftOut::default(), (start, start))?;
             files::clean_up();
@@ -88,10 +88,10 @@ pub(super) async fn get(world: &OsWorld, asked: Asked) -> Result<Completion, Fai
             say(&drawn)?;
         }
     }
-    // Two kinds of failures are reported separately: files that cannot be written, for example because the disk is full,
-    // and objects that could not be fetched.
+    // Files that could not be written, for example because the disk is full, are reported separately from objects that
+    // could not be fetched.
     let text = || as_har(&url, &come, start, began.as_millis().try_into().unwrap_or(u64::MAX));
-    let kept = match har {
+    let written_har = match har {
         Har::Discard => Ok(()),
         Har::Stdout => say(&text()),
         Har::File(file) => file.fill(text().as_bytes()).and_then(|file| files::publish(vec![file])),
@@ -99,7 +99,7 @@ pub(super) async fn get(world: &OsWorld, asked: Asked) -> Result<Completion, Fai
     let left_out = LeftOut { count: come.left_out_count, first: come.left_out.clone() };
     let end = come.objects.iter().map(|object| object.ended).max().unwrap_or(start);
     let written = settings.write(outputs, &account::of_visit(&url, &come), &left_out, (start, end));
-    let mut unwritten: Vec<Failure> = [written, kept].into_iter().filter_map(Result::err).collect();
+    let mut unwritten: Vec<Failure> = [written, written_har].into_iter().filter_map(Result::err).collect();
     let done = report_failures(&url, &come);
     // If every object was fetched, the last write error becomes the error of the command.
     let last = if done == Completion::Well { unwritten.pop() } else { None };
@@ -113,7 +113,7 @@ pub(super) async fn get(world: &OsWorld, asked: Asked) -> Result<Completion, Fai
     Ok(done)
 }
 
-/// Prints a line about each object that failed, and one about the addresses that were left out.
+/// Prints a line about each object that failed, and one line about the URLs of other hosts, which are not fetched.
 fn report_failures(url: &Url, come: &Visit) -> Completion {
     let mut done = Completion::Well;
     for object in &come.objects {
@@ -136,27 +136,27 @@ fn report_failures(url: &Url, come: &Visit) -> Completion {
 
 /// The reason why no document was loaded.
 enum NotLoaded {
-    /// The document failed for the reason `why`. `line` is for the user.
-    Document { why: String, line: String },
+    /// The document could not be loaded for the reason `why`. `line` is the message for the user.
+    Document { reason: String, line: String },
     /// The command cannot be carried out.
     Command(Failure),
 }
 
 impl NotLoaded {
-    fn of_server(why: String) -> Self {
-        Self::Document { line: why.clone(), why }
+    fn of_server(reason: String) -> Self {
+        Self::Document { line: reason.clone(), reason }
     }
 }
 
 /// A page, and the HTTP version over which its document was requested.
 type Loaded = (Visit, &'static str);
 
-/// A page load in progress: its settings, and what all its connections share.
+/// What all connections of a page load need: the URL, the settings, and the directory for the objects.
 struct PageLoad<'a> {
     world: &'a OsWorld,
     url: &'a Url,
     settings: &'a Settings,
-    keeper: Rc<DownloadDir>,
+    download_dir: Rc<DownloadDir>,
 }
 
 impl PageLoad<'_> {
@@ -168,7 +168,12 @@ impl PageLoad<'_> {
         Origin::new(self.authority(), self.url.scheme.is_secure())
     }
 
-    async fn visit<U: Upstream>(&self, way: RequestRoute<U>, at_once: usize, reach: Option<Reach>) -> Visit {
+    async fn visit<U: Upstream>(
+        &self,
+        route: RequestRoute<U>,
+        at_once: usize,
+        reach: Option<Reach>,
+    ) -> Visit {
         let plan = Plan {
             authority: self.authority(),
             host: self.url.authority(),
@@ -177,7 +182,7 @@ impl PageLoad<'_> {
             at_once,
             timeout: self.settings.timeout,
         };
-        visit(self.world, way, plan, self.keeper.clone(), reach).await
+        visit(self.world, route, plan, self.download_dir.clone(), reach).await
     }
 
     async fn run(&self) -> Result<Loaded, NotLoaded> {
@@ -190,32 +195,36 @@ impl PageLoad<'_> {
         }
         let addresses = url.resolve().map_err(NotLoaded::of_server)?;
         let target = self.target(url, addresses.clone())?;
-        let failed = |why| match why {
-            DialFailure::Trust(why) => NotLoaded::of_server(why),
-            why => NotLoaded::Command(dial::failure(scheme, why)),
+        let failed = |cause| match cause {
+            DialFailure::Trust(cause) => NotLoaded::of_server(cause),
+            cause => NotLoaded::Command(dial::failure(scheme, cause)),
         };
         let dialed = dial(world, target, Some(&settings.paths)).await.map_err(failed)?;
         let count = dialed.servers.len();
         let ending = Rc::new(RefCell::default());
         // If the user named a version of HTTP, the client does not switch to HTTP/3.
-        let other = url.over_http3(&settings.transports);
-        let other = other.filter(|_| settings.http.is_none() && settings.tls.is_some());
-        let reach = match other.filter(|other| other.scheme != *scheme) {
-            Some(other) => {
-                Some(alternative_connector(world, self.target(&other, addresses)?, connect, ending.clone()))
-            }
+        let http3_url = url.over_http3(&settings.transports);
+        let http3_url = http3_url.filter(|_| settings.http.is_none() && settings.tls.is_some());
+        let reach = match http3_url.filter(|http3_url| http3_url.scheme != *scheme) {
+            Some(http3_url) => Some(alternative_connector(
+                world,
+                self.target(&http3_url, addresses)?,
+                connect,
+                ending.clone(),
+            )),
             None => None,
         };
-        let connector = dialed.connector().map_err(|why| NotLoaded::Command(dial::failure(scheme, why)))?;
-        let come = match scheme.http() {
+        let connector =
+            dialed.connector().map_err(|error| NotLoaded::Command(dial::failure(scheme, error)))?;
+        let loaded = match scheme.http() {
             Some(Http::StreamPairs) => {
                 let tuned = settings.tuned.of(scheme).map_err(NotLoaded::Command)?;
                 let at_once = usize::try_from(tuned.streams()).unwrap_or(usize::MAX);
                 let peer = Peer::Origin(self.origin());
                 let pool = Rc::new(Associations::new(world, connector, count, peer, connect));
-                let come = self.visit(RequestRoute::Streams(pool.clone()), at_once, None).await;
+                let loaded = self.visit(RequestRoute::Streams(pool.clone()), at_once, None).await;
                 pool.close();
-                Ok((come, HTTP1))
+                Ok((loaded, HTTP1))
             }
             _ => self.over_sessions(connector, count, reach).await,
         };
@@ -224,21 +233,21 @@ impl PageLoad<'_> {
             let _ = world.timeout(CLOSING, task).await;
         }
         let _ = world.timeout(CLOSING, dialed.host.wait_idle()).await;
-        come.map_err(|why| NotLoaded::Document {
-            line: format!("{}{}: {why}", url.origin(), url.target),
-            why,
+        loaded.map_err(|reason| NotLoaded::Document {
+            line: format!("{}{}: {reason}", url.origin(), url.target),
+            reason,
         })
     }
 
     fn target(&self, url: &Url, addresses: Vec<SocketAddr>) -> Result<Target, NotLoaded> {
-        self.settings.target(url, addresses).map_err(|why| match why {
-            NoTarget::Trust(why) => NotLoaded::of_server(why),
+        self.settings.target(url, addresses).map_err(|error| match error {
+            NoTarget::Trust(error) => NotLoaded::of_server(error),
             NoTarget::Host(failure) => NotLoaded::Command(failure),
         })
     }
 
-    /// Loads the page over HTTP/2 or HTTP/3 on one session, or over HTTP/1.1 on several sessions with one stream each. The
-    /// sessions are with the first of `count` addresses that answers.
+    /// Loads the page over HTTP/2 or HTTP/3 on one session, or over HTTP/1.1 on several sessions with one stream each.
+    /// The server has `count` addresses, and the first that answers is used.
     async fn over_sessions(
         &self,
         connector: AnyConnector,
@@ -247,35 +256,35 @@ impl PageLoad<'_> {
     ) -> Result<Loaded, String> {
         let Self { world, url, settings, .. } = *self;
         let session = connect_any(world, &connector, count, settings.connect).await;
-        let session = session.map_err(|why| why.to_string())?;
+        let session = session.map_err(|error| error.to_string())?;
         let version = url.versions(settings.http.as_deref()).on(&session);
         if version == Version::Http1 {
-            let stream = session.open(0).map_err(|why| ReachError::from(why).to_string())?;
+            let stream = session.open(0).map_err(|error| ReachError::from(error).to_string())?;
             let server = OneServer::new(world, connector, count, settings.connect);
             server.keep((session, stream));
             return Ok((self.visit(RequestRoute::Streams(Rc::new(server)), CONNECTIONS, reach).await, HTTP1));
         }
-        let begun = Requests::begin(session.clone(), version, url.scheme.is_secure()).await;
-        let (requests, conversation, _) = begun.map_err(|why| why.to_string())?;
+        let started = Requests::begin(session.clone(), version, url.scheme.is_secure()).await;
+        let (requests, conversation, _) = started.map_err(|error| error.to_string())?;
         let name = requests.version();
-        let talking = world.spawn("http", conversation);
-        let way = RequestRoute::<OneServer<OsWorld, AnyConnector>>::Requests(requests, session.id());
-        let come = self.visit(way, REQUESTS, reach).await;
-        let _ = world.timeout(CLOSING, talking).await;
+        let conversation_task = world.spawn("http", conversation);
+        let route = RequestRoute::<OneServer<OsWorld, AnyConnector>>::Requests(requests, session.id());
+        let visit = self.visit(route, REQUESTS, reach).await;
+        let _ = world.timeout(CLOSING, conversation_task).await;
         session.close();
-        Ok((come, name))
+        Ok((visit, name))
     }
 }
 
-/// Opens connections to the origin of a page in the clear.
+/// Opens unencrypted connections for a page load, and refuses `https` origins.
 struct Clear(OsWorld);
 
 impl Dial for Clear {
     type Connector = StreamConnector<OsWorld>;
 
     fn check(&self, to: &Origin) -> Result<(), ReachError> {
-        let why = "a page in the clear has nothing over TLS";
-        if to.secure { Err(ReachError::NoTrust(why.to_owned())) } else { Ok(()) }
+        let message = "a page in the clear has nothing over TLS";
+        if to.secure { Err(ReachError::NoTrust(message.to_owned())) } else { Ok(()) }
     }
 
     fn connector(&self, _: &Origin, addresses: Vec<SocketAddr>) -> Result<Self::Connector, ReachError> {
@@ -283,20 +292,22 @@ impl Dial for Clear {
     }
 }
 
-/// Returns the function that connects to `target`, the same host over HTTP/3, when a response advertises HTTP/3 (Alt-Svc).
+/// Returns a function that connects to `target` over HTTP/3. The page load calls this function when a response
+/// advertises HTTP/3 (Alt-Svc, RFC 7838).
 fn alternative_connector(
     world: &OsWorld,
     target: Target,
     connect: Duration,
-    // Receives the task that closes the HTTP/3 connection. The caller waits for this task at the end.
+    // Receives the task that serves the HTTP/3 connection until it is closed. The caller waits for this task after the
+    // page load.
     ending: Rc<RefCell<Option<OsTask<()>>>>,
 ) -> Reach {
     let world = world.clone();
     Box::new(move |alternative| {
         let (world, mut target, ending) = (world.clone(), target.clone(), ending.clone());
         Box::pin(async move {
-            // The certificate must be valid for the original host (RFC 7838 §2.1). Alternatives on other hosts are
-            // ignored.
+            // Only alternatives on the original host are used. Their certificate must be valid for this host (RFC 7838
+            // §2.1).
             if alternative.host.is_some_and(|host| !host.eq_ignore_ascii_case(&target.name)) {
                 return None;
             }
@@ -367,8 +378,8 @@ fn as_har(url: &Url, come: &Visit, start: anabranch_base::time::Instant, began: 
 
 /// The maximum number of connections to one server, the same as in browsers.
 const CONNECTIONS: usize = 6;
-/// The maximum number of concurrent requests over HTTP/2 and HTTP/3 until the server announces its limit. Browsers start
-/// with the same number.
+/// The maximum number of concurrent requests over HTTP/2 and HTTP/3 until the server announces its limit. Browsers
+/// start with the same number.
 const REQUESTS: usize = 100;
 /// The time that the peer has to close a connection.
 const CLOSING: Duration = Duration::from_secs(2);

@@ -4,17 +4,17 @@ use anabranch_base::time::Instant;
 use anabranch_http::visit::Visit;
 use std::fmt::Write;
 
-/// Draws one line for each object: name, status, size, stream, times and a bar. With `by_connection`, for connections that
-/// have only one stream, it shows the connection instead of the stream. Connections are numbered in the order of their
-/// first objects.
+/// Draws one line for each object: name, status, size, stream, times and a bar. With `by_connection`, it shows the
+/// connection instead of the stream, because each connection has a single stream. Connections are numbered in the order
+/// of their first objects.
 pub fn draw(come: &Visit, start: Instant, by_connection: bool) -> String {
     let end = come.objects.iter().map(|object| object.ended).max().unwrap_or(start);
     let whole = (end - start).as_nanos().max(1);
     let width =
         come.objects.iter().map(|object| object.target.chars().count()).max().unwrap_or(0).clamp(8, WIDEST);
     let mut text = String::new();
-    let what = if by_connection { "conn" } else { "stream" };
-    let _ = writeln!(text, "{:width$}  status      bytes {what:>7}    begin      end", "object");
+    let heading = if by_connection { "conn" } else { "stream" };
+    let _ = writeln!(text, "{:width$}  status      bytes {heading:>7}    begin      end", "object");
     let mut connections = Vec::new();
     for object in &come.objects {
         let column = |at: Instant| ((at - start).as_nanos() * BAR as u128 / whole) as usize;
@@ -37,21 +37,21 @@ pub fn draw(come: &Visit, start: Instant, by_connection: bool) -> String {
         } else {
             object.status.to_string()
         };
-        let place = match object.connection {
+        let column_text = match object.connection {
             None => "-".to_owned(),
             Some(_) if !by_connection => object.stream.to_string(),
             Some(connection) => {
                 let known = connections.iter().position(|&other| other == connection);
-                let place = known.unwrap_or_else(|| {
+                let column_text = known.unwrap_or_else(|| {
                     connections.push(connection);
                     connections.len() - 1
                 });
-                (place + 1).to_string()
+                (column_text + 1).to_string()
             }
         };
         let _ = writeln!(
             text,
-            "{:width$}  {status:>6} {:>10} {place:>7} {:>8.1} {:>8.1}  |{bar}|",
+            "{:width$}  {status:>6} {:>10} {column_text:>7} {:>8.1} {:>8.1}  |{bar}|",
             shortened(&object.target, width),
             object.bytes,
             millis(object.issued),

@@ -34,8 +34,8 @@ fn link(spec: &anabranch_link::LinkSpec, path: &PathReport) -> Value {
     })
 }
 
-fn direction(way: &DirectionReport, unseen: u64) -> Value {
-    let meter = &way.meter;
+fn direction(report: &DirectionReport, unseen: u64) -> Value {
+    let meter = &report.meter;
     let known = |times: &Histogram, span| (times.count() > 0).then(|| nanos(span));
     let at = |times: &Histogram, share| known(times, times.percentile(share));
     let named = |(name, _, count): (&str, &str, Tally)| (name.to_owned(), tally(count));
@@ -45,17 +45,17 @@ fn direction(way: &DirectionReport, unseen: u64) -> Value {
     account.insert("lost".to_owned(), meter.lost_by().into_iter().map(named).collect());
     account.extend(meter.changed.each().into_iter().map(named));
     let rest = json!({
-        "under_way_packets": way.held,
+        "under_way_packets": report.held,
         "unseen_packets": unseen,
-        "refused_packets": way.refused + way.not_taken,
+        "refused_packets": report.refused + report.not_taken,
         "queue_peak": { "packets": meter.queue_peak_packets, "bytes": meter.queue_peak_bytes },
         "delay_ns": {
-            "min": known(&way.delay, way.delay.min()),
-            "p50": at(&way.delay, 0.5),
-            "p99": at(&way.delay, 0.99),
-            "max": known(&way.delay, way.delay.max()),
+            "min": known(&report.delay, report.delay.min()),
+            "p50": at(&report.delay, 0.5),
+            "p99": at(&report.delay, 0.99),
+            "max": known(&report.delay, report.delay.max()),
         },
-        "late_ns": { "p50": at(&way.late, 0.5), "p99": at(&way.late, 0.99) },
+        "late_ns": { "p50": at(&report.late, 0.5), "p99": at(&report.late, 0.99) },
     });
     if let Value::Object(rest) = rest {
         account.extend(rest);

@@ -19,7 +19,7 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Completion, 
     let name = matches.get_one::<String>("name").map_or("", String::as_str);
     let out = matches.get_one::<String>("out").map_or("", String::as_str);
     let study = open(name)?;
-    if let Some(line) = bundle::unfit(&study) {
+    if let Some(line) = bundle::not_bundled_reason(&study) {
         return Err(Failure::Usage(line));
     }
     let source = own_program()?;
@@ -27,13 +27,13 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Completion, 
     let directory = ReservedDirectory::new(Path::new(out))?;
     let root = directory.path();
     for (file, content) in bundle::files(name).map_err(Failure::Host)? {
-        put(&root.join("studies").join(own).join(file), &content)?;
+        write_file(&root.join("studies").join(own).join(file), &content)?;
     }
     for (file, content) in bundle::plans(&study).map_err(Failure::Internal)? {
-        put(&root.join(file), content.as_bytes())?;
+        write_file(&root.join(file), content.as_bytes())?;
     }
     for (file, content) in bundle::PAPERS {
-        put(&root.join(file), content.as_bytes())?;
+        write_file(&root.join(file), content.as_bytes())?;
     }
     let program = root.join("anabranch");
     let mut copy = PendingFile::new(&program)?;
@@ -59,15 +59,15 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Completion, 
         &quick,
         full.is_some(),
     );
-    put(&root.join("README.md"), readme.as_bytes())?;
-    put(&root.join("map.csv"), bundle::map(&study, &quick, full.as_ref()).as_bytes())?;
-    put(&root.join("check.sh"), bundle::check(&study, full.is_some()).as_bytes())?;
+    write_file(&root.join("README.md"), readme.as_bytes())?;
+    write_file(&root.join("map.csv"), bundle::map(&study, &quick, full.as_ref()).as_bytes())?;
+    write_file(&root.join("check.sh"), bundle::check(&study, full.is_some()).as_bytes())?;
     executable(&root.join("check.sh"))?;
     let mut sums = String::new();
     for file in all_below(root)? {
         sums += &format!("{}  {}\n", digest(&root.join(&file))?, file.display());
     }
-    put(&root.join("SHA256SUMS"), sums.as_bytes())?;
+    write_file(&root.join("SHA256SUMS"), sums.as_bytes())?;
     directory.publish()?;
     say(&format!(
         "{out}: the study {own} with its program; `sh {out}/check.sh` runs it again and compares\n"
@@ -86,14 +86,14 @@ fn expect(
 ) -> Result<(Outputs, Completion), Failure> {
     let folder = root.join("studies").join(own);
     let scratch = root.join("run");
-    let mut words: Vec<PathBuf> = ["anabranch", "study", "run"].map(PathBuf::from).to_vec();
-    words.extend([folder, PathBuf::from("--out"), scratch.clone()]);
-    words.extend((size == "quick").then(|| PathBuf::from("--quick")));
-    words.extend(matches.get_flag("quiet").then(|| PathBuf::from("--quiet")));
+    let mut arguments: Vec<PathBuf> = ["anabranch", "study", "run"].map(PathBuf::from).to_vec();
+    arguments.extend([folder, PathBuf::from("--out"), scratch.clone()]);
+    arguments.extend((size == "quick").then(|| PathBuf::from("--quick")));
+    arguments.extend(matches.get_flag("quiet").then(|| PathBuf::from("--quiet")));
     if let Some(threads) = matches.get_one::<u16>("threads") {
-        words.extend([PathBuf::from("--threads"), PathBuf::from(threads.to_string())]);
+        arguments.extend([PathBuf::from("--threads"), PathBuf::from(threads.to_string())]);
     }
-    let flags = args::command().try_get_matches_from(words);
+    let flags = args::command().try_get_matches_from(arguments);
     let flags = flags.map_err(|error| Failure::Host(error.to_string().replace('\n', " ")))?;
     let run = flags.subcommand_matches("study").and_then(|study| study.subcommand_matches("run"));
     let run = run.ok_or_else(|| Failure::Internal("study run is no command".to_owned()))?;
@@ -103,16 +103,16 @@ fn expect(
         Ok(())
     })?;
     let mut outputs = Outputs::new();
-    let below = all_below(&scratch.join(own))?.into_iter().map(|file| format!("{own}/{}", file.display()));
-    for file in ["outcomes.md".to_owned()].into_iter().chain(below) {
+    let files = all_below(&scratch.join(own))?.into_iter().map(|file| format!("{own}/{}", file.display()));
+    for file in ["outcomes.md".to_owned()].into_iter().chain(files) {
         let path = scratch.join(&file);
         let text = fs::read_to_string(&path).map_err(|error| unreadable(&path, &error))?;
-        put(&root.join("expected").join(size).join(&file), text.as_bytes())?;
+        write_file(&root.join("expected").join(size).join(&file), text.as_bytes())?;
         outputs.insert(file, text);
     }
     let code = if done == Completion::Well { "0\n" } else { "1\n" };
     for (file, text) in [("printed.txt", printed.into_inner().as_str()), ("exit-code.txt", code)] {
-        put(&root.join("expected").join(size).join(file), text.as_bytes())?;
+        write_file(&root.join("expected").join(size).join(file), text.as_bytes())?;
     }
     fs::remove_dir_all(&scratch).map_err(|error| unreadable(&scratch, &error))?;
     Ok((outputs, done))
@@ -135,7 +135,7 @@ fn all_below(root: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(found.into_keys().collect())
 }
 
-fn put(path: &Path, content: &[u8]) -> Result<(), Failure> {
+fn write_file(path: &Path, content: &[u8]) -> Result<(), Failure> {
     if let Some(folder) = path.parent() {
         files::reserve_directory(folder)?;
     }

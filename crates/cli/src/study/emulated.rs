@@ -48,7 +48,7 @@ fn studies(run: &ArgMatches) -> Result<Vec<Study>, Failure> {
     names.iter().map(|name| open(name)).collect()
 }
 
-/// Returns the plan of each emulated side of the studies, in order.
+/// Returns the plans of the emulated test beds of all studies, in the order of the studies.
 fn plans<'a>(
     run: &ArgMatches,
     studies: &'a [Study],
@@ -79,10 +79,11 @@ fn first_seed(run: &ArgMatches) -> u64 {
     run.get_one::<u64>("seed").copied().unwrap_or(1)
 }
 
-/// Runs the emulated sides of the studies.
+/// Runs the emulated test beds of the studies.
 ///
 /// # Errors
-/// The request is wrong or this host lacks something, in which case nothing was run; or a run failed.
+/// Fails before the first run if the request is wrong or if this host lacks something. Fails later if a run fails or
+/// its result cannot be written.
 pub fn run(run: &ArgMatches, transports: &Transports) -> Result<Completion, Failure> {
     let studies = studies(run)?;
     let plans = plans(run, &studies, transports)?;

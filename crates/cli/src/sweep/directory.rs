@@ -35,8 +35,8 @@ pub struct Directory {
 pub fn manifest(path: &Path) -> Result<Manifest, Failure> {
     let name = path.join(manifest::NAME);
     if !files::has_own(&name, EntryKind::File)? {
-        let why = if path.is_dir() { "has no sweep.json" } else { "is no directory" };
-        return Err(Failure::Usage(format!("'{}' holds no sweep: it {why}", path.display())));
+        let problem = if path.is_dir() { "has no sweep.json" } else { "is no directory" };
+        return Err(Failure::Usage(format!("'{}' holds no sweep: it {problem}", path.display())));
     }
     let wrong = |error| Failure::Usage(format!("{}: {error}", name.display()));
     let text = file::read(&name.to_string_lossy(), MAX_MANIFEST).map_err(wrong)?;
@@ -66,8 +66,8 @@ impl Directory {
         let points = path.join(POINTS);
         files::reserve_own_directory(&points)?;
         if !is_free(&points) {
-            let what = "is not empty, and of no sweep; name another directory";
-            return Err(Failure::Usage(format!("'{}' {what}", points.display())));
+            let problem = "is not empty, and of no sweep; name another directory";
+            return Err(Failure::Usage(format!("'{}' {problem}", points.display())));
         }
         // Removes the results of an earlier race. Otherwise the new sweep would look finished.
         remove(&path.join("results.json"))?;
@@ -189,26 +189,26 @@ impl Directory {
         Ok(Some(record))
     }
 
-    /// Saves a point together with `beside`, the files that belong to the point.
-    pub fn put(
+    /// Saves a point together with `point_files`, the files that belong to the point.
+    pub fn save_point(
         &self,
         number: usize,
         point: Point,
         expectations: Vec<Expectation>,
-        mut beside: Vec<PendingFile>,
+        mut point_files: Vec<PendingFile>,
     ) -> Result<PointRecord, Failure> {
         let name =
-            |file: &PendingFile| file.named().file_name().map(|name| name.to_string_lossy().into_owned());
+            |file: &PendingFile| file.user_path().file_name().map(|name| name.to_string_lossy().into_owned());
         let record = PointRecord {
             schema: record::RECORD.to_owned(),
             sweep: self.identity.clone(),
             number: number as u64,
-            files: beside.iter().filter_map(name).collect(),
+            files: point_files.iter().filter_map(name).collect(),
             point,
             expectations,
         };
-        beside.push(PendingFile::new(&self.file(number))?.fill(record.to_json().as_bytes())?);
-        files::publish(beside)?;
+        point_files.push(PendingFile::new(&self.file(number))?.fill(record.to_json().as_bytes())?);
+        files::publish(point_files)?;
         files::settle(&self.points())?;
         Ok(record)
     }
@@ -232,8 +232,8 @@ impl Directory {
         // Reports the stray file whose name sorts first, so that the message does not depend on the order of directory
         // entries.
         let Some(stray) = self.names()?.filter(|name| !self.is_of_point(name)).min() else { return Ok(()) };
-        let what = self.part.map_or("of this sweep".to_owned(), |part| format!("of shard {part}"));
-        Err(Failure::Usage(format!("{} is of no point {what}", self.points().join(stray).display())))
+        let whole = self.part.map_or("of this sweep".to_owned(), |part| format!("of shard {part}"));
+        Err(Failure::Usage(format!("{} is of no point {whole}", self.points().join(stray).display())))
     }
 
     /// Whether a file called `name` belongs to one of this directory's points.

@@ -1,5 +1,5 @@
-//! Writes the outputs of a sweep whose points are all complete: results.json, the report and the table. Only one point at
-//! a time is in memory.
+//! Writes the outputs of a sweep whose points are all complete: results.json, the report and the table. Only one point
+//! at a time is in memory.
 
 use super::Tally;
 use super::directory::Directory;
@@ -31,16 +31,16 @@ impl Sink {
     }
 }
 
-/// Writes all outputs. `results.json` is published last, so that if it exists, all other outputs exist.
+/// Writes all outputs. `results.json` is published last. Its existence therefore means that all other outputs exist.
 pub fn write(directory: &Directory, outputs: RaceOutputs<'_>) -> Result<Completion, Failure> {
     let (style, to_stdout) = (outputs.style(), outputs.to_stdout());
-    let warnings = outputs.unsaid(&directory.manifest.warnings);
+    let warnings = outputs.unprinted(&directory.manifest.warnings);
     let mut sinks =
         vec![(ResultFormat::Json, Sink::File(PendingFile::new(&directory.path.join("results.json"))?))];
     sinks.extend(to_stdout.map(|kind| (kind, Sink::Stdout)));
     sinks.extend(outputs.reserved.into_iter().map(|(kind, file)| (kind, Sink::File(file))));
-    let mut send = |wanted: ResultFormat, text: &str| {
-        sinks.iter_mut().filter(|(kind, _)| *kind == wanted).try_for_each(|(_, sink)| sink.write(text))
+    let mut send = |target: ResultFormat, text: &str| {
+        sinks.iter_mut().filter(|(kind, _)| *kind == target).try_for_each(|(_, sink)| sink.write(text))
     };
     let mut drawn = Drawn::of(directory);
     let mut tally = Tally::new(directory, style);
@@ -63,7 +63,7 @@ pub fn write(directory: &Directory, outputs: RaceOutputs<'_>) -> Result<Completi
         }
         send(ResultFormat::Json, &json::point(&point, number == 1))?;
         send(ResultFormat::Csv, &csv::rows(&factors, &point))?;
-        if let Some(old) = &outputs.old {
+        if let Some(old) = &outputs.baseline {
             compared += &compare::point(old, &point);
         }
         if tally.people.is_none() {
@@ -96,7 +96,7 @@ pub fn write(directory: &Directory, outputs: RaceOutputs<'_>) -> Result<Completi
     files::publish(filled)?;
     files::settle(&directory.path)?;
     let mut shown = tally.text(&warnings);
-    if outputs.old.is_some() {
+    if outputs.baseline.is_some() {
         shown += &format!("\n{}", compare::table(&compared));
     }
     if to_stdout.is_some() {
@@ -109,8 +109,8 @@ pub fn write(directory: &Directory, outputs: RaceOutputs<'_>) -> Result<Completi
 
 /// The maximum total size of the point files, in bytes, for which the report draws everything.
 const WHOLE_BYTES: u64 = 128 << 20;
-/// The maximum number of points for which a larger report draws the median run of each contestant. With more points, the
-/// report draws no runs.
+/// The maximum number of points in a sweep whose report draws runs. If the point files exceed `WHOLE_BYTES`, this
+/// report draws only the median run of each contestant.
 const MOST_DRAWN: usize = 400;
 
 /// The maximum size in bytes of a capture that the report draws packet by packet.
@@ -147,8 +147,13 @@ impl Drawn {
                 let Ok(packets) = fs::read(capture) else { continue };
                 let course = fs::read_to_string(directory.course(number, &point, index)).unwrap_or_default();
                 let course = serde_json::from_str(&course).unwrap_or_default();
-                let place = (number - 1, index);
-                self.captures.extend(out::decoded(&packets, course, place, contestant.median_seed));
+                let point_and_contestant = (number - 1, index);
+                self.captures.extend(out::decoded(
+                    &packets,
+                    course,
+                    point_and_contestant,
+                    contestant.median_seed,
+                ));
             }
         }
         if !self.whole {

@@ -1,5 +1,4 @@
-//! A peer of a program under test. It is a world with our SCTP, in which the test decides what is sent on each stream
-//! and when.
+//! Our SCTP as the peer of a program under test. The test decides what is sent on each stream and when.
 
 #![cfg(target_os = "linux")]
 
@@ -13,7 +12,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Runs a peer in a world of its own at 127.0.0.1.
+/// Runs a peer in its own `OsWorld` at 127.0.0.1.
 pub fn in_a_world<T>(program: impl AsyncFnOnce(OsWorld) -> T) -> T {
     let options = os::Options {
         addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],

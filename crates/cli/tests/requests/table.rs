@@ -312,12 +312,12 @@ pub fn rows() -> Vec<Row> {
 pub fn fault(row: &Row, status: u16, answer: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(answer);
     let head = text.split("\r\n\r\n").next().unwrap_or_default().to_ascii_lowercase();
-    let said: u16 = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+    let response_status: u16 = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
     let mut shown = row.bytes.escape_ascii().to_string();
     shown.truncate(200);
     let fault = |what: &str| Some(format!("{shown}: {what} ({}): {text}", row.section));
-    if said != status {
-        return fault(&format!("{said} instead of {status}"));
+    if response_status != status {
+        return fault(&format!("{response_status} instead of {status}"));
     }
     // RFC 9110 §6.6.1: every response has a Date. RFC 9112 §9.6: a request that cannot be parsed ends the connection.
     if !head.contains("\r\ndate: ") {

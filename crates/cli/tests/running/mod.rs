@@ -32,14 +32,14 @@ pub struct Running {
 
 impl Running {
     /// Starts `anabranch` with these arguments, and waits for the line with its URLs.
-    pub fn start(words: &[&str]) -> Self {
-        Self::start_with(words, Stdio::null())
+    pub fn start(arguments: &[&str]) -> Self {
+        Self::start_with(arguments, Stdio::null())
     }
 
     /// Like [`start`](Self::start), with this standard output, to which a server writes its log.
-    pub fn start_with(words: &[&str], output: impl Into<Stdio>) -> Self {
+    pub fn start_with(arguments: &[&str], output: impl Into<Stdio>) -> Self {
         let mut command = anabranch();
-        command.args(words);
+        command.args(arguments);
         Self::start_as(command, output)
     }
 
@@ -54,10 +54,10 @@ impl Running {
         command.stdout(output).stderr(Stdio::piped());
         let mut child = command.spawn().expect("started");
         let stderr = child.stderr.take().expect("piped");
-        let (told, lines) = mpsc::channel();
+        let (sender, lines) = mpsc::channel();
         thread::spawn(move || {
             for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-                let _ = told.send(line);
+                let _ = sender.send(line);
             }
         });
         let mut running = Self { child, urls: Vec::new(), lines };
@@ -142,11 +142,11 @@ impl Running {
         assert!(status.expect("kill").success());
     }
 
-    /// Waits until the program prints a line that contains `words`.
-    pub fn line(&self, words: &str) {
+    /// Waits until the program prints a line that contains `arguments`.
+    pub fn line(&self, arguments: &str) {
         loop {
-            let line = self.lines.recv_timeout(LONG).unwrap_or_else(|_| panic!("it never said: {words}"));
-            if line.contains(words) {
+            let line = self.lines.recv_timeout(LONG).unwrap_or_else(|_| panic!("it never said: {arguments}"));
+            if line.contains(arguments) {
                 return;
             }
         }
@@ -181,9 +181,9 @@ pub struct Scratch(pub PathBuf);
 impl Scratch {
     pub fn new(name: &str) -> Self {
         // The number distinguishes directories, because the tests of all files run in one process.
-        static MADE: AtomicUsize = AtomicUsize::new(0);
-        let made = MADE.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("anabranch-{}-{made}-{name}", std::process::id()));
+        static CREATED: AtomicUsize = AtomicUsize::new(0);
+        let number = CREATED.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("anabranch-{}-{number}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).expect("a directory");
         Self(path)
@@ -229,17 +229,17 @@ pub fn run(command: &mut Command) -> Output {
     Output { status, stdout, stderr: reader.join().expect("read") }
 }
 
-/// Starts a server of `place` at the URL `listen`, whose certificate is kept in `place`.
-pub fn serve_at(listen: &str, place: &Scratch, words: &[&str]) -> Running {
+/// Starts a server of `scratch` at the URL `listen`, whose certificate is kept in `scratch`.
+pub fn serve_at(listen: &str, scratch: &Scratch, arguments: &[&str]) -> Running {
     let mut command = anabranch();
-    command.env("XDG_STATE_HOME", place.text());
-    command.args(["serve", place.text(), "--quiet", "--listen", listen]).args(words);
+    command.env("XDG_STATE_HOME", scratch.text());
+    command.args(["serve", scratch.text(), "--quiet", "--listen", listen]).args(arguments);
     Running::start_as(command, Stdio::null())
 }
 
 /// Runs `get` and returns its exit code, its errors and the object.
-pub fn get(url: &str, words: &[&str]) -> (Option<i32>, String, Vec<u8>) {
-    let output = run(anabranch().args(["get", "--quiet", url]).args(words));
+pub fn get(url: &str, arguments: &[&str]) -> (Option<i32>, String, Vec<u8>) {
+    let output = run(anabranch().args(["get", "--quiet", url]).args(arguments));
     (output.status.code(), errors(&output), output.stdout)
 }
 
@@ -267,18 +267,18 @@ pub fn emulated_links() -> bool {
 /// Returns a network namespace with these addresses if the host permits it, which needs root. Panics if it is required
 /// and missing.
 pub fn namespace(addresses: &[&str]) -> Option<Namespace> {
-    let made = Namespace::create();
-    if let Err(why) = &made {
+    let created = Namespace::create();
+    if let Err(why) = &created {
         let required = std::env::var_os("ANABRANCH_REQUIRE_PEERS").is_some_and(|value| value == "1");
         assert!(!required, "no network namespaces here: {why}; run this as root");
         println!("not tested here: {why}");
     }
-    let made = made.ok()?;
-    let ip = |words: &[&str]| {
-        let output = run(Command::new("ip").args(words));
-        assert!(output.status.success(), "ip {words:?}: {}", errors(&output));
+    let created = created.ok()?;
+    let ip = |arguments: &[&str]| {
+        let output = run(Command::new("ip").args(arguments));
+        assert!(output.status.success(), "ip {arguments:?}: {}", errors(&output));
     };
-    let ready = made.run(|| {
+    let ready = created.run(|| {
         ip(&["link", "set", "lo", "up"]);
         for address in addresses {
             let now: &[&str] = if address.contains(':') { &["nodad"] } else { &[] };
@@ -286,12 +286,12 @@ pub fn namespace(addresses: &[&str]) -> Option<Namespace> {
         }
     });
     ready.expect("inside");
-    Some(made)
+    Some(created)
 }
 
 /// Whether a program of another package is installed. Panics if such programs are required and it is missing.
 pub fn has(program: &str) -> bool {
-    let there = ["/usr/sbin", "/usr/bin", "/bin", "/usr/local/bin"]
+    let search_path = ["/usr/sbin", "/usr/bin", "/bin", "/usr/local/bin"]
         .iter()
         .any(|directory| Path::new(directory).join(program).exists());
     // These programs belong to a Debian package with another name.
@@ -303,11 +303,11 @@ pub fn has(program: &str) -> bool {
         name => name,
     };
     let missing = format!("{program} is missing (Debian: apt-get install {package})");
-    assert!(there || std::env::var_os("ANABRANCH_REQUIRE_PEERS").is_none(), "{missing}");
-    if !there {
+    assert!(search_path || std::env::var_os("ANABRANCH_REQUIRE_PEERS").is_none(), "{missing}");
+    if !search_path {
         eprintln!("skipped: {missing}");
     }
-    there
+    search_path
 }
 
 /// Returns pseudo-random bytes without short repetitions.

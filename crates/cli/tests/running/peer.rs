@@ -22,8 +22,9 @@ const REQUEST: &[u8] = b"GET /1k HTTP/1.1\r\nHost: x\r\n\r\n";
 /// An engine with a socket for each of its addresses.
 pub struct Peer {
     pub engine: Endpoint,
-    begun: std::time::Instant,
-    /// The address as known to the engine, the socket, and the number of packets sent from it.
+    started_at: std::time::Instant,
+    /// For each address: the address as known to the engine, its socket, and the number of packets sent from the
+    /// socket.
     pub sockets: Vec<(SocketAddr, Link, usize)>,
     /// Former sockets, kept open so that no other socket gets their ports.
     pub left: Vec<Link>,
@@ -109,12 +110,12 @@ impl Peer {
         let sockets: Vec<_> = links.into_iter().map(|link| (link.local(), link, 0)).collect();
         let engine = engine(&sockets, seed);
         #[expect(clippy::disallowed_methods, reason = "an engine that meets a program lives in its time")]
-        let begun = std::time::Instant::now();
-        Self { engine, begun, sockets, left: Vec::new(), port: 5000 + seed as u16, events: Vec::new() }
+        let started_at = std::time::Instant::now();
+        Self { engine, started_at, sockets, left: Vec::new(), port: 5000 + seed as u16, events: Vec::new() }
     }
 
     pub fn now(&self) -> Instant {
-        Instant::from_nanos(nanos(self.begun.elapsed()))
+        Instant::from_nanos(nanos(self.started_at.elapsed()))
     }
 
     fn associate(&mut self, server: &[SocketAddr]) -> AssociationId {
@@ -198,12 +199,12 @@ impl Peer {
     }
 
     /// Checks that the server answers a request with one payload protocol identifier by a response with another.
-    pub fn is_served_as(&mut self, id: AssociationId, asked: u32, answered: u32) {
-        self.send(id, asked, REQUEST);
+    pub fn is_served_as(&mut self, id: AssociationId, query: u32, answered: u32) {
+        self.send(id, query, REQUEST);
         let (mut answer, mut buffer) = (Vec::new(), vec![0; 65_536]);
         self.until("answer", |peer| {
             while let Ok(Some(got)) = peer.engine.recv(peer.now(), id, 0, &mut buffer) {
-                assert_eq!(got.ppid, answered, "asked in {asked}");
+                assert_eq!(got.ppid, answered, "asked in {query}");
                 answer.extend_from_slice(&buffer[..got.bytes]);
             }
             answer.len() > 1000
@@ -211,11 +212,12 @@ impl Peer {
         assert!(answer.starts_with(b"HTTP/1.1 200 OK\r\n") && answer.ends_with(&noise(1000)));
     }
 
-    /// Checks that the peer is served at its first address, and then also from its second address to `there`.
-    pub fn assert_moves_to(&mut self, id: AssociationId, there: IpAddr) {
-        // The other path is probed first (RFC 9260 §5.4) and used afterwards.
+    /// Checks that the server answers at the peer's first address, and then on the path from the peer's second address
+    /// to `address`.
+    pub fn assert_moves_to(&mut self, id: AssociationId, address: IpAddr) {
+        // The path to `address` is probed first (RFC 9260 §5.4) and used afterwards.
         self.is_served(id);
-        let path = self.engine.info(id).expect("there").paths.iter().position(|path| path.address == there);
+        let path = self.engine.info(id).expect("there").paths.iter().position(|path| path.address == address);
         self.engine.set_primary(self.now(), id, path.expect("a path")).expect("there");
         let before = self.sockets[1].2;
         self.is_served(id);
@@ -276,12 +278,12 @@ pub fn site(name: &str) -> Scratch {
     site
 }
 
-pub fn serve(site: &Scratch, words: &[&str]) -> Running {
-    Running::start(&[&["serve", site.text(), "--quiet"], words].concat())
+pub fn serve(site: &Scratch, arguments: &[&str]) -> Running {
+    Running::start(&[&["serve", site.text(), "--quiet"], arguments].concat())
 }
 
-/// Ends the server, which must succeed. Returns the number of associations of each thread, of packets passed between
-/// threads, and of lost packets.
+/// Ends the server, which must succeed. Returns the number of associations of each thread, the number of packets passed
+/// between threads, and the number of lost packets.
 pub fn account(server: Running) -> (Vec<u64>, u64, u64) {
     let (code, lines) = server.end_with_lines();
     assert_eq!(code, 0, "{lines:?}");

@@ -49,19 +49,19 @@ struct Server {
 }
 
 impl Server {
-    fn start(program: &str, place: &Path) -> Self {
+    fn start(program: &str, directory: &Path) -> Self {
         let mut child = Command::new(program)
-            .env("XDG_STATE_HOME", place)
-            .args(["serve", place.to_str().expect("UTF-8"), "--quiet", "--listen", "https://127.0.0.1:0"])
+            .env("XDG_STATE_HOME", directory)
+            .args(["serve", directory.to_str().expect("UTF-8"), "--quiet", "--listen", "https://127.0.0.1:0"])
             .args(["--listen", "h3://127.0.0.1:0"])
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
             .expect("it starts");
         let mut line = String::new();
-        let mut told = BufReader::new(child.stderr.take().expect("piped"));
-        told.read_line(&mut line).expect("a line");
-        std::thread::spawn(move || told.lines().for_each(drop));
+        let mut stderr = BufReader::new(child.stderr.take().expect("piped"));
+        stderr.read_line(&mut line).expect("a line");
+        std::thread::spawn(move || stderr.lines().for_each(drop));
         let port = |scheme: &str| {
             let url = line.split(' ').find(|word| word.starts_with(scheme)).expect("a URL");
             url.trim_end()
@@ -92,8 +92,8 @@ fn key_hash(certificate: &Path) -> Option<String> {
 }
 
 /// Returns the final document in chromium and its net log; `None` if chromium is not installed.
-fn load(place: &Path, url: &str, words: &[String]) -> Option<(String, Value)> {
-    let (profile, log) = (place.join("profile"), place.join("net.json"));
+fn load(directory: &Path, url: &str, arguments: &[String]) -> Option<(String, Value)> {
+    let (profile, log) = (directory.join("profile"), directory.join("net.json"));
     let _ = fs::remove_dir_all(&profile);
     let mut command = Command::new("chromium");
     command
@@ -111,7 +111,7 @@ fn load(place: &Path, url: &str, words: &[String]) -> Option<(String, Value)> {
         ])
         .arg(format!("--user-data-dir={}", profile.display()))
         .arg(format!("--log-net-log={}", log.display()))
-        .args(words)
+        .args(arguments)
         .args(["--dump-dom", url])
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
@@ -150,29 +150,32 @@ fn requests(log: &Value) -> [usize; 2] {
 }
 
 /// Loads the page over both versions, and checks that it is complete.
-pub fn a_page_comes_whole(program: &str, place: &Path) {
-    fs::create_dir_all(place.join("o")).expect("a directory");
-    fs::write(place.join("index.html"), DOCUMENT).expect("a file");
+pub fn a_page_comes_whole(program: &str, directory: &Path) {
+    fs::create_dir_all(directory.join("o")).expect("a directory");
+    fs::write(directory.join("index.html"), DOCUMENT).expect("a file");
     let mut digests = Vec::new();
     for number in 0..OBJECTS {
         let bytes = body(number);
-        fs::write(place.join(format!("o/{number}.bin")), &bytes).expect("a file");
+        fs::write(directory.join(format!("o/{number}.bin")), &bytes).expect("a file");
         digests.push(hex(&Sha256::digest(&bytes)));
     }
-    let wanted = format!("digests {} end", digests.join(" "));
-    let server = Server::start(program, place);
-    let hash = key_hash(&place.join("anabranch/self-signed.pem")).expect("openssl (apt-get install openssl)");
+    let expected = format!("digests {} end", digests.join(" "));
+    let server = Server::start(program, directory);
+    let hash =
+        key_hash(&directory.join("anabranch/self-signed.pem")).expect("openssl (apt-get install openssl)");
     let trust = format!("--ignore-certificate-errors-spki-list={hash}");
     // The name also has an IPv6 address, on which nothing listens.
-    let here = "--host-resolver-rules=MAP localhost 127.0.0.1".to_owned();
+    let resolver_rules = "--host-resolver-rules=MAP localhost 127.0.0.1".to_owned();
     for (version, port) in server.ports.into_iter().enumerate() {
         // Responses over TLS advertise HTTP/3, which the browser must not use in the run over HTTP/2.
-        let way = [format!("--origin-to-force-quic-on=localhost:{port}"), "--disable-quic".to_owned()];
-        let words = [trust.clone(), here.clone(), way[usize::from(version == 0)].clone()];
-        let Some((text, log)) = load(place, &format!("https://localhost:{port}/"), &words) else { return };
+        let flags = [format!("--origin-to-force-quic-on=localhost:{port}"), "--disable-quic".to_owned()];
+        let arguments = [trust.clone(), resolver_rules.clone(), flags[usize::from(version == 0)].clone()];
+        let Some((text, log)) = load(directory, &format!("https://localhost:{port}/"), &arguments) else {
+            return;
+        };
         let shown = || text.chars().take(600).collect::<String>();
-        assert!(text.contains(&wanted), "{words:?}: another document: {}", shown());
+        assert!(text.contains(&expected), "{arguments:?}: another document: {}", shown());
         let sent = requests(&log);
-        assert!(sent[version] > OBJECTS as usize && sent[1 - version] == 0, "{words:?}: {sent:?}");
+        assert!(sent[version] > OBJECTS as usize && sent[1 - version] == 0, "{arguments:?}: {sent:?}");
     }
 }

@@ -6,9 +6,9 @@
 //! each acknowledgement ([`Controller::on_report`]), and calls [`Controller::on_application_limited`] when its
 //! application has nothing to send.
 //!
-//! Home of draft-ietf-ccwg-bbr ("BBR Congestion Control", the text of August 2026). The comments use the names of the
-//! draft. This module differs from the draft in two ways. First, the offload budget is two packets, because no layer
-//! below the transport aggregates packets. Second, the transport's pacer controls bursts.
+//! Implements draft-ietf-ccwg-bbr ("BBR Congestion Control", the text of August 2026). The comments use the names of
+//! the draft. This module differs from the draft in two ways. First, the offload budget is two packets, because no
+//! layer below the transport aggregates packets. Second, the transport's pacer controls bursts.
 
 mod model;
 #[cfg(test)]
@@ -92,7 +92,7 @@ const PACING_MARGIN: u64 = 1;
 const LEAST_PACKETS: u64 = 4;
 /// Two packets: the minimum of C.send_quantum, and the value of BBR.offload_budget.
 const QUANTUM_PACKETS: u64 = 2;
-/// BBRStartupFullLossCnt: the number of losses in a round trip that may end Startup.
+/// BBRStartupFullLossCnt: Startup may end after a round trip with this many losses.
 const STARTUP_LOSSES: u64 = 6;
 /// BBR.ProbeRTTDuration: the minimum time for which ProbeRTT keeps little data in flight.
 const PROBE_RTT_SPAN: Duration = Duration::from_millis(200);
@@ -294,7 +294,7 @@ impl Bbr {
         let in_recovery_for_a_round = self.recovering && self.model.round_count > self.recovery_round;
         if in_recovery_for_a_round
             && losses >= STARTUP_LOSSES
-            && is_too_high(sample.lost, sample.in_flight_then)
+            && is_too_high(sample.lost, sample.tx_in_flight)
         {
             self.undo.state = Some(State::Startup);
             self.model.full_bw_reached = true;
@@ -394,7 +394,7 @@ impl Bbr {
             self.is_probe_sample = false;
             self.ack_phase = AckPhase::None;
             if self.state.is_probe_bw() {
-                if !sample.limited {
+                if !sample.app_limited {
                     self.model.advance_max_bw();
                 }
                 // Precautionary Bandwidth Probing: the last probe stopped early although it caused no high loss, so the
@@ -405,8 +405,8 @@ impl Bbr {
                 }
             }
         }
-        if !is_too_high(sample.lost, sample.in_flight_then) && self.model.inflight_longterm < u64::MAX {
-            self.model.inflight_longterm = self.model.inflight_longterm.max(sample.in_flight_then);
+        if !is_too_high(sample.lost, sample.tx_in_flight) && self.model.inflight_longterm < u64::MAX {
+            self.model.inflight_longterm = self.model.inflight_longterm.max(sample.tx_in_flight);
             if self.state == State::Up {
                 self.raise_longterm(acked);
             }
@@ -426,8 +426,8 @@ impl Bbr {
         due
     }
 
-    /// IsTimeToCruise: returns whether the queue is drained and less is in flight than the long-term bound minus the
-    /// headroom for other flows.
+    /// IsTimeToCruise: returns whether both of these conditions hold. The queue is drained, and the amount in flight is
+    /// so far below the long-term bound that other flows have headroom.
     fn is_time_to_cruise(&self) -> bool {
         let in_flight = self.sampler.in_flight();
         in_flight <= self.inflight_with_headroom() && in_flight <= self.inflight(self.model.max_bw(), 100)
@@ -548,17 +548,17 @@ impl Bbr {
         self.note_loss();
         self.startup_losses += lost.div_ceil(self.mss);
         let Some(loss) = loss.filter(|_| self.is_probe_sample) else { return };
-        if !is_too_high(loss.lost, loss.in_flight_then) {
+        if !is_too_high(loss.lost, loss.tx_in_flight) {
             return;
         }
-        // InflightAtLoss: finds the amount in flight at which, within these packets, the share of losses exceeded 2 %.
-        let size = lost.min(loss.in_flight_then).min(loss.lost);
-        let (flight_before, lost_before) = (loss.in_flight_then - size, loss.lost - size);
+        // InflightAtLoss: finds how many bytes were in flight when the share of lost bytes exceeded 2 %.
+        let size = lost.min(loss.tx_in_flight).min(loss.lost);
+        let (flight_before, lost_before) = (loss.tx_in_flight - size, loss.lost - size);
         let prefix = (flight_before * 2 / 100).saturating_sub(lost_before) * 100 / 98;
         // HandleInflightTooHigh: ends the probe and lowers the long-term bound.
         self.prev_probe_too_high = true;
         self.is_probe_sample = false;
-        if !loss.limited {
+        if !loss.app_limited {
             self.model.inflight_longterm = (flight_before + prefix).max(self.target_inflight() * 7 / 10);
         }
         if self.state == State::Up {
@@ -589,7 +589,7 @@ impl Bbr {
         };
     }
 
-    // Pacing rate and congestion window.
+    // The functions below compute the pacing rate and the congestion window.
 
     /// SetPacingRateWithGain: sets the pacing rate from the bandwidth and `gain` in percent.
     fn set_rate(&mut self, gain: u64) {

@@ -3,7 +3,8 @@
 //!
 //! Owns the filters and the bounds that losses set. The parent module decides states, rates and windows.
 //!
-//! Home of draft-ietf-ccwg-bbr, "Updating Network Path Model Parameters", and of its full-pipe estimator.
+//! Implements the section "Updating Network Path Model Parameters" of draft-ietf-ccwg-bbr, and the draft's full-pipe
+//! estimator.
 
 use crate::delivery_rate::RateSample;
 use anabranch_base::Instant;
@@ -44,9 +45,9 @@ pub(super) struct Model {
     pub(super) full_bw_reached: bool,
     aggregation_start: Instant,
     aggregation_delivered: u64,
-    /// BBR.extra_acked_filter: the maximum number of bytes acknowledged beyond the expected amount, of the previous
-    /// period and of the current period. A period is half of the filter length, which is [`AGGREGATION_ROUNDS`] once
-    /// the path is full.
+    /// BBR.extra_acked_filter: for the previous and the current period, the maximum number of bytes acknowledged beyond
+    /// the expected amount. A period is half of the filter length, which is [`AGGREGATION_ROUNDS`] once the path is
+    /// full.
     extra_acked: [u64; 2],
     extra_acked_since: u64,
 }
@@ -137,7 +138,7 @@ impl Model {
 
     /// UpdateMaxBw, without the part that counts round trips.
     pub(super) fn update_max_bw(&mut self, sample: &RateSample) {
-        if sample.rate > 0 && (sample.rate >= self.max_bw() || !sample.limited) {
+        if sample.rate > 0 && (sample.rate >= self.max_bw() || !sample.app_limited) {
             self.max_bw[1] = self.max_bw[1].max(sample.rate);
         }
     }
@@ -159,9 +160,9 @@ impl Model {
             self.inflight_shortterm = window;
         }
         // BBR.Beta: 7/10 of a bound is kept.
-        let kept = |bound: u64| u64::try_from(u128::from(bound) * 7 / 10).unwrap_or(bound);
-        self.bw_shortterm = self.bw_latest.max(kept(self.bw_shortterm));
-        self.inflight_shortterm = self.inflight_latest.max(kept(self.inflight_shortterm));
+        let reduced = |bound: u64| u64::try_from(u128::from(bound) * 7 / 10).unwrap_or(bound);
+        self.bw_shortterm = self.bw_latest.max(reduced(self.bw_shortterm));
+        self.inflight_shortterm = self.inflight_latest.max(reduced(self.inflight_shortterm));
     }
 
     /// ResetShortTermModel: removes the short-term bounds.
@@ -192,7 +193,7 @@ impl Model {
     /// CheckFullBWReached: detects a full path after three round trips in each of which the rate grew by less than a
     /// quarter.
     pub(super) fn check_full_bw(&mut self, sample: &RateSample) {
-        if self.full_bw_now || !self.round_start || sample.limited {
+        if self.full_bw_now || !self.round_start || sample.app_limited {
             return;
         }
         if u128::from(sample.rate) * 4 >= u128::from(self.full_bw) * 5 {
@@ -230,7 +231,8 @@ impl Model {
         self.aggregation_start = now;
     }
 
-    /// UpdateACKAggregation: `acked` bytes were acknowledged while the congestion window was `window`.
+    /// UpdateACKAggregation: measures by how much the acknowledged bytes exceed the expected amount, after `acked` more
+    /// bytes were acknowledged. `window` is the congestion window.
     pub(super) fn update_aggregation(&mut self, now: Instant, acked: u64, window: u64) {
         let span = u128::from(now.since(self.aggregation_start).as_nanos() as u64);
         let mut expected = u64::try_from(u128::from(self.bw()) * span / 1_000_000_000).unwrap_or(u64::MAX);

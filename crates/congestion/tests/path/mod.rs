@@ -21,7 +21,7 @@ pub enum Event {
     Ecn,
     /// The retransmission timer expires.
     Timeout,
-    /// No data is sent for `rtos` and a half retransmission timeouts.
+    /// No data is sent for `rtos` + 1/2 retransmission timeouts.
     Idle { rtos: u32 },
     /// The last reduction was spurious. A full window is sent after the reduction is undone.
     Spurious,

@@ -28,10 +28,10 @@ impl Peers {
         hello: &ClientHello<'_>,
         mtu: usize,
     ) -> HelloOutcome {
-        let (key, ends) = ((target.ip(), source), self.ends.clone());
+        let (key, host) = ((target.ip(), source), self.host.clone());
         let Some(secret) = &self.secret else { return HelloOutcome::Done };
         let label = SendMeta::own(target, source);
-        let (newer, given) = match hello.answer(&ends.spoken) {
+        let (newer, given) = match hello.answer(&host.parameters) {
             HelloAnswer::NoCommonParameters => {
                 self.outbox.push(label, &NO_COMMON);
                 return HelloOutcome::Done;
@@ -46,13 +46,13 @@ impl Peers {
         };
         let good = given.as_ref().and_then(|cookie| is_good(cookie, false).or_else(|| is_good(cookie, true)));
         let Some((cookie, padded)) = good else {
-            // RFC 6347 §4.2.1: a client with an invalid cookie is asked again. In DTLS 1.3 the hello is dropped,
-            // because a second HelloRetryRequest is not allowed (RFC 8446 §4.1.4).
+            // RFC 6347 §4.2.1: in DTLS 1.2, a client with an invalid cookie is asked for a cookie again. In DTLS 1.3,
+            // its hello is dropped, because a second HelloRetryRequest is not allowed (RFC 8446 §4.1.4).
             if given.is_none() || !newer {
                 let order = hello.order().unwrap_or_default();
                 let cookie = secret.make(now, key, order, &hello.lasting(newer, &order, false));
-                let asked = hello.ask(newer, &ends.spoken, &cookie).unwrap_or_default();
-                self.outbox.push(label, &asked);
+                let request = hello.request_cookie(newer, &host.parameters, &cookie).unwrap_or_default();
+                self.outbox.push(label, &request);
             }
             return HelloOutcome::Done;
         };
@@ -63,9 +63,9 @@ impl Peers {
         if self.open.get(&key).is_some_and(is_this) {
             return HelloOutcome::Done;
         }
-        let asked = hello.ask(newer, &ends.spoken, &cookie).unwrap_or_default();
-        let before = (cookie, &hello.first(newer, &order(&cookie), padded)[..], &asked[..]);
-        match Connection::enter(&ends, mtu, now, before, &mut self.buffer) {
+        let request = hello.request_cookie(newer, &host.parameters, &cookie).unwrap_or_default();
+        let before = (cookie, &hello.first(newer, &order(&cookie), padded)[..], &request[..]);
+        match Connection::enter(&host, mtu, now, before, &mut self.buffer) {
             Ok(connection) => {
                 self.join(key, connection);
                 HelloOutcome::Begun
@@ -81,9 +81,9 @@ impl Peers {
         if self.order[1].len() >= MAX_HALF_OPEN {
             self.drop_oldest_handshake();
         }
-        self.begun += 1;
-        self.order[1].insert(self.begun, key);
-        self.half_open.insert(key, (self.begun, connection));
+        self.last_number += 1;
+        self.order[1].insert(self.last_number, key);
+        self.half_open.insert(key, (self.last_number, connection));
     }
 
     /// Drops the oldest handshake of the client address that has the most handshakes under way.
@@ -100,8 +100,8 @@ impl Peers {
         }
     }
 
-    /// Begins a handshake for a hello without a cookie, which requires keeping state. If too many such handshakes are
-    /// under way, the oldest is dropped.
+    /// Begins a handshake for a hello without a cookie. Such a handshake requires keeping state. If too many such
+    /// handshakes are under way, the oldest is dropped.
     pub(super) fn admit(&mut self, now: Instant, key: Key, mtu: usize) {
         if self.half_open.contains_key(&key) {
             return;
@@ -111,16 +111,16 @@ impl Peers {
         {
             self.remove(true, oldest);
         }
-        if let Ok(mut connection) = Connection::begin(&self.ends, false, "", mtu, now) {
-            connection.unproven = Some(UnvalidatedClient::default());
-            self.begun += 1;
-            self.order[0].insert(self.begun, key);
-            self.half_open.insert(key, (self.begun, connection));
+        if let Ok(mut connection) = Connection::begin(&self.host, false, "", mtu, now) {
+            connection.unvalidated = Some(UnvalidatedClient::default());
+            self.last_number += 1;
+            self.order[0].insert(self.last_number, key);
+            self.half_open.insert(key, (self.last_number, connection));
         }
     }
 }
 
-/// What a call of `answer` did with a hello.
+/// The outcome of `answer` for a hello.
 pub(super) enum HelloOutcome {
     /// The hello was answered or ignored.
     Done,
@@ -154,8 +154,8 @@ mod tests {
 
     fn server() -> Peers {
         let pair = Pair::new(Version::From12, 0).expect("a pair");
-        let ends = Rc::new(pair.end(true, Surroundings::Real).expect("a server"));
-        Peers::new(ends, 443, Rc::<std::cell::RefCell<peers::Shared>>::default(), 1)
+        let host = Rc::new(pair.end(true, Surroundings::Real).expect("a server"));
+        Peers::new(host, 443, Rc::<std::cell::RefCell<peers::Shared>>::default(), 1)
     }
 
     /// Returns the key of a client at 10.0.0.`host` with this port.
@@ -166,7 +166,7 @@ mod tests {
     impl Peers {
         /// Begins a handshake with a client that has returned its cookie.
         fn begin_with(&mut self, key: Key) {
-            let connection = Connection::begin(&self.ends, false, "", MTU, Instant::ZERO);
+            let connection = Connection::begin(&self.host, false, "", MTU, Instant::ZERO);
             self.join(key, connection.expect("a handshake"));
         }
     }
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn the_address_with_most_handshakes_makes_room() {
         let mut server = server();
-        // The twelve other hosts begin their handshakes before host 2, which begins two thousand.
+        // Twelve hosts begin one handshake each. Then host 2 begins two thousand handshakes, and host 200 begins one.
         (0..12).for_each(|host| server.begin_with(client(100 + host, 5_000)));
         (0..2_000).for_each(|port| server.begin_with(client(2, port)));
         server.begin_with(client(200, 5_000));

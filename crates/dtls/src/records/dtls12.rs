@@ -1,7 +1,8 @@
 //! The record state of a DTLS 1.2 connection (RFC 6347): its one epoch, alerts, and the server's last flight.
 //!
 //! There is no renegotiation, so the epoch is always 1. Whenever the client's Finished arrives again, the server sends
-//! its last flight again (§4.2.4). The server stops when a packet shows that the client has received the flight.
+//! its last flight again (RFC 6347 §4.2.4). The server stops when a packet shows that the client has received the
+//! flight.
 
 use super::keys::{
     ALERT, CHANGE_CIPHER_SPEC, Content, DATA, EPOCH_12, HANDSHAKE, HEADER_12, Header12, Keys12, TAG,
@@ -23,11 +24,11 @@ pub(crate) struct Records {
     window: Window,
     /// The first two bytes of our explicit nonces: the epoch, unless dimpl has used a nonce that begins with the epoch.
     prefix: u16,
-    library: Option<Box<DimplState>>,
+    dimpl: Option<Box<DimplState>>,
     /// The number of records that failed authentication.
     forged: u64,
     /// Whether the handshake is done.
-    begun: bool,
+    is_established: bool,
 }
 
 /// The state taken over from dimpl, which is needed to send the server's last flight again.
@@ -42,9 +43,9 @@ struct DimplState {
 }
 
 impl Records {
-    pub fn of(seen: &ObservedSecrets, client: bool) -> Option<Self> {
-        let aead: Aead = seen.aead?;
-        let [clients, servers] = Keys12::pair(aead, &seen.key_block)?;
+    pub fn of(secrets: &ObservedSecrets, client: bool) -> Option<Self> {
+        let aead: Aead = secrets.aead?;
+        let [clients, servers] = Keys12::pair(aead, &secrets.key_block)?;
         let (sending, receiving) = if client { (clients, servers) } else { (servers, clients) };
         Some(Self {
             explicit: aead.explicit,
@@ -54,9 +55,9 @@ impl Records {
             next: 0,
             window: Window::default(),
             prefix: EPOCH_12,
-            library: Some(Box::default()),
+            dimpl: Some(Box::default()),
             forged: 0,
-            begun: false,
+            is_established: false,
         })
     }
 
@@ -64,37 +65,37 @@ impl Records {
         HEADER_12 + self.explicit + TAG
     }
 
-    /// Continues the record numbers and nonces after those of a datagram that dimpl sends. Keeps the Finished message
-    /// in the datagram.
+    /// Notes the record numbers, nonces and Finished message in a datagram that dimpl sends. Our record numbers
+    /// continue after dimpl's, and our nonces differ from dimpl's.
     pub fn adopt(&mut self, datagram: &[u8]) {
-        let Some(library) = &mut self.library else { return };
+        let Some(dimpl) = &mut self.dimpl else { return };
         let mut rest = datagram;
         while let Some(header) = Header12::read(rest) {
             let mut record = rest[..header.end].to_vec();
             rest = &rest[header.end..];
             if header.epoch == 0 {
-                library.clear = library.clear.max(header.number + 1);
+                dimpl.clear = dimpl.clear.max(header.number + 1);
                 continue;
             }
             self.next = self.next.max(header.number + 1);
             if let Some(&[high, low]) = record.get(HEADER_12..).and_then(<[u8]>::first_chunk) {
-                library.prefixes.push(u16::from_be_bytes([high, low]));
+                dimpl.prefixes.push(u16::from_be_bytes([high, low]));
             }
             if let Some(content) = self.sending.open(&Window::default(), header, &mut record)
                 && content.kind == HANDSHAKE
             {
-                library.finished = record[content.range].to_vec();
+                dimpl.finished = record[content.range].to_vec();
             }
         }
-        while library.prefixes.contains(&self.prefix) {
+        while dimpl.prefixes.contains(&self.prefix) {
             self.prefix = self.prefix.wrapping_add(1);
         }
     }
 
     pub fn begin(&mut self) {
-        self.begun = true;
+        self.is_established = true;
         if self.client {
-            self.library = None;
+            self.dimpl = None;
         }
     }
 
@@ -143,12 +144,12 @@ impl Records {
             match kind {
                 DATA => {
                     // A packet from the client shows that the client has received our last flight.
-                    if self.begun && self.library.is_some() {
-                        self.library = None;
+                    if self.is_established && self.dimpl.is_some() {
+                        self.dimpl = None;
                     }
                     deliver(&record[range]);
                 }
-                _ if self.begun => {
+                _ if self.is_established => {
                     if let Some(ended) = self.handle(kind, &record[range], &mut send) {
                         return Some(ended);
                     }
@@ -164,7 +165,7 @@ impl Records {
         match (kind, content) {
             (ALERT, [_, CLOSE_NOTIFY]) => {
                 // RFC 5246 §7.2.1: a closure alert is answered with a closure alert.
-                self.say(ALERT, &super::GOODBYE, send);
+                self.send_record(ALERT, &super::GOODBYE, send);
                 return Some(RecordsEnd::Closed);
             }
             (ALERT, [FATAL, alert]) => return Some(RecordsEnd::Alert(*alert)),
@@ -173,7 +174,9 @@ impl Records {
                     match kind {
                         FINISHED => self.send_last(send),
                         // RFC 5246 §7.2.2: a request to renegotiate is refused with a warning.
-                        CLIENT_HELLO | HELLO_REQUEST => self.say(ALERT, &[WARNING, NO_RENEGOTIATION], send),
+                        CLIENT_HELLO | HELLO_REQUEST => {
+                            self.send_record(ALERT, &[WARNING, NO_RENEGOTIATION], send)
+                        }
                         _ => {}
                     }
                 }
@@ -185,20 +188,20 @@ impl Records {
 
     /// Sends the server's last flight again, in one datagram: an unencrypted ChangeCipherSpec and the Finished message.
     fn send_last(&mut self, send: &mut impl FnMut(&[u8])) {
-        let Some(mut library) = self.library.take() else { return };
-        if !library.finished.is_empty() && library.clear <= MAX_NUMBER {
-            let mut out = Header12::write(CHANGE_CIPHER_SPEC, 0, library.clear, 1).to_vec();
+        let Some(mut dimpl) = self.dimpl.take() else { return };
+        if !dimpl.finished.is_empty() && dimpl.clear <= MAX_NUMBER {
+            let mut out = Header12::write(CHANGE_CIPHER_SPEC, 0, dimpl.clear, 1).to_vec();
             out.push(1);
-            library.clear += 1;
-            if self.seal(HANDSHAKE, &library.finished, &mut out).is_some() {
+            dimpl.clear += 1;
+            if self.seal(HANDSHAKE, &dimpl.finished, &mut out).is_some() {
                 send(&out);
             }
         }
-        self.library = Some(library);
+        self.dimpl = Some(dimpl);
     }
 
     /// Sends a datagram that contains only this record.
-    fn say(&mut self, kind: u8, content: &[u8], send: &mut impl FnMut(&[u8])) {
+    fn send_record(&mut self, kind: u8, content: &[u8], send: &mut impl FnMut(&[u8])) {
         let mut out = Vec::new();
         if self.seal(kind, content, &mut out).is_some() {
             send(&out);

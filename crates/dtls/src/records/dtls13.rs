@@ -4,8 +4,8 @@
 //! message. The client retransmits it until it is acknowledged (§5.8.1), and a server acknowledges each copy (§7).
 //!
 //! A KeyUpdate is the last message of its epoch. It is retransmitted in that epoch until it is acknowledged, and then
-//! the sender's next epoch begins (§8). Therefore the epoch identifies the KeyUpdate, and handshake messages need not
-//! be reordered. Session tickets are acknowledged and discarded. All other messages are refused.
+//! the sender's next epoch begins (RFC 9147 §8). Therefore the epoch identifies the KeyUpdate, and handshake messages
+//! need not be reordered. Session tickets are acknowledged and discarded. All other messages are refused.
 
 use super::flight::Flight;
 use super::keys::{ACK, ALERT, Content, DATA, HANDSHAKE, Header, Header12, Keys13, TAG};
@@ -30,7 +30,7 @@ pub(crate) struct Records {
     sending: Sending,
     receiving: Receiving,
     /// The keys of the peer's previous epoch, whose records may arrive late.
-    before: Option<Box<Receiving>>,
+    previous: Option<Box<Receiving>>,
     early: Option<Box<Early>>,
     /// Our Finished message, until the server has acknowledged it.
     finished: Option<Box<Flight>>,
@@ -43,9 +43,9 @@ pub(crate) struct Records {
     /// The number of records that failed authentication.
     forged: u64,
     /// Whether the handshake is done.
-    begun: bool,
+    is_established: bool,
     /// Whether a packet of the peer has arrived.
-    heard: bool,
+    has_received: bool,
 }
 
 struct Sending {
@@ -73,10 +73,10 @@ struct Early {
 }
 
 impl Records {
-    pub fn of(seen: &ObservedSecrets, client: bool, update_after: u64) -> Option<Self> {
-        let aead = seen.aead?;
+    pub fn of(secrets: &ObservedSecrets, client: bool, update_after: u64) -> Option<Self> {
+        let aead = secrets.aead?;
         let pair = |labels: [&str; 2]| {
-            let [first, second] = labels.map(|label| seen.secret(label));
+            let [first, second] = labels.map(|label| secrets.secret(label));
             let (first, second) = (first?, second?);
             Some(if client { (first, second) } else { (second, first) })
         };
@@ -93,7 +93,7 @@ impl Records {
                 epoch: FIRST,
                 window: Window::default(),
             },
-            before: None,
+            previous: None,
             early: Some(Box::new(Early {
                 sending: (ours_early, None),
                 receiving: (theirs_early, None),
@@ -104,16 +104,17 @@ impl Records {
             finished: None,
             update: None,
             message: 0,
-            // The limit is at most our own, so that answers can still be sent below the cipher's limit.
+            // Keys are changed after at most `UPDATE_AFTER` records. So the cipher's limit leaves enough records for
+            // acknowledgements.
             update_after: update_after.min(UPDATE_AFTER),
             forged: 0,
-            begun: false,
-            heard: false,
+            is_established: false,
+            has_received: false,
         })
     }
 
-    /// Continues the record numbers after those in `datagram`, which dimpl sends. If `datagram` contains the client's
-    /// Finished message, keeps the message.
+    /// Notes the record numbers in `datagram`, which dimpl sends, so that our record numbers continue after dimpl's.
+    /// Keeps the client's Finished message if `datagram` contains it.
     pub fn adopt(&mut self, datagram: &[u8], now: Instant) {
         let mut rest = datagram;
         while let Some(end) = Header::read(rest).map(|header| header.end).or_else(|| clear(rest)) {
@@ -121,7 +122,7 @@ impl Records {
             rest = &rest[end..];
             let Some(header) = Header::read(&record) else { continue };
             let (keys, next) = match (header.epoch, &mut self.early) {
-                (2, Some(early)) => (made(self.aead, &mut early.sending), &mut early.next),
+                (2, Some(early)) => (derive(self.aead, &mut early.sending), &mut early.next),
                 _ => (Some(&self.sending.keys), &mut self.sending.next),
             };
             let opened = keys.and_then(|keys| keys.open(&Window::at(*next), header, &mut record));
@@ -143,7 +144,7 @@ impl Records {
     }
 
     pub fn begin(&mut self, now: Instant) {
-        self.begun = true;
+        self.is_established = true;
         if let Some(early) = &mut self.early {
             early.since = Some(now);
             (early.sending.1, early.receiving.1) = (None, None);
@@ -188,10 +189,10 @@ impl Records {
             (record, rest) = rest.split_at_mut_checked(header.end)?;
             match self.open(header, record) {
                 Some((_, Content { kind: DATA, range, .. })) => {
-                    self.heard = true;
+                    self.has_received = true;
                     deliver(&record[range]);
                 }
-                Some((epoch, Content { number, kind, range })) if self.begun => {
+                Some((epoch, Content { number, kind, range })) if self.is_established => {
                     if let Some(ended) = self.handle(now, (epoch, number), kind, &record[range], &mut send) {
                         return Some(ended);
                     }
@@ -214,9 +215,9 @@ impl Records {
     fn open(&mut self, header: Header, record: &mut [u8]) -> Option<(u64, Content)> {
         let is_of = |epoch: u64| epoch & 3 == u64::from(header.epoch);
         // RFC 9147 §4.2.2: the last two bits of the epoch select the keys. Only authentic records move a replay window.
-        let receiving = match &mut self.before {
+        let receiving = match &mut self.previous {
             _ if is_of(self.receiving.epoch) => &mut self.receiving,
-            Some(before) if is_of(before.epoch) => before,
+            Some(previous) if is_of(previous.epoch) => previous,
             _ => return self.open_early(header, record),
         };
         let content = receiving.keys.open(&receiving.window, header, record)?;
@@ -227,7 +228,7 @@ impl Records {
     #[cold]
     fn open_early(&mut self, header: Header, record: &mut [u8]) -> Option<(u64, Content)> {
         let early = self.early.as_mut().filter(|_| header.epoch == 2)?;
-        let content = made(self.aead, &mut early.receiving)?.open(&early.window, header, record)?;
+        let content = derive(self.aead, &mut early.receiving)?.open(&early.window, header, record)?;
         early.window.note(content.number);
         Some((2, content))
     }
@@ -249,7 +250,7 @@ impl Records {
             }
             (ALERT, [_, CLOSE_NOTIFY]) => {
                 // RFC 8446 §6.1: the peer has closed its sending direction, so we close ours.
-                self.say(ALERT, &super::GOODBYE, send);
+                self.send_record(ALERT, &super::GOODBYE, send);
                 Some(RecordsEnd::Closed)
             }
             (ALERT, [_, USER_CANCELED]) => None,
@@ -319,7 +320,7 @@ impl Records {
         // RFC 9147 §8: an epoch above the highest is refused.
         let keys = Keys13::new(self.aead, &secret).filter(|_| epoch <= MAX_EPOCH)?;
         let newer = Receiving { keys, secret, epoch, window: Window::default() };
-        self.before = Some(Box::new(std::mem::replace(&mut self.receiving, newer)));
+        self.previous = Some(Box::new(std::mem::replace(&mut self.receiving, newer)));
         if epoch & 3 == 2 {
             self.early = None;
         }
@@ -369,7 +370,7 @@ impl Records {
             match flight.is_spent() {
                 false => self.send_finished(now, &mut send),
                 // The peer has sent a packet, so it has received our Finished.
-                true if self.heard => (self.finished, self.early) = (None, None),
+                true if self.has_received => (self.finished, self.early) = (None, None),
                 true => return Some(RecordsEnd::TimedOut),
             }
         }
@@ -384,7 +385,7 @@ impl Records {
         let (Some(flight), Some(early)) = (&mut self.finished, &mut self.early) else { return };
         let (number, mut out) = (early.next, Vec::new());
         early.next += 1;
-        let keys = made(self.aead, &mut early.sending);
+        let keys = derive(self.aead, &mut early.sending);
         let sealed = keys.and_then(|keys| keys.seal(2, number, HANDSHAKE, &flight.content, &mut out));
         if sealed.is_some() {
             flight.note(number, now);
@@ -405,7 +406,7 @@ impl Records {
             Box::new(Flight::new(content, u32::MAX))
         });
         flight.note(self.sending.next, now);
-        self.say(HANDSHAKE, &flight.content, send);
+        self.send_record(HANDSHAKE, &flight.content, send);
         self.update = Some(flight);
     }
 
@@ -414,16 +415,16 @@ impl Records {
         content[1] = 16;
         content[2..10].copy_from_slice(&epoch.to_be_bytes());
         content[10..].copy_from_slice(&number.to_be_bytes());
-        self.say(ACK, &content, send);
+        self.send_record(ACK, &content, send);
     }
 
     fn refuse(&mut self, alert: u8, what: &'static str, send: &mut impl FnMut(&[u8])) -> Option<RecordsEnd> {
-        self.say(ALERT, &[FATAL, alert], send);
+        self.send_record(ALERT, &[FATAL, alert], send);
         Some(RecordsEnd::Broken(what))
     }
 
     /// Sends a datagram that contains only this record.
-    fn say(&mut self, kind: u8, content: &[u8], send: &mut impl FnMut(&[u8])) {
+    fn send_record(&mut self, kind: u8, content: &[u8], send: &mut impl FnMut(&[u8])) {
         let mut out = Vec::new();
         if self.seal(kind, content, &mut out).is_some() {
             send(&out);
@@ -432,7 +433,7 @@ impl Records {
 }
 
 /// Returns the keys for a secret. The keys are derived on first use.
-fn made(aead: Aead, (secret, keys): &mut (TrafficSecret, Option<Box<Keys13>>)) -> Option<&Keys13> {
+fn derive(aead: Aead, (secret, keys): &mut (TrafficSecret, Option<Box<Keys13>>)) -> Option<&Keys13> {
     if keys.is_none() {
         *keys = Keys13::new(aead, secret).map(Box::new);
     }
@@ -459,10 +460,11 @@ const MAX_SEALED: u64 = 23_726_566;
 /// The number of records after which our key is changed, well below [`MAX_SEALED`].
 pub(crate) const UPDATE_AFTER: u64 = 1 << 23;
 const _: () = assert!(UPDATE_AFTER < MAX_SEALED && MAX_SEALED < MAX_NUMBER);
-/// The number of times that Finished is sent. With the waiting times between the attempts, this takes as long as a
-/// handshake may take.
+/// The number of times that Finished is sent. All attempts and the waiting times between them together take as long as
+/// a handshake may take.
 const TRIES: u32 = 5;
-/// The time for which repeated handshake messages are answered: twice the two minutes of RFC 793.
+/// The time for which repeated handshake messages are answered: twice the maximum segment lifetime of RFC 793 (two
+/// minutes).
 const KEPT: Duration = Duration::from_secs(240);
 
 #[cfg(test)]

@@ -13,23 +13,23 @@ pub(super) struct Flight {
     numbers: Vec<u64>,
     /// The time of the last transmission; `None` before the first transmission.
     sent: Option<Instant>,
-    wait: Duration,
+    timeout: Duration,
     /// The number of transmissions that remain.
-    left: u32,
+    transmissions_left: u32,
 }
 
 impl Flight {
     pub fn new(content: Vec<u8>, tries: u32) -> Self {
-        Self { content, numbers: Vec::new(), sent: None, wait: FIRST_WAIT, left: tries }
+        Self { content, numbers: Vec::new(), sent: None, timeout: FIRST_WAIT, transmissions_left: tries }
     }
 
     /// Records a transmission of the message in a record with this number.
     pub fn note(&mut self, number: u64, now: Instant) {
         if self.sent.is_some() {
-            self.wait = (self.wait * 2).min(LAST_WAIT);
+            self.timeout = (self.timeout * 2).min(LAST_WAIT);
         }
         self.sent = Some(now);
-        self.left = self.left.saturating_sub(1);
+        self.transmissions_left = self.transmissions_left.saturating_sub(1);
         if self.numbers.len() == MAX_NUMBERS {
             self.numbers.remove(0);
         }
@@ -43,18 +43,18 @@ impl Flight {
 
     /// Returns the time at which the message is retransmitted. If no transmissions remain, it is given up at that time.
     pub fn due(&self) -> Option<Instant> {
-        self.sent.map(|sent| sent + self.wait)
+        self.sent.map(|sent| sent + self.timeout)
     }
 
     /// Returns whether no transmissions remain.
     pub fn is_spent(&self) -> bool {
-        self.left == 0
+        self.transmissions_left == 0
     }
 
     /// Returns whether the message may be sent before it is due. The caller asks this when the peer has shown that it
     /// waits for the message.
     pub fn can_send_early(&self, now: Instant) -> bool {
-        !self.is_spent() && self.sent.is_some_and(|sent| now >= sent + self.wait / 4)
+        !self.is_spent() && self.sent.is_some_and(|sent| now >= sent + self.timeout / 4)
     }
 }
 

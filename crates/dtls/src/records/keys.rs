@@ -1,6 +1,6 @@
 //! Encrypts and decrypts single records in place: RFC 9147 §4 for DTLS 1.3, RFC 6347 §4.1 for DTLS 1.2.
 //!
-//! This module knows only keys and bytes; its callers assign the record numbers.
+//! This module knows only keys and bytes. Its callers assign the record numbers.
 
 use super::window::Window;
 use crate::aead::Aead;
@@ -32,7 +32,7 @@ pub(super) struct Content {
 /// The keys of one direction in one epoch of DTLS 1.3.
 pub(super) struct Keys13 {
     cipher: LessSafeKey,
-    numbers: HeaderProtectionKey,
+    number_cipher: HeaderProtectionKey,
     iv: [u8; NONCE_LEN],
 }
 
@@ -77,11 +77,11 @@ impl Keys13 {
     /// accept the derived keys.
     pub fn new(aead: Aead, secret: &TrafficSecret) -> Option<Self> {
         let length = aead.algorithm.key_len();
-        let [key, numbers] =
+        let [key, number_cipher] =
             [b"key".as_slice(), b"sn"].map(|label| secret.expand::<{ aead::MAX_TAG_LEN * 2 }>(label, length));
         let cipher = UnboundKey::new(aead.algorithm, &key[..length]).ok()?;
-        let numbers = HeaderProtectionKey::new(aead.numbers, &numbers[..length]).ok()?;
-        Some(Self { cipher: LessSafeKey::new(cipher), numbers, iv: secret.expand(b"iv", NONCE_LEN) })
+        let number_cipher = HeaderProtectionKey::new(aead.number_cipher, &number_cipher[..length]).ok()?;
+        Some(Self { cipher: LessSafeKey::new(cipher), number_cipher, iv: secret.expand(b"iv", NONCE_LEN) })
     }
 
     /// Appends an encrypted record to `out`.
@@ -102,7 +102,7 @@ impl Keys13 {
         out.extend_from_slice(tag.as_ref());
         // RFC 9147 §4.2.3: the record number is encrypted with a mask that is made from a sample of the ciphertext.
         let sample = out.get(start + header.len()..)?.get(..SAMPLE)?;
-        let mask = self.numbers.new_mask(sample).ok()?;
+        let mask = self.number_cipher.new_mask(sample).ok()?;
         out[start + 1] ^= mask[0];
         out[start + 2] ^= mask[1];
         Some(())
@@ -113,7 +113,7 @@ impl Keys13 {
     #[inline]
     pub fn open(&self, window: &Window, header: Header, record: &mut [u8]) -> Option<Content> {
         let (head, body) = record.split_at_mut_checked(header.body)?;
-        let mask = self.numbers.new_mask(body.get(..SAMPLE)?).ok()?;
+        let mask = self.number_cipher.new_mask(body.get(..SAMPLE)?).ok()?;
         let number = head.get_mut(1..1 + header.number)?;
         number.iter_mut().zip(mask).for_each(|(byte, mask)| *byte ^= mask);
         let low = number.iter().fold(0, |low, byte| low << 8 | u64::from(*byte));
@@ -215,11 +215,11 @@ impl Keys12 {
     /// length of the content.
     #[inline]
     fn additional_data(kind: u8, number: u64, length: usize) -> aead::Aad<[u8; HEADER_12]> {
-        let mut beside = [0; HEADER_12];
-        beside[..8].copy_from_slice(&(u64::from(EPOCH_12) << 48 | number).to_be_bytes());
-        beside[8..11].copy_from_slice(&[kind, 0xfe, 0xfd]);
-        beside[11..].copy_from_slice(&(length as u16).to_be_bytes());
-        aead::Aad::from(beside)
+        let mut additional_data = [0; HEADER_12];
+        additional_data[..8].copy_from_slice(&(u64::from(EPOCH_12) << 48 | number).to_be_bytes());
+        additional_data[8..11].copy_from_slice(&[kind, 0xfe, 0xfd]);
+        additional_data[11..].copy_from_slice(&(length as u16).to_be_bytes());
+        aead::Aad::from(additional_data)
     }
 
     /// Appends an encrypted record to `out`. `prefix` is the first two bytes of the explicit nonce.
@@ -231,9 +231,9 @@ impl Keys12 {
         out.extend_from_slice(&Header12::write(kind, EPOCH_12, number, self.explicit + content.len() + TAG));
         out.extend_from_slice(&explicit[..self.explicit]);
         out.extend_from_slice(content);
-        let beside = Self::additional_data(kind, number, content.len());
+        let additional_data = Self::additional_data(kind, number, content.len());
         let nonce = self.nonce(number, explicit);
-        let tag = self.cipher.seal_in_place_separate_tag(nonce, beside, &mut out[start..]).ok()?;
+        let tag = self.cipher.seal_in_place_separate_tag(nonce, additional_data, &mut out[start..]).ok()?;
         out.extend_from_slice(tag.as_ref());
         Some(())
     }
@@ -249,8 +249,8 @@ impl Keys12 {
         }
         let explicit = record.get(HEADER_12..)?.first_chunk().copied().unwrap_or_default();
         let nonce = self.nonce(header.number, explicit);
-        let beside = Self::additional_data(header.kind, header.number, length);
-        self.cipher.open_in_place(nonce, beside, record.get_mut(body..)?).ok()?;
+        let additional_data = Self::additional_data(header.kind, header.number, length);
+        self.cipher.open_in_place(nonce, additional_data, record.get_mut(body..)?).ok()?;
         Some(Content { number: header.number, kind: header.kind, range: body..body + length })
     }
 }

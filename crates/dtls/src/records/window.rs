@@ -7,13 +7,13 @@ pub(super) struct Window {
     /// The highest record number received, plus one.
     next: u64,
     /// A bitmap of the received numbers below `next`. The lowest bit is the number `next - 1`.
-    seen: u128,
+    bitmap: u128,
 }
 
 impl Window {
     /// Creates a window in which `next` is the next expected number.
     pub fn at(next: u64) -> Self {
-        Self { next, seen: 0 }
+        Self { next, bitmap: 0 }
     }
 
     /// Returns whether a record with this number may be accepted. The record must not have been received before, and
@@ -22,7 +22,7 @@ impl Window {
     pub fn is_fresh(&self, number: u64) -> bool {
         match self.next.checked_sub(number) {
             None | Some(0) => number <= MAX_NUMBER,
-            Some(back) => back <= u64::from(u128::BITS) && self.seen >> (back - 1) & 1 == 0,
+            Some(back) => back <= u64::from(u128::BITS) && self.bitmap >> (back - 1) & 1 == 0,
         }
     }
 
@@ -32,15 +32,16 @@ impl Window {
         match self.next.checked_sub(number) {
             None | Some(0) => {
                 let ahead = number - self.next + 1;
-                self.seen = if ahead < u64::from(u128::BITS) { self.seen << ahead | 1 } else { 1 };
+                self.bitmap = if ahead < u64::from(u128::BITS) { self.bitmap << ahead | 1 } else { 1 };
                 self.next = number + 1;
             }
-            Some(back) if back <= u64::from(u128::BITS) => self.seen |= 1 << (back - 1),
+            Some(back) if back <= u64::from(u128::BITS) => self.bitmap |= 1 << (back - 1),
             Some(_) => {}
         }
     }
 
-    /// Returns the number whose last `bits` bits are `low` and that is nearest to the expected number.
+    /// Considers all numbers whose last `bits` bits are `low`. Returns the number among them that is nearest to the
+    /// expected number.
     #[inline]
     pub fn nearest(&self, low: u64, bits: u32) -> u64 {
         let span = 1_u64 << bits;
@@ -79,7 +80,7 @@ mod tests {
         assert!(!window.is_fresh(200) && !window.is_fresh(MAX_NUMBER) && window.is_fresh(MAX_NUMBER - 1));
     }
 
-    /// Compares `nearest` with its definition, for all low bits around each wrap.
+    /// Compares `nearest` with its definition. Covers all values of the low bits around each wrap.
     #[test]
     fn a_number_is_the_nearest_one_with_its_last_bits() {
         for bits in [8, 16] {

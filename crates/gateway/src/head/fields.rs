@@ -1,6 +1,6 @@
 //! The header fields of a request or response: parses them, and selects those that are forwarded to the next hop.
 //!
-//! Home of RFC 9112 §5 and RFC 9110 §7.6.1 as far as they concern a gateway.
+//! Implements RFC 9112 §5 and RFC 9110 §7.6.1 as far as they concern a gateway.
 
 use anabranch_http::framing::Framing;
 use anabranch_http::head::number;
@@ -33,8 +33,8 @@ impl Field {
     /// Returns whether some programs take this field for Content-Length or Transfer-Encoding, although it has another
     /// name. Some programs do not distinguish `-` from other punctuation in names (RFC 3875 §4.1.18).
     pub(super) fn resembles_framing_field(&self) -> bool {
-        let same = |(ours, theirs): (u8, u8)| {
-            ours.eq_ignore_ascii_case(&theirs) || theirs == b'-' && !ours.is_ascii_alphanumeric()
+        let same = |(left, right): (u8, u8)| {
+            left.eq_ignore_ascii_case(&right) || right == b'-' && !left.is_ascii_alphanumeric()
         };
         ["content-length", "transfer-encoding"].iter().any(|name| {
             let alike = name.len() == self.name.len() && self.name.bytes().zip(name.bytes()).all(same);
@@ -52,8 +52,8 @@ pub(super) fn is_folded(head: &[u8]) -> bool {
     head.windows(2).any(|pair| pair[0] == b'\n' && matches!(pair[1], b' ' | b'\t'))
 }
 
-/// RFC 9112 §6.3: returns the value of Content-Length, which must be one number in one field. A second field is refused even
-/// if it has the same value.
+/// RFC 9112 §6.3: returns the value of Content-Length, which must be one number in one field. A second field is refused
+/// even if it has the same value.
 pub(super) fn length_of(fields: &[Field]) -> Result<Option<u64>, ()> {
     let mut lengths = fields.iter().filter(|field| field.is("content-length"));
     match (lengths.next(), lengths.next()) {
@@ -105,8 +105,8 @@ pub(crate) fn write_tunnel_framing(out: &mut Vec<u8>) {
     write_field(out, "Connection", TUNNEL_FRAMING.as_bytes());
 }
 
-/// Appends trailers to `out`. `lines` are the received trailer lines. Fields that are allowed only in a head are dropped
-/// (RFC 9110 §6.5.1): those for framing, routing, authentication and content.
+/// Appends trailers to `out`. `lines` are the received trailer lines. Fields that are allowed only in a head are
+/// dropped (RFC 9110 §6.5.1): those for framing, routing, authentication and content.
 pub(crate) fn write_trailers(out: &mut Vec<u8>, lines: &[u8]) -> Result<(), ()> {
     let mut room = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let block = [lines, b"\r\n"].concat();
@@ -164,8 +164,8 @@ pub(super) fn write_framing(out: &mut Vec<u8>, framing: Framing) {
     }
 }
 
-/// Returns the options of Connection (RFC 9110 §7.6.1). Their number is limited like that of fields, because each field is
-/// compared with every option.
+/// Returns the options of Connection (RFC 9110 §7.6.1). At most [`MAX_FIELDS`] options are allowed, because each field
+/// is compared with every option.
 pub(super) fn connection_options(fields: &[Field]) -> Result<Vec<&[u8]>, &'static str> {
     let mut options = Vec::new();
     for field in fields.iter().filter(|field| field.is("connection")) {

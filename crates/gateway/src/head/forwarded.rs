@@ -21,8 +21,8 @@ pub(crate) struct Forwarded {
 }
 
 impl Forwarded {
-    /// Creates the description of the client at `address`. `secure` is whether the request arrived over TLS. `proxies` are
-    /// the trusted proxies.
+    /// Creates the description of the client at `address`. `secure` is whether the request arrived over TLS. `proxies`
+    /// are the trusted proxies.
     pub(crate) fn new(address: Option<IpAddr>, secure: bool, proxies: &[Network]) -> Self {
         let client = address.map(|ip| ip.to_canonical());
         let is_trusted = client.is_some_and(|ip| proxies.iter().any(|proxy| proxy.contains(ip)));
@@ -39,19 +39,19 @@ impl Forwarded {
         if self.is_trusted { field.is(FORWARDED) || field.is(FOR) } else { is_forwarding(field.name()) }
     }
 
-    /// Appends the forwarding fields for this client. `host` is the host that the request names. If the client is trusted,
-    /// the fields in `fields` are kept and extended.
+    /// Appends the forwarding fields for this client. `host` is the host that the request names. If the client is
+    /// trusted, the fields in `fields` are kept and extended.
     pub(super) fn write(&self, out: &mut Vec<u8>, fields: &[Field], host: Option<&Authority>) {
         let host = host.map(|host| host.written(default_port(self.secure)));
         let scheme = if self.secure { "https" } else { "http" };
-        let said = |name| self.is_trusted && fields.iter().any(|field| field.is(name));
-        let append = |out: &mut Vec<u8>, name: &str, ours: &str| {
+        let is_present = |name| self.is_trusted && fields.iter().any(|field| field.is(name));
+        let append = |out: &mut Vec<u8>, name: &str, own_value: &str| {
             let mut value = Vec::new();
             for field in fields.iter().filter(|field| self.is_trusted && field.is(name)) {
                 value.extend_from_slice(field.value().trim_ascii());
                 value.extend_from_slice(b", ");
             }
-            value.extend_from_slice(ours.as_bytes());
+            value.extend_from_slice(own_value.as_bytes());
             write_field(out, name, &value);
         };
         // RFC 7239 §6: an IPv6 address is in brackets, and must therefore be quoted.
@@ -63,10 +63,10 @@ impl Forwarded {
         let of_host = host.as_ref().map_or(String::new(), |host| format!("host=\"{host}\";"));
         append(out, FORWARDED, &format!("for={node};{of_host}proto={scheme}"));
         append(out, FOR, &self.client.map_or_else(|| "unknown".to_owned(), |ip| ip.to_string()));
-        if let Some(host) = host.filter(|_| !said(HOST)) {
+        if let Some(host) = host.filter(|_| !is_present(HOST)) {
             write_field(out, HOST, host.as_bytes());
         }
-        if !said(PROTO) {
+        if !is_present(PROTO) {
             write_field(out, PROTO, scheme.as_bytes());
         }
     }
@@ -192,11 +192,11 @@ mod tests {
     fn forwarding_fields_of_trusted_proxies_are_extended() {
         let fields = "X-Forwarded-For: 203.0.113.1\r\nX-Forwarded-For: 203.0.113.2 \r\nForwarded: for=203.0.113.1\r\n\
                       X-Forwarded-Proto: https\r\nX-Real-IP: 203.0.113.1\r\n";
-        let told = "X-Forwarded-Proto: https\r\nX-Real-IP: 203.0.113.1\r\n\
+        let headers = "X-Forwarded-Proto: https\r\nX-Real-IP: 203.0.113.1\r\n\
                     Forwarded: for=203.0.113.1, for=192.0.2.7;host=\"a.example:81\";proto=http\r\n\
                     X-Forwarded-For: 203.0.113.1, 203.0.113.2, 192.0.2.7\r\nX-Forwarded-Host: a.example:81\r\n";
         for proxies in [["192.0.2.7"], ["192.0.2.0/24"], ["::ffff:192.0.2.0/120"], ["0.0.0.0/0"]] {
-            assert_eq!(onward("192.0.2.7", &proxies, fields), told, "{proxies:?}");
+            assert_eq!(onward("192.0.2.7", &proxies, fields), headers, "{proxies:?}");
         }
         assert!(onward("2001:db8::1", &["2001:db8::/32"], fields).contains("203.0.113.2, 2001:db8::1\r\n"));
         for text in ["", "a", "192.0.2.0/33", "192.0.2.0/", "::/129", "192.0.2.1:80", "*"] {

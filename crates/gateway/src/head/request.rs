@@ -1,6 +1,6 @@
 //! The heads of requests: parsed strictly, and written anew for the next hop.
 //!
-//! Home of RFC 9110 §7.6 (Connection, Max-Forwards, Via) as far as it concerns a gateway's requests.
+//! Implements RFC 9110 §7.6 (Connection, Max-Forwards, Via) as far as it concerns a gateway's requests.
 
 use super::fields::{
     Field, connection_options, contains_field_value, fields_of, has, write_field, write_fields, write_framing,
@@ -160,7 +160,8 @@ fn host_of(host: Option<&str>, target: &Target, secure: bool) -> Result<Option<A
     }
 }
 
-/// The memory of a field in bytes besides its name and value: the struct, and the allocator's overhead for two allocations.
+/// The memory of a field in bytes besides its name and value: the struct, and the allocator's overhead for two
+/// allocations.
 const FIELD: usize = size_of::<Field>() + 32;
 
 #[cfg(test)]
@@ -271,10 +272,10 @@ mod tests {
             let names: Vec<String> = (0..count).map(|at| format!("x{at}")).collect();
             format!("Connection: a,, ,\r\nConnection: {}\r\nX9: hop\r\nY: on\r\n\r\n", names.join(","))
         };
-        let asked = |count| request(&format!("GET / HTTP/1.1\r\nHost: a\r\n{}", named(count)));
+        let request_with = |count| request(&format!("GET / HTTP/1.1\r\nHost: a\r\n{}", named(count)));
         let most = MAX_FIELDS - 1;
-        let onward = asked(most).expect("a request").write_forwarded_head("a", "/", "me", None);
+        let onward = request_with(most).expect("a request").write_forwarded_head("a", "/", "me", None);
         assert_eq!(onward, b"GET / HTTP/1.1\r\nHost: a\r\nY: on\r\nVia: 1.1 me\r\n");
-        assert_eq!(asked(most + 1).map(|_| ()), Err(400));
+        assert_eq!(request_with(most + 1).map(|_| ()), Err(400));
     }
 }

@@ -1,6 +1,6 @@
 //! The heads of responses: parsed strictly, and written anew for the client.
 //!
-//! Home of RFC 9112 §4 and §6.3 as far as they concern a gateway's responses.
+//! Implements RFC 9112 §4 and §6.3 as far as they concern a gateway's responses.
 
 use super::fields::{
     Field, MAX_FIELDS, connection_options, contains_field_value, fields_of, has, is_folded, length_of,
@@ -28,15 +28,15 @@ pub(crate) struct Response {
 /// Refuses bytes that cannot be the beginning of a status line: another protocol, another version, or an invalid
 /// status. A part of the status line is enough to decide. RFC 9112 §4: the form is `HTTP/1.1 200 OK`, and the reason
 /// phrase is optional.
-pub(crate) fn begins_answer(bytes: &[u8]) -> Result<(), Refusal> {
+pub(crate) fn check_response_prefix(bytes: &[u8]) -> Result<(), Refusal> {
     const LINE: &[u8] = b"HTTP/1.V SDD";
-    let fits = |(&byte, &wanted): (&u8, &u8)| match wanted {
+    let fits = |(&byte, &expected): (&u8, &u8)| match expected {
         b'V' => matches!(byte, b'0' | b'1'),
-        // RFC 9110 §15: the first digit is the class of the status. Recipients treat a status of class 6 or higher like a
-        // server error.
+        // RFC 9110 §15: the first digit is the class of the status. Recipients treat a status of class 6 or higher like
+        // a server error.
         b'S' => matches!(byte, b'1'..=b'9'),
         b'D' => byte.is_ascii_digit(),
-        _ => byte == wanted,
+        _ => byte == expected,
     };
     let ends = bytes.get(LINE.len()).is_none_or(|end| matches!(end, b' ' | b'\r'));
     // An empty line may precede the status line.
@@ -45,8 +45,8 @@ pub(crate) fn begins_answer(bytes: &[u8]) -> Result<(), Refusal> {
 }
 
 impl Response {
-    /// Parses the complete head of a response to a request with `method`. `closing` is whether the body may end with the
-    /// connection.
+    /// Parses the complete head of a response to a request with `method`. `closing` is whether the body may end with
+    /// the connection.
     ///
     /// # Errors
     /// The reason why the head is invalid.
@@ -63,7 +63,7 @@ impl Response {
         let (Some(status), Some(minor)) = (parsed.code, parsed.version) else {
             return Err("the status line is malformed");
         };
-        begins_answer(head).map_err(|_| "the status line is malformed")?;
+        check_response_prefix(head).map_err(|_| "the status line is malformed")?;
         let reason = parsed.reason.unwrap_or_default().to_owned();
         let fields = fields_of(parsed.headers);
         let length = length_of(&fields).map_err(|_| "Content-Length of the answer is not one number")?;
@@ -98,8 +98,8 @@ impl Response {
         self.status < 200
     }
 
-    /// Returns the head for the client, which announces this framing. A Location that names `origin` is shortened to a path.
-    /// A response without Date gets `date`. The caller adds the empty line at the end.
+    /// Returns the head for the client. The head announces the framing `framing`. A Location that names `origin` is
+    /// shortened to a path. A response without Date gets `date`. The caller adds the empty line at the end.
     pub(crate) fn write_client_head(
         &self,
         framing: Framing,
@@ -110,7 +110,8 @@ impl Response {
     ) -> Vec<u8> {
         let mut out = format!("HTTP/1.1 {} {}\r\n", self.status, self.reason).into_bytes();
         write_fields(&mut out, &self.fields, |field| {
-            // RFC 7838 §2.1: drop Alt-Svc, because it describes the host and port of the origin, not those of the gateway.
+            // RFC 7838 §2.1: drop Alt-Svc, because it describes the host and port of the origin, not those of the
+            // gateway.
             field.is("content-length")
                 || field.is("alt-svc")
                 || (field.is("location") && self.local_location_path(field, origin).is_some())
@@ -153,13 +154,13 @@ impl Response {
         let (scheme, rest) = url.split_once("://")?;
         let origin = origin.filter(|origin| scheme.eq_ignore_ascii_case(origin.scheme()))?;
         let end = rest.find('/')?;
-        let there = Authority::parse(&rest[..end], Some(default_port(origin.secure)))?;
+        let authority = Authority::parse(&rest[..end], Some(default_port(origin.secure)))?;
         let path = &rest.as_bytes()[end..];
         // Does not shorten a path that browsers would read as another host: a path that begins with `//`, or a path
         // with characters that browsers normalize. They treat `\\` as `/`, and ignore control characters.
-        let other =
+        let is_ambiguous =
             path.starts_with(b"//") || path.iter().any(|&byte| byte == b'\\' || byte.is_ascii_control());
-        (there == origin.authority && !other).then_some(path)
+        (authority == origin.authority && !is_ambiguous).then_some(path)
     }
 
     /// Returns whether the field `name` occurs exactly once, with exactly this value.
@@ -190,22 +191,22 @@ mod tests {
     #[test]
     fn a_location_is_made_relative_only_for_the_origin_itself() {
         let origin = Origin::new(Authority { host: "o".to_owned(), port: 81 }, false);
-        let back = |location: &str| {
+        let rewritten = |location: &str| {
             let head = format!("HTTP/1.1 301 Moved\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n");
             let read = response(&head, "GET").expect("a response");
-            let back =
+            let rewritten =
                 String::from_utf8(read.write_client_head(read.framing, false, "me", Some(&origin), None))
                     .expect("text");
-            back.split("Location: ").nth(1).and_then(|rest| rest.split("\r\n").next()).map(str::to_owned)
+            rewritten.split("Location: ").nth(1).and_then(|rest| rest.split("\r\n").next()).map(str::to_owned)
         };
         for path in ["/", "/there?a", "/%09/evil.example", "/./evil.example", "/a//b"] {
-            assert_eq!(back(&format!("http://O:81{path}")).as_deref(), Some(path));
+            assert_eq!(rewritten(&format!("http://O:81{path}")).as_deref(), Some(path));
         }
-        // If one of these paths were sent without the origin's host, a browser would read it as `//evil.example`, which is
-        // another host.
+        // If one of these paths were sent without the origin's host, a browser would read it as `//evil.example`, which
+        // is another host.
         for path in ["//evil.example/x", "/\\evil.example/x", "/\t/evil.example/x", "/a\\..\\..\\x"] {
             let whole = format!("http://o:81{path}");
-            assert_eq!(back(&whole), Some(whole));
+            assert_eq!(rewritten(&whole), Some(whole));
         }
     }
 
@@ -219,7 +220,7 @@ mod tests {
             "HTTP/1.1 600 \r\n",
         ] {
             for length in 0..=good.len() {
-                assert!(begins_answer(&good.as_bytes()[..length]).is_ok(), "{good} {length}");
+                assert!(check_response_prefix(&good.as_bytes()[..length]).is_ok(), "{good} {length}");
             }
         }
         for (wrong, from) in [
@@ -240,7 +241,7 @@ mod tests {
             ("\rX", 2),
         ] {
             for length in 0..=wrong.len() {
-                let refused = begins_answer(&wrong.as_bytes()[..length]).is_err();
+                let refused = check_response_prefix(&wrong.as_bytes()[..length]).is_err();
                 assert_eq!(refused, length >= from, "{wrong} {length}");
             }
         }

@@ -124,7 +124,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
         for pipeline in connection.pipelines.split_off(&streams).values() {
             pipeline.borrow_mut().annul();
         }
-        // Objects that were sent with the handshake on streams that the server has not granted are queued again.
+        // If a request was sent with the handshake on a stream that the server has not granted, its object is queued
+        // again.
         for (i, object) in self.objects.iter_mut().enumerate().rev() {
             if matches!(object.state, ObjectState::InFlight { connection, stream, .. } if connection == name && stream >= streams)
             {
@@ -135,7 +136,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
         self.dispatch(server);
     }
 
-    /// Starts HTTP/2 or HTTP/3 on the connection `name`, which is established or accepts early data. Further calls do nothing.
+    /// Starts HTTP/2 or HTTP/3 on the connection `name`, which is established or accepts early data. Further calls do
+    /// nothing.
     fn start_requests(&mut self, name: usize) {
         let connection = &mut self.connections[name];
         if !std::mem::replace(&mut connection.speaking, true) {
@@ -174,7 +176,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
         // The objects are pushed to the front of the queue from the last to the first, so that they keep their order.
         for &object in stranded.iter().rev() {
             if self.objects[object].attempts >= self.policy.attempts {
-                // If the handshake failed, an object that was sent with it never had a connection.
+                // Requests may be sent with the handshake. If the handshake failed, they never had a connection.
                 let error = if established {
                     FetchError::Closed(reason.clone())
                 } else {
@@ -197,8 +199,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
         self.discover();
     }
 
-    /// Fails all objects queued for `server`, because no connection can be opened. Does nothing if an open connection can
-    /// still take them.
+    /// Fails all objects queued for `server`, because no connection can be opened. Does nothing if an open connection
+    /// can still take them.
     pub(super) fn fail_queued(&mut self, server: usize, why: &str) {
         if self.connections.iter().any(|c| c.server == server && !c.is_ended) {
             return;
@@ -245,13 +247,13 @@ impl<W: World, C: Connector> Fetch<W, C> {
         let begun = request
             .and_then(|request| self.send_on_own_stream(object, (name, stream), pipeline, &request, attempt));
         if begun.is_none() {
-            // Abort the connection. Its own task then reports that it ended, so that no object is left waiting.
+            // Abort the connection. Its task then reports the end of the connection, so that no object is left waiting.
             self.connections[name].session.abort();
         }
     }
 
-    /// Sends the request `query` for `object` on a stream of its own, and reads the response in a task. The object occupies
-    /// slot `slot` of the connection `name`. Returns `None` if the connection takes no request.
+    /// Sends the request `query` for `object` on a stream of its own, and reads the response in a task. The object
+    /// occupies slot `slot` of the connection `name`. Returns `None` if the connection takes no request.
     fn send_on_own_stream(
         &mut self,
         object: usize,
@@ -264,8 +266,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
         let connection = self.connections[name].session.id();
         let reply = self.connections[name].requests.clone()?.send(query).ok()?;
         let fetch = me.clone();
-        // Called when the request gets its stream. The request may wait for the stream, because the server limits their
-        // number.
+        // Called when the request gets its stream. The request may wait for the stream, because the server limits the
+        // number of streams.
         let on_sent = move |stream, request| {
             let exchange = ExchangeId { connection, stream, index: 0 };
             if let Some(fetch) = fetch.upgrade() {
@@ -282,8 +284,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
         self.recorder.assigned(object, assigned);
     }
 
-    /// Moves an exchange to another connection. The server accepts no more requests on the connection `name` and has not
-    /// processed the request of this exchange.
+    /// Moves an exchange to another connection. The server accepts no more requests on the connection `name` and has
+    /// not processed the request of this exchange.
     pub(super) fn refused(&mut self, name: usize, slot: u64, exchange: &Exchange, reason: &CloseReason) {
         let server = self.connections[name].server;
         let mapping = &mut self.servers[server].mapping;
@@ -312,13 +314,13 @@ impl<W: World, C: Connector> Fetch<W, C> {
                 let task = pipeline::run::<W, C>(self.me.clone(), name, pipeline.clone(), opened, fresh);
                 self.tasks.push(self.world.spawn("http stream", task));
             }
-            // The session has ended. Its own task reports that, so that no object is left waiting.
+            // The session has ended. The task of the connection reports the end, so that no object is left waiting.
             Err(_) => self.connections[name].session.abort(),
         }
         pipeline
     }
 
-    /// Handles the end of a pipeline because its stream ended.
+    /// Handles the end of a pipeline's stream.
     pub(super) fn pipeline_ended(&mut self, connection: usize, stream: u64, end: PipelineEnd) {
         if self.connections[connection].session.fresh_streams() {
             self.connections[connection].pipelines.remove(&stream);
@@ -330,8 +332,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
                 self.closed(connection, &CloseReason::Finished);
             }
             PipelineEnd::Bad(why) => {
-                // It is unknown which exchange the invalid data was for, so the exchange at the front of a pipeline gets
-                // the error.
+                // It is unknown which exchange the invalid data was for, so the exchange at the front of a pipeline
+                // gets the error.
                 let fronts = self.connections[connection].pipelines.values();
                 let blamed = fronts
                     .filter_map(|pipeline| pipeline.borrow().in_flight.front().map(|e| e.object))

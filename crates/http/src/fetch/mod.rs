@@ -1,8 +1,8 @@
 //! The measuring client: loads a page over connections that it opens under a policy.
 //!
 //! An object is requested when the object that causes it has been delivered, or at a given time. It waits for a stream
-//! that [`crate::mapping`] assigns, is transferred in one HTTP exchange, and is checked byte for byte. Failed requests are
-//! retried a limited number of times. Remaining failures are counted, never hidden.
+//! that [`crate::mapping`] assigns, is transferred in one HTTP exchange, and is checked byte for byte. Failed requests
+//! are retried a limited number of times. Remaining failures are counted, never hidden.
 //!
 //! - `browse`: what a browser knows of the fetch, and what it requests
 //! - `connections`: the connections, and the objects on them
@@ -92,8 +92,8 @@ where
     let in_time = world.timeout(deadline, done).await.is_some();
 
     drop(watch);
-    // `end` returns the tasks, because they may be dropped only after the borrow has ended: they may hold the last handles
-    // of sessions.
+    // `end` returns the tasks, so that they are dropped after the borrow of `fetch` has ended. The tasks may hold the
+    // last handles of sessions.
     let (outcome, tasks) = fetch.borrow_mut().end(started, in_time);
     drop(tasks);
     outcome
@@ -130,7 +130,7 @@ struct Fetch<W: World, C: Connector> {
 struct Object {
     state: ObjectState,
     attempts: u32,
-    /// The indices of the objects that this object causes to be requested.
+    /// The indices of the objects whose requests this object causes.
     causes: Vec<usize>,
     /// The number of body bytes delivered in the current attempt.
     delivered: u64,
@@ -149,7 +149,7 @@ enum ObjectState {
     Finished,
 }
 
-/// Objects that no other object causes to be requested.
+/// The objects that have no initiator.
 struct Roots {
     /// Objects that are requested at these times after the start.
     arrivals: Vec<(Duration, usize)>,
@@ -205,7 +205,7 @@ where
         } else if browser.is_some() {
             // The browser finds the objects that it requests at the start.
         } else if policy.think == Think::Recorded && !object.think.is_zero() {
-            // No other object causes this one, but it may have a recorded delay after the start.
+            // This object has no initiator, but the page may record a delay between the start and its request.
             arrivals.push((object.think, i));
         } else {
             first.push(i);
@@ -325,7 +325,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
     ) {
         let server = self.connections[connection].server;
         let used_up = self.servers[server].mapping.finished(connection, stream);
-        // `Connection: close` ends a TCP connection. On an association it ends only the exchange.
+        // On a connection with a single stream, such as TCP, `Connection: close` ends the connection. On an association
+        // with several streams, the field ends only the exchange.
         let session = &self.connections[connection].session;
         let single = session.streams() == 1 && !session.fresh_streams();
         if used_up || (close && single) {
@@ -347,7 +348,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
         self.dispatch_all();
     }
 
-    /// Opens every connection that the policy allows before the first request. A connection that cannot be opened now is
+    /// Before the first request, opens every connection that the policy allows. A connection that fails to open is
     /// opened again when it is needed.
     fn preconnect(&mut self) {
         for server in 0..self.servers.len() {
@@ -357,8 +358,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
         }
     }
 
-    /// Requests the objects that are known from the start; further calls do nothing. With `preconnect`, this waits until
-    /// no handshake is in progress.
+    /// Requests the objects that are known from the start; further calls do nothing. With `preconnect`, also does
+    /// nothing as long as a handshake is in progress.
     fn begin(&mut self) {
         let waits =
             self.policy.preconnect && self.connections.iter().any(|it| !it.established && !it.is_ended);
@@ -490,7 +491,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
         }
     }
 
-    /// Marks `object` and all objects that it would have caused as failed.
+    /// Marks `object` as failed, and also all objects that it would have caused.
     fn fail(&mut self, object: usize, error: FetchError) {
         let mut failing = vec![(object, error)];
         while let Some((object, error)) = failing.pop() {

@@ -1,5 +1,5 @@
-//! HTTP/2 and HTTP/3 in a fetch: drives the connections, reads the response of each exchange, and reports how the exchange
-//! ended. Each exchange has a stream of its own.
+//! HTTP/2 and HTTP/3 in a fetch: drives the connections, reads the response of each exchange, and reports how the
+//! exchange ended. Each exchange has a stream of its own.
 
 use super::Fetch;
 use super::pipeline::{Exchange, Pipeline, check_length, check_status};
@@ -77,7 +77,7 @@ pub(super) fn request(
 
 /// How an exchange ended.
 pub(super) enum ExchangeEnd {
-    /// The exchange completed, or failed by itself.
+    /// The exchange completed, or failed without affecting the connection.
     Completed(Result<Delivered, FetchError>),
     /// The client gave up the object.
     Cancelled,
@@ -102,7 +102,7 @@ fn ended(why: RequestError) -> ExchangeEnd {
     }
 }
 
-/// Processes the response to the only exchange of a pipeline.
+/// A response while it is being read. Its exchange is the only one of `pipeline`.
 pub(super) struct Response<W: World, C: Connector> {
     fetch: Weak<RefCell<Fetch<W, C>>>,
     pipeline: Rc<RefCell<Pipeline>>,
@@ -116,8 +116,8 @@ impl<W: World, C: Connector> Response<W, C> {
         Self { fetch, pipeline, body: 0, length: None }
     }
 
-    /// Waits until the request is sent, and calls `on_sent` with the number of its stream and its byte range on that stream.
-    /// Then reads the response.
+    /// Waits until the request is sent, and calls `on_sent` with the number of its stream and its byte range on that
+    /// stream. Then reads the response.
     pub(super) async fn read(
         mut self,
         mut reply: Reply,
@@ -140,7 +140,7 @@ impl<W: World, C: Connector> Response<W, C> {
         }
     }
 
-    /// Records that data was read, and calls `of` unless the object was given up. Returns the current time.
+    /// Records that data was read, and calls the closure `of` unless the object was given up. Returns the current time.
     fn record_read(&self, of: impl FnOnce(&mut Fetch<W, C>, &Exchange)) -> Instant {
         let Some(fetch) = self.fetch.upgrade() else { return Instant::ZERO };
         let now = fetch.borrow_mut().record_read();
@@ -186,8 +186,8 @@ impl<W: World, C: Connector> Response<W, C> {
     }
 }
 
-/// Runs `exchange`, the only exchange in `pipeline`, in slot `slot` of the connection `name`. Reports to `fetch` how the
-/// exchange ended.
+/// Runs `exchange`, the only exchange in `pipeline`, in slot `slot` of the connection `name`. Reports to `fetch` how
+/// the exchange ended.
 pub(super) async fn run<W: World, C: Connector>(
     fetch: Weak<RefCell<Fetch<W, C>>>,
     (name, slot): (usize, u64),

@@ -1,6 +1,7 @@
 //! A pipeline on one stream of a connection: sends requests, and receives the responses in the same order.
 //!
-//! The pipeline's task reads and writes the stream. The task shares the [`Pipeline`] with the fetch, which adds requests.
+//! The pipeline's task reads and writes the stream. The task shares the [`Pipeline`] with the fetch, which adds
+//! requests.
 
 use super::{Fetch, SharedFetch};
 use crate::body::Pattern;
@@ -31,7 +32,7 @@ pub(super) struct Pipeline {
     pub(super) last_read: Instant,
     /// When the exchanges in flight were cancelled; `None` if no cancellation is pending.
     pub(super) cancelled: Option<Instant>,
-    /// Whether the server turned out not to have granted this stream. Requests on it are never answered.
+    /// True if the server has not granted this stream, so that requests on it are never answered.
     void: bool,
     waker: Option<Waker>,
 }
@@ -47,12 +48,12 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// Returns the length of the body, if the body is known.
+    /// Returns the expected length of the body; `None` if the content of the body is not known.
     pub(super) fn length(&self) -> Option<u64> {
         self.pattern.map(|_| self.expected)
     }
 
-    /// Checks the piece of the body that begins at `at`.
+    /// Checks the piece of the body that begins at byte `at`.
     pub(super) fn check(&self, at: u64, bytes: &[u8]) -> Result<(), FetchError> {
         let checked = self.pattern.map_or(Ok(()), |pattern| pattern.check(at, bytes));
         checked.map_err(|at| FetchError::Corrupt(format!("byte {at} is wrong")))
@@ -126,7 +127,8 @@ impl Pipeline {
 
 /// How a pipeline's stream ended.
 pub(super) enum PipelineEnd {
-    /// The session has ended, which its own task reports; or the server has not granted the stream.
+    /// The session has ended (its own task reports that), the server has not granted the stream, or the only exchange
+    /// of the stream is complete.
     Closed,
     /// The server has finished its direction of the stream.
     Finished,
@@ -168,7 +170,7 @@ struct Current {
     start: u64,
     head: Option<Head>,
     body: u64,
-    /// Why the response is not the expected one, if it is not.
+    /// `Ok` while the response is as expected; otherwise the first error.
     intact: Result<(), FetchError>,
 }
 
@@ -194,7 +196,7 @@ struct Reader<W: World, C: Connector> {
 struct PendingReset {
     /// Exchanges that were completed although the reset was requested.
     completed: Vec<Exchange>,
-    /// Why the received data is no valid response; the reset may have skipped a part of it. All further data is discarded.
+    /// Why the received data is not a valid response: the reset may have skipped a part of it. Later data is discarded.
     garbled: Option<String>,
 }
 
@@ -364,8 +366,8 @@ impl<W: World, C: Connector> Reader<W, C> {
 }
 
 /// Returns the start of a stream's request counters after a reset: the position of the first byte and the number of the
-/// first exchange. `written` is the position before the reset. The server derives the same values from the number of bytes
-/// it has read.
+/// first exchange. `written` is the position before the reset. The server derives the same values from the number of
+/// bytes it has read.
 fn after_reset(written: u64) -> (u64, u32) {
     let resets = (written >> 32) + 1;
     (resets << 32, first_after(resets))

@@ -1,13 +1,13 @@
 //! Writes the head of a request with exactly the size that the page specifies.
 //!
-//! Home of RFC 9112 §3 (request line) as far as a client writes it.
+//! Implements RFC 9112 §3 (request line) as far as a client writes it.
 
 use crate::http2::priority::Priority;
 use crate::page::bounded_head;
 use std::fmt::Write;
 
-/// Appends a GET request for `target` to `out` and returns its length. The length is `size` bytes (see [`bounded_head`]),
-/// unless the necessary fields alone are longer.
+/// Appends a GET request for `target` to `out` and returns its length. The length is `size` bytes (see
+/// [`bounded_head`]), unless the necessary fields alone are longer.
 ///
 /// One padding field stands for the fields that a browser would send. If the gap is too small for a field, it is filled
 /// with spaces before the value of Host. The receiver strips these spaces (RFC 9112 §5.1).

@@ -1,9 +1,9 @@
 //! Fails objects that make no progress for too long.
 //!
-//! The timer of an object in flight starts when the object is assigned, and restarts with every byte read on its stream.
-//! So an object that waits behind others in a pipeline does not time out while they make progress. An object that waits
-//! for a stream does not time out while any stream makes progress. An object that waits for a handshake is timed from the
-//! start of the handshake. The reset of a stream whose object was given up has the same time limit.
+//! The timer of an object in flight starts when the object is assigned, and restarts with every byte read on its
+//! stream. So an object that waits behind others in a pipeline does not time out while they make progress. An object
+//! that waits for a stream does not time out while any stream makes progress. An object that waits for a handshake is
+//! timed from the start of the handshake. If an object is given up, the reset of its stream has the same time limit.
 
 use super::{Fetch, ObjectState, SharedFetch};
 use crate::observe::FetchError;
@@ -15,7 +15,7 @@ use anabranch_world::World;
 pub(super) async fn watch<W: World, C: Connector>(fetch: SharedFetch<W, C>, timeout: Duration) {
     let world = fetch.borrow().world.clone();
     loop {
-        // Objects requested after this check time out only later, so no timer expires before `next`.
+        // An object that is requested after this check times out after `next`, so no timer expires before `next`.
         let next = fetch.borrow_mut().expire(world.now(), timeout);
         world.sleep_until(next).await;
     }
@@ -76,7 +76,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
             ObjectState::Queued { .. } => {
                 self.servers[server].queue.retain(|&queued| queued != object);
                 self.fail(object, FetchError::Timeout);
-                // Give up the handshakes that no object waits for any more.
+                // Give up the handshakes that have taken longer than `timeout`.
                 for name in 0..self.connections.len() {
                     let connection = &self.connections[name];
                     let waited =
@@ -98,8 +98,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
                     }
                 }
                 // The stream is reset if the transport supports it (RFC 6525) and all other exchanges in flight on the
-                // stream have been given up. Otherwise the response is read and discarded. If no stream of the connection
-                // makes progress, the connection is given up.
+                // stream have been given up. Otherwise the response is read and discarded. If no stream of the
+                // connection makes progress, the connection is given up.
                 let still = pipelines.values().all(|pipeline| pipeline.borrow().last_read + timeout <= now);
                 self.fail(object, FetchError::Timeout);
                 if still {

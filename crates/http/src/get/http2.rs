@@ -1,4 +1,4 @@
-//! Requests over HTTP/2. Each request has a stream of the same connection.
+//! Requests over HTTP/2. All requests share a connection, and each has a stream of its own.
 
 use super::Conversation;
 use super::reply::{Reply, RequestError, ResponseReader};
@@ -31,8 +31,8 @@ pub(super) async fn begin<S: Session>(
     let stream = session.open(0)?;
     let (mut io, out) = Io::new(stream, true, Bytes::new(), Scratch::default(), on_frame);
     let traffic = io.count();
-    let begun = builder(windows).handshake(io).await;
-    let (requests, mut connection) = begun.map_err(|error| close_reason(&error))?;
+    let handshake = builder(windows).handshake(io).await;
+    let (requests, mut connection) = handshake.map_err(|error| close_reason(&error))?;
     let conversation = async move {
         let ended = poll_fn(|cx| {
             let ended = Pin::new(&mut connection).poll(cx);
@@ -49,21 +49,22 @@ pub(super) async fn begin<S: Session>(
 
 /// Completes when the server accepts another request.
 pub(super) fn poll_ready(requests: &mut Requests, cx: &mut Context<'_>) -> Poll<Result<(), RequestError>> {
-    requests.poll_ready(cx).map_err(|error| unanswered(&error))
+    requests.poll_ready(cx).map_err(|error| request_error(&error))
 }
 
 /// Sends a request.
 pub(super) fn send(requests: &mut Requests, request: Request<()>) -> Result<Reply, RequestError> {
-    let sent = requests.send_request(request, true).map_err(|error| unanswered(&error))?;
+    let sent = requests.send_request(request, true).map_err(|error| request_error(&error))?;
     Ok(Reply(Box::new(Response::new(sent))))
 }
 
-fn unanswered(error: &h2::Error) -> RequestError {
-    // RFC 9113 §6.8: a server that shuts down gracefully accepts no more streams, and has not processed later requests.
-    let gone = error.is_go_away() && error.is_remote() && error.reason() == Some(Reason::NO_ERROR);
+fn request_error(error: &h2::Error) -> RequestError {
+    // RFC 9113 §6.8: GOAWAY with NO_ERROR means a graceful shutdown. The server has not processed a request that fails
+    // with this error.
+    let is_graceful = error.is_go_away() && error.is_remote() && error.reason() == Some(Reason::NO_ERROR);
     let refused = error.is_reset() && error.reason() == Some(Reason::REFUSED_STREAM);
     let over = error.reason().is_none() || error.is_go_away() || error.is_io();
-    RequestError { reason: close_reason(error), unprocessed: gone || refused, over }
+    RequestError { reason: close_reason(error), unprocessed: is_graceful || refused, over }
 }
 
 impl ResponseReader for Response {
@@ -73,7 +74,7 @@ impl ResponseReader for Response {
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<ResponseEvent>, RequestError>> {
         self.poll(cx).map_err(|failure| match &failure {
-            Failure::Failed(error) => unanswered(error),
+            Failure::Failed(error) => request_error(error),
             malformed => RequestError {
                 reason: CloseReason::Protocol(malformed.to_string()),
                 unprocessed: false,

@@ -1,4 +1,4 @@
-//! Requests over HTTP/3. Each request has a stream of the same connection.
+//! Requests over HTTP/3. All requests share a connection, and each has a stream of its own.
 
 use super::Conversation;
 use super::reply::{Reply, RequestError, ResponseReader};
@@ -31,11 +31,11 @@ pub(super) async fn begin<S: Session>(
         session.close();
         if reason.is_graceful() { Ok(()) } else { Err(reason) }
     };
-    let ask = move |request| {
+    let send = move |request| {
         let requests = requests.clone();
         Reply(Box::new(Http3Reply::<S>::Sending(Box::pin(async move { requests.send(&request).await }))))
     };
-    Ok((Rc::new(ask), Box::pin(conversation), traffic))
+    Ok((Rc::new(send), Box::pin(conversation), traffic))
 }
 
 /// A request that is being sent, or was sent.
@@ -46,14 +46,14 @@ enum Http3Reply<S: Session> {
 }
 
 impl<S: Session> Http3Reply<S> {
-    /// Completes with the exchange when the whole request was passed to the transport.
+    /// Completes with the exchange when the whole request has been passed to the transport.
     fn poll_exchange(&mut self, cx: &mut Context<'_>) -> Poll<Result<&mut Exchange<S>, RequestError>> {
         if let Self::Sending(sending) = self {
             match ready!(sending.as_mut().poll(cx)) {
                 Ok(sent) => *self = Self::Sent(sent),
                 Err(failure) => {
                     *self = Self::Failed;
-                    return Poll::Ready(Err(unanswered(&failure)));
+                    return Poll::Ready(Err(request_error(&failure)));
                 }
             }
         }
@@ -70,7 +70,7 @@ impl<S: Session> ResponseReader for Http3Reply<S> {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<ResponseEvent>, RequestError>> {
-        ready!(self.poll_exchange(cx))?.poll(cx).map_err(|failure| unanswered(&failure))
+        ready!(self.poll_exchange(cx))?.poll(cx).map_err(|failure| request_error(&failure))
     }
 
     fn bytes(&self, read: bool) -> Range<u64> {
@@ -81,7 +81,7 @@ impl<S: Session> ResponseReader for Http3Reply<S> {
     }
 }
 
-fn unanswered(failure: &Failure) -> RequestError {
+fn request_error(failure: &Failure) -> RequestError {
     let (reason, over) = match failure {
         Failure::Stream(StreamError::Closed(reason)) => (reason.clone(), true),
         failure => (CloseReason::Protocol(line(failure)), false),

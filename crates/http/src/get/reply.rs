@@ -10,10 +10,10 @@ use std::task::{Context, Poll};
 pub struct RequestError {
     /// The error that ended the request.
     pub reason: CloseReason,
-    /// Whether the server has not processed the request. If so, it can be sent again on another connection (RFC 9113 §8.7,
-    /// RFC 9114 §4.1.1).
+    /// Whether the server has not processed the request. If so, it can be sent again on another connection (RFC 9113
+    /// §8.7, RFC 9114 §4.1.1).
     pub unprocessed: bool,
-    /// Whether the connection has ended, so that none of its requests gets a response.
+    /// Whether the connection has ended, so that its outstanding requests get no response.
     pub over: bool,
 }
 
@@ -22,13 +22,14 @@ pub struct Reply(pub(super) Box<dyn ResponseReader>);
 
 /// A response of one HTTP version. The trait erases the type of the session.
 pub(super) trait ResponseReader {
-    /// Completes when the whole request was passed to the transport. Returns the number of its stream.
+    /// Completes when the whole request has been passed to the transport. Returns the number of its stream.
     fn poll_sent(&mut self, cx: &mut Context<'_>) -> Poll<Result<u64, RequestError>>;
 
     /// Completes with the next event of the response, or with `None` when the response is complete.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<ResponseEvent>, RequestError>>;
 
-    /// Returns the byte range of all data that was read from the stream so far, or written to it.
+    /// Returns the byte range of all data on the stream so far: of the data read if `read` is set, otherwise of the
+    /// data written.
     fn bytes(&self, read: bool) -> Range<u64>;
 }
 
@@ -44,7 +45,7 @@ pub enum Part {
 }
 
 impl Reply {
-    /// Completes when the whole request was passed to the transport. Returns the number of its stream.
+    /// Completes when the whole request has been passed to the transport. Returns the number of its stream.
     ///
     /// # Errors
     /// [`RequestError`]
@@ -64,7 +65,7 @@ impl Reply {
         })
     }
 
-    /// Returns the byte range that the request occupies of its stream, or with `response` the range of the response.
+    /// Returns the byte range of the request on its stream or, with `response`, the byte range of the response.
     pub(crate) fn bytes(&self, response: bool) -> Range<u64> {
         self.0.bytes(response)
     }

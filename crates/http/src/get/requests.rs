@@ -42,12 +42,16 @@ impl fmt::Debug for Requests {
 }
 
 impl Requests {
-    /// Starts HTTP/3 as a client on a session if that is the `version`, otherwise HTTP/2. `secure` says whether the session uses TLS. The returned conversation
-    /// must be polled as long as requests are made.
+    /// Starts a client on a session: HTTP/3 if `version` is HTTP/3, otherwise HTTP/2. `secure` says whether the session
+    /// uses TLS. The returned conversation must be polled as long as requests are made.
     ///
     /// # Errors
     /// The session has ended, or its only stream is in use.
-    pub async fn begin<S: Session>(session: S, version: Version, secure: bool) -> Result<Begun, OpenError> {
+    pub async fn begin<S: Session>(
+        session: S,
+        version: Version,
+        secure: bool,
+    ) -> Result<StartedConnection, OpenError> {
         Self::begin_watched(session, version, secure, Box::new(|_| ())).await
     }
 
@@ -57,7 +61,7 @@ impl Requests {
         version: Version,
         secure: bool,
         on_frame: OnFrame,
-    ) -> Result<Begun, OpenError> {
+    ) -> Result<StartedConnection, OpenError> {
         let is_http3 = version == Version::Http3;
         let (sender, conversation, traffic) = if is_http3 {
             let (requests, conversation, traffic) = http3::begin(session).await?;
@@ -121,8 +125,8 @@ impl Requests {
         })
     }
 
-    /// Gets `target` from `host`. Calls `on_stream` with the number of the stream. Then calls `take` once with the head,
-    /// and with each piece of the body. Returns the head and the length of the body.
+    /// Gets `target` from `host`. Calls `on_stream` with the number of the stream. Then calls `take` once with the
+    /// head, and with each piece of the body. Returns the head and the length of the body.
     ///
     /// # Errors
     /// [`GetError`].
@@ -151,9 +155,9 @@ impl Requests {
             let event = world.timeout(timeout, poll_fn(|cx| reply.poll_event(cx))).await;
             match event.ok_or(GetError::Timeout(timeout))?.map_err(closed)? {
                 Some(ResponseEvent::Head(head)) => {
-                    let said = response_info(head.status, &head.fields);
-                    take(&said, &[]).map_err(GetError::Taker)?;
-                    answer = Some(said);
+                    let response = response_info(head.status, &head.fields);
+                    take(&response, &[]).map_err(GetError::Taker)?;
+                    answer = Some(response);
                 }
                 Some(ResponseEvent::Data(bytes)) => {
                     length += bytes.len() as u64;
@@ -162,8 +166,8 @@ impl Requests {
                     }
                 }
                 None => {
-                    // RFC 9110 §8.6: a body that is shorter than declared is incomplete, even if the layer below reported
-                    // a clean end.
+                    // RFC 9110 §8.6: a body that is shorter than declared is incomplete, even if the layer below
+                    // reported a clean end.
                     let is_whole = |answer: &Answer| {
                         matches!(answer.head.status, 204 | 304)
                             || answer.head.length.is_none_or(|declared| declared == length)
@@ -180,7 +184,7 @@ impl Requests {
 }
 
 /// A handle for requests, the conversation on which they are sent, and a counter of its traffic.
-pub type Begun = (Requests, Conversation, Rc<Cell<Traffic>>);
+pub type StartedConnection = (Requests, Conversation, Rc<Cell<Traffic>>);
 
 /// A request that can be sent.
 #[derive(Clone, Debug)]

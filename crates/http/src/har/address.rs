@@ -1,7 +1,7 @@
 //! Extracts the parts of a URL that a request contains, and rejects URLs that no request can contain.
 //!
-//! Some URLs are not those of HTTP requests on a network, for example `data:` URLs. They are left out. A URL of a request
-//! that no contestant can send is an error.
+//! A URL that is not requested over a network, for example a `data:` URL, is left out. A URL that no contestant can
+//! request is an error.
 
 use super::excerpt;
 use crate::authority::is_authority;
@@ -23,7 +23,7 @@ impl Address {
     /// Parses `url`.
     ///
     /// # Errors
-    /// The reason why no request can contain this URL.
+    /// The reason why this URL is not requested.
     pub(super) fn of(url: &str) -> Result<Self, Unusable> {
         let (scheme, rest) = url.split_once(':').unwrap_or_default();
         let scheme = scheme.trim_start().to_ascii_lowercase();
@@ -47,8 +47,8 @@ impl Address {
         if host.is_empty() {
             return Err(Unusable::Unsendable(EMPTY_HOST.to_owned()));
         }
-        // RFC 3986 §3.2.2, RFC 9110 §7.2: HTTP/2 and HTTP/3 refuse to send any other host, even if a recording contains
-        // such a host.
+        // RFC 3986 §3.2.2, RFC 9110 §7.2: a host that is not a valid authority is refused, even if a recording contains
+        // it. HTTP/2 and HTTP/3 cannot send such a host.
         if !is_authority(&host) || host.len() > MAX_HOST || host.parse::<Authority>().is_err() {
             return Err(Unusable::Unsendable(format!(
                 "no request can name the host '{}'; {NO_HOST}",
@@ -82,7 +82,7 @@ impl Address {
 /// The reason why the URL of an entry is not requested.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Unusable {
-    /// The URL is not that of an HTTP request on a network.
+    /// The URL is not requested over a network by HTTP.
     LeftOut(&'static str),
     /// No request can contain the URL. The text says why, and what to write instead.
     Unsendable(String),
@@ -93,7 +93,7 @@ fn is_local(scheme: &str) -> bool {
     LOCAL.contains(&scheme) || scheme.ends_with("-extension")
 }
 
-/// The schemes of URLs that are requested. This program writes those that browsers do not know (`get --page --har`).
+/// The schemes of URLs that are requested. Browsers do not know all of them, but `get --page --har` writes them.
 const SCHEMES: [&str; 7] =
     ["http", "https", "http+sctp", "http+sctp-ip", "https+sctp", "https+sctp-ip", "h3"];
 
@@ -121,8 +121,9 @@ const NO_HOST: &str = "write a name in ASCII (xn--... for others) or an IP addre
 
 /// The maximum length in bytes of a host with its port. A name has at most 253 bytes.
 const MAX_HOST: usize = 300;
-/// The maximum length in bytes of a request target. A longer target is cut, and a warning says so. The rest of a head of
-/// [`MAX_HEAD`](crate::page::MAX_HEAD) bytes has room for the longest host and the other fields that a client writes.
+/// The maximum length in bytes of a request target. A longer target is cut, and a warning says so. The rest of a head
+/// of [`MAX_HEAD`](crate::page::MAX_HEAD) bytes has room for the longest host and the other fields that a client
+/// writes.
 pub(super) const MAX_TARGET: usize = 31 * 1024;
 
 #[cfg(test)]

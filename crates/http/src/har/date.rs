@@ -1,7 +1,7 @@
 //! Converts ISO 8601 dates and times, as in HAR, to and from milliseconds since 1970.
 
-/// Converts a time, for example `2016-01-24T15:42:23.759+01:00`, to milliseconds since 1970-01-01T00:00Z; `None` if it is
-/// invalid. A time without a zone counts as UTC, because only differences of times matter.
+/// Converts a time, for example `2016-01-24T15:42:23.759+01:00`, to milliseconds since 1970-01-01T00:00Z; `None` if it
+/// is invalid. A time without a zone counts as UTC, because only differences of times matter.
 pub(super) fn unix_millis(text: &str) -> Option<f64> {
     let text = text.trim();
     let (date, time) = text.split_once(['T', 't', ' '])?;
@@ -64,8 +64,8 @@ fn zone(text: &str) -> Option<i64> {
     Some(sign * minutes)
 }
 
-/// Returns the number of days from 1970-01-01 to the given day in the proleptic Gregorian calendar. The calculation begins
-/// years in March, so that the leap day is the last day of a year.
+/// Returns the number of days from 1970-01-01 to the given day in the proleptic Gregorian calendar. In the calculation,
+/// a year begins in March, so that the leap day is the last day of a year.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let from_march = (month + 9) % 12;

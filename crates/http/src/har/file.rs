@@ -2,11 +2,11 @@
 //!
 //! A HAR is UTF-8 JSON. Real files are also compressed by gzip (`.har.gz`), encoded in UTF-16 (by a Windows shell), or
 //! wrapped in JavaScript (`onInputData({..});` of HARP, `var har = {..};`). JavaScript strings may contain unpaired
-//! surrogates, which JSON does not allow; each becomes U+FFFD. Other archives are refused with a line that says how to
+//! surrogates, which JSON parsers refuse; each becomes U+FFFD. Other archives are refused with a line that says how to
 //! unpack them.
 
-use flate2::read::MultiGzDecoder;
-use std::io::{self, BufReader, Cursor, ErrorKind, Read};
+use flate2::bufread::GzDecoder;
+use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read};
 
 /// The bytes of a file, after gzip decompression if the file was compressed.
 #[derive(Debug)]
@@ -33,8 +33,7 @@ pub fn unpack(mut input: impl Read, length: u64, most: u64) -> io::Result<Unpack
         let fault = (bytes.len() as u64 > most).then(|| format!("more than {most} bytes"));
         return Ok(Unpacked { bytes, fault });
     }
-    let mut decoder =
-        MultiGzDecoder::new(BufReader::with_capacity(1 << 16, whole)).take(most.saturating_add(1));
+    let mut decoder = GzipReader::new(BufReader::with_capacity(1 << 16, whole)).take(most.saturating_add(1));
     let fault = match decoder.read_to_end(&mut bytes) {
         Ok(_) if bytes.len() as u64 > most => Some(format!("gzip: it unpacks to more than {most} bytes")),
         Ok(_) => None,
@@ -47,6 +46,50 @@ pub fn unpack(mut input: impl Read, length: u64, most: u64) -> io::Result<Unpack
         Err(why) => Some(format!("gzip: {why}; the file is damaged: save or download it again")),
     };
     Ok(Unpacked { bytes, fault })
+}
+
+/// Decompresses a gzip file, which consists of one or more members. As in gunzip, zero bytes behind a member are ignored.
+#[derive(Debug)]
+pub struct GzipReader<R> {
+    /// The decoder of the current member; `None` after the last member.
+    member: Option<GzDecoder<R>>,
+}
+
+impl<R: BufRead> GzipReader<R> {
+    /// Returns a reader of the content of the gzip file `input`.
+    pub fn new(input: R) -> Self {
+        Self { member: Some(GzDecoder::new(input)) }
+    }
+}
+
+impl<R: BufRead> Read for GzipReader<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while let Some(member) = &mut self.member {
+            let read = member.read(into)?;
+            if read > 0 || into.is_empty() {
+                return Ok(read);
+            }
+            let mut rest = self.member.take().map(GzDecoder::into_inner);
+            if let Some(input) = &mut rest
+                && !skip_zeros(input)?
+            {
+                self.member = rest.map(GzDecoder::new);
+            }
+        }
+        Ok(0)
+    }
+}
+
+/// Skips zero bytes. Returns whether the input has ended.
+fn skip_zeros(input: &mut impl BufRead) -> io::Result<bool> {
+    loop {
+        let bytes = input.fill_buf()?;
+        let (length, zeros) = (bytes.len(), bytes.iter().take_while(|byte| **byte == 0).count());
+        input.consume(zeros);
+        if zeros < length || length == 0 {
+            return Ok(length == 0);
+        }
+    }
 }
 
 /// The first bytes of a gzip file (RFC 1952 §2.3.1).
@@ -62,7 +105,21 @@ const ARCHIVES: [(&[u8], &str, &str); 6] = [
     (&GZIP, "packed by gzip twice", "unpack it once with gunzip"),
 ];
 
-/// Decodes decompressed `bytes` to text without a byte-order mark. Invalid UTF-8 is replaced by U+FFFD or question marks.
+/// Refuses the content `bytes` of a file that its name `name` and its content suggest is packed by brotli, which has no
+/// magic number.
+///
+/// # Errors
+/// One line that says how to unpack it.
+pub fn refuse_brotli(name: &str, bytes: &[u8]) -> Result<(), String> {
+    let is_binary = std::str::from_utf8(bytes).is_err_and(|why| why.error_len().is_some());
+    match is_binary && name.to_ascii_lowercase().ends_with(".br") {
+        true => Err("packed by brotli: unpack it with brotli -d".to_owned()),
+        false => Ok(()),
+    }
+}
+
+/// Decodes decompressed `bytes` to text without a byte-order mark. Invalid UTF-8 is replaced by U+FFFD or question
+/// marks.
 ///
 /// # Errors
 /// One line that says that the bytes are an archive or have an unsupported encoding.
@@ -88,7 +145,7 @@ pub fn text(mut bytes: Vec<u8>) -> Result<String, String> {
 pub enum Blank {
     /// Nothing, or white space.
     Space,
-    /// NUL bytes, as a file has whose content was never written.
+    /// NUL bytes, as in a file whose content was never written.
     Zeros,
 }
 
@@ -160,13 +217,13 @@ fn replace_invalid(bytes: &mut [u8]) {
     }
 }
 
-/// Extracts the JSON value in `text`. Surrounding JavaScript is removed, each escaped unpaired surrogate becomes U+FFFD,
-/// and each control character in a string becomes a space.
+/// Extracts the JSON value in `text`. Surrounding JavaScript is removed, each escaped unpaired surrogate becomes
+/// U+FFFD, and each control character in a string becomes a space.
 #[must_use]
 pub fn json(mut text: String) -> String {
     let end =
         text.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, ';' | ')' | '\0' | '\u{1a}')).len();
-    // If the text does not end with a bracket, it is incomplete. It keeps its end, so that the parser reports the right
+    // Text that does not end with a bracket is incomplete. Its end is kept, so that the parser reports the right
     // position of the error.
     if text[..end].ends_with(['}', ']']) {
         text.truncate(end);
@@ -210,7 +267,8 @@ fn start(text: &str, most: usize) -> &str {
     &text[..end]
 }
 
-/// Returns the position of the first character at or after `at` that is neither white space nor in a JavaScript comment.
+/// Returns the position of the first character at or after `at` that is neither white space nor in a JavaScript
+/// comment.
 fn past_blanks(text: &str, mut at: usize) -> usize {
     loop {
         at = text.len() - text[at..].trim_start().len();
@@ -229,7 +287,8 @@ fn past_blanks(text: &str, mut at: usize) -> usize {
     }
 }
 
-/// Returns whether `text` begins with a JSON object or a list of objects: `{` and a key, `{}`, or `[` before one of these.
+/// Returns whether `text` begins with a JSON object or a list of objects: `{` and a key, `{}`, or `[` before one of
+/// these.
 fn begins_value(text: &str) -> bool {
     let text = start(text, MAX_LOOK);
     let inner = text.trim_start_matches(|c: char| c == '[' || c.is_whitespace());
@@ -249,10 +308,10 @@ const GUARDS: [&str; 5] = [")]}',", ")]}'", "while(1);", "for(;;);", "for (;;);"
 /// The tokens that may stand directly before a JSON value that JavaScript passes as an argument, assigns or returns.
 const WRAPPER_ENDS: [&str; 4] = ["(", "=", "default", "return"];
 
-/// The maximum number of bytes before the value. A JavaScript wrapper consists of one or two names.
+/// The maximum number of bytes before the JSON value. A JavaScript wrapper consists of one or two names.
 const MAX_PREFIX: usize = 1024;
 
-/// The maximum number of bytes that are searched for the start of a value.
+/// The maximum number of bytes that are examined to recognize a JSON value.
 const MAX_LOOK: usize = 4096;
 
 /// Repairs JSON strings so that parsers accept them. Each `\uXXXX` that is an unpaired surrogate becomes `\ufffd`
@@ -317,6 +376,13 @@ mod tests {
         assert_eq!(unpacked(&zeros, 1000).0.len(), 1001);
         let two = [packed(b"one"), packed(b"two")].concat();
         assert_eq!(unpacked(&two, 100), (b"onetwo".to_vec(), String::new()));
+        for zeros in [1, 512, 200_000] {
+            let padded = [packed(b"one"), vec![0; zeros], packed(b"two"), vec![0; zeros]].concat();
+            assert_eq!(unpacked(&padded, 100), (b"onetwo".to_vec(), String::new()));
+        }
+        assert!(
+            unpacked(&[packed(b"one"), b"\0no member of gzip".to_vec()].concat(), 100).1.contains("damaged")
+        );
         assert!(unpacked(&zeros[..zeros.len() - 4], 1 << 30).1.contains("the file is cut"));
         let mut damaged = packed(b"some text");
         damaged[12] ^= 0xff;

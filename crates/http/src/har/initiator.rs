@@ -1,16 +1,16 @@
 //! Determines for each entry of a HAR which other entry caused it.
 //!
-//! The cause is given by the first of these rules that names an entry that began earlier:
+//! The first of these rules that yields an earlier entry determines the cause:
 //!
 //! 1. the last redirect whose `redirectURL` is the URL of the entry, or the CORS preflight of its URL;
-//! 2. `_initiator`, which is a string (sitespeed.io, WebPagetest) or Chrome's object. For the object, the innermost known
-//!    script of its call stack, or else its `url`;
+//! 2. `_initiator`, which is a URL (sitespeed.io, WebPagetest) or an object (Chrome). An object stands for the
+//!    innermost known script of its call stack, or else for its `url`;
 //! 3. the `Referer` header of the request;
-//! 4. the document, which is the first entry with an HTML response, or else the first entry. Before the document, the last
-//!    redirect.
+//! 4. the document, which is the first entry with an HTML response, or else the first entry. For an entry before the
+//!    document, the last redirect.
 //!
-//! The first entry of a page has no cause. A URL that was fetched several times stands for its last fetch that began
-//! earlier.
+//! The first entry of a page has no cause. If a rule yields a URL that was fetched several times, the last of its
+//! fetches before the entry is the cause.
 
 use super::address::Address;
 use super::size;
@@ -97,7 +97,7 @@ fn is_html(entry: &FetchEntry<'_>) -> bool {
     !(300.0..400.0).contains(&status) && kind.trim_start().to_ascii_lowercase().starts_with("text/html")
 }
 
-/// Returns the position of the entry that `_initiator` names, in any of its forms.
+/// Returns the position of the entry that `_initiator` names, which is a URL or an object.
 fn named(entry: &Value, earlier: &impl Fn(&str) -> Option<usize>) -> Option<usize> {
     let initiator = entry.get("_initiator")?;
     match initiator {
@@ -110,8 +110,8 @@ fn named(entry: &Value, earlier: &impl Fn(&str) -> Option<usize>) -> Option<usiz
     }
 }
 
-/// Returns the innermost script of a call stack that was fetched as an entry. For asynchronous calls, `parent` holds the
-/// calling stack.
+/// Returns the position of the entry that fetched the innermost known script of a call stack. For asynchronous calls,
+/// `parent` holds the stack of the caller.
 fn script(stack: &Value, earlier: &impl Fn(&str) -> Option<usize>) -> Option<usize> {
     let mut stack = Some(stack);
     while let Some(level) = stack {

@@ -1,7 +1,7 @@
 //! Finds the pages of a HAR file and the entries of each page.
 //!
-//! A HAR is an object with a `log`. A bare log, a list of HARs or logs, and a list of entries are also accepted. A list of
-//! HARs yields the pages of all HARs, in order. A list of entries counts as one log.
+//! A HAR is an object with a `log`. A bare log, a list of HARs or logs, and a list of entries are also accepted. A list
+//! of HARs yields the pages of all HARs, in order. A list of entries counts as one log.
 
 use super::{one_line, size};
 use serde_json::Value;
@@ -16,7 +16,7 @@ pub(super) struct Pages<'a> {
     pub listed: Vec<Listed<'a>>,
     /// The entries of all logs, in the order of the file.
     pub entries: Vec<HarEntry<'a>>,
-    /// The name of each log's list of entries in messages, for example `log.entries`.
+    /// For each log, the name of its list of entries in messages, for example `log.entries`.
     lists: Vec<String>,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct HarEntry<'a> {
     pub value: &'a Value,
     /// The index of the log that contains the entry.
     pub log: usize,
-    /// The identifier of the page that the entry names; empty if the entry names none.
+    /// The identifier of the page that the entry names; empty if the entry names no page.
     pub page: Cow<'a, str>,
     /// The index of the entry in its log.
     index: usize,
@@ -68,7 +68,8 @@ impl<'a> Pages<'a> {
         Ok(pages)
     }
 
-    /// Adds the pages of `har`, an object that has a log or is one. `place` is the prefix of its members in messages.
+    /// Adds the pages of `har`, which contains a log or is itself a log. In messages, `place` precedes the names of its
+    /// members.
     fn add_har(&mut self, har: &'a Value, place: &str) -> Result<(), String> {
         let (log, place) = match har.get("log") {
             Some(log) => (log, format!("{place}log.")),
@@ -102,7 +103,7 @@ impl<'a> Pages<'a> {
             *counts.entry(page.clone()).or_default() += 1;
             self.entries.push(HarEntry { value, log: number, page, index });
         }
-        // List first the pages that the log lists, in the order of the log, and then the pages that only entries name.
+        // First add the pages in the order of the log's list of pages, and then the pages that only entries name.
         let named = log.get("pages").and_then(Value::as_array).into_iter().flatten().filter_map(|page| {
             page.get("id")?;
             let on_load = page.pointer("/pageTimings/onLoad").and_then(size::number).filter(|at| *at > 0.0);
@@ -163,7 +164,7 @@ fn describe(value: &Value) -> &'static str {
     }
 }
 
-/// The end of an error about JSON that is not a HAR.
+/// The end of the error message about JSON that is not a HAR.
 const EXPECTED: &str = "a HAR is {\"log\": {\"entries\": [..]}}, which a browser saves in the network tab of its developer \
     tools";
 

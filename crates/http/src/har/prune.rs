@@ -1,8 +1,8 @@
 //! Parses the text of a HAR to JSON values, and drops the values that this crate does not use.
 //!
 //! A recording consists mostly of headers, cookies, timings and bodies. As parsed values they would take a dozen times
-//! as much memory as in the file. Only the values that [`read`](super::read) and its submodules use are kept. All
-//! others are parsed, so that errors are still reported, and then dropped. Of a request body only its size is kept. The
+//! as much memory as in the file. Only the values that [`read`](super::read) and its submodules use are kept. All other
+//! values are parsed, so that errors are still reported, and then dropped. Of a request body only its size is kept. The
 //! memory for kept values is bounded, because one character of a list may take a hundred bytes as a value.
 
 use super::post_data;
@@ -216,7 +216,7 @@ impl HarObject {
     }
 }
 
-/// The headers of a request that are used.
+/// The request headers that are used.
 const HEADERS: [&str; 2] = ["referer", "content-length"];
 
 /// Deserializes a value of the given type, and counts its memory.

@@ -1,31 +1,32 @@
 //! Determines the sizes in bytes of the request and the response of a HAR entry.
 //!
-//! The size of the request body is the first of these values that is above 0: `request.bodySize`, the `Content-Length` of
-//! the request, and the size of `postData` (`post_data`). A `bodySize` of 0 does not end the search. Chrome computes it
-//! from the recorded text, so it writes 0 for an upload whose `Content-Length` says more, and others write 0 for unknown.
-//! If the size stays unknown although there was a body, the request has none, and a note says so.
+//! The size of the request body is the first of these values that is above 0: `request.bodySize`, the `Content-Length`
+//! of the request, and the size of `postData` (module `post_data`). A `bodySize` of 0 does not end the search. Chrome
+//! computes it from the recorded text, so it writes 0 for an upload even if `Content-Length` is larger. Other exporters
+//! write 0 for an unknown size. If the request had a body of unknown size, it is sent without a body, and a note says
+//! so.
 //!
-//! Browsers fill in the size fields differently. The first of these rules that applies determines the size of the response
-//! body:
+//! Browsers fill in the size fields differently. The first of these rules that applies determines the size of the
+//! response body:
 //!
 //! 1. `response.bodySize` above 0: bytes on the wire, as HAR 1.2 defines it.
-//! 2. `response._transferSize` (Chrome) above 0, minus the head: with HTTP/2 Chrome knows only the sum of head and body. An
-//!    unknown head is assumed to take [`RESPONSE_HEAD`] of it, so that the sum stays right.
-//! 3. `_objectSize`, then `_bytesIn` minus the head (WebPagetest) above 0.
+//! 2. `response._transferSize` (Chrome) above 0, minus the head: with HTTP/2 Chrome knows only the sum of head and
+//!    body. A head of unknown size is assumed to have [`RESPONSE_HEAD`] bytes, and the body has the rest.
+//! 3. WebPagetest: `_objectSize` above 0, or else `_bytesIn` minus the head, if `_bytesIn` is above 0.
 //! 4. `response.content.size` above 0, minus `content.compression`: the only size available for a cached entry. Without
 //!    `compression` it is the size after decompression, and a note says so.
-//! 5. 0, if `bodySize` says so or the status has no body (204, 205, redirects).
+//! 5. 0, if `bodySize` is 0 or a response with this status has no body (204, 205, redirects).
 //!
-//! If no rule applies, the entry has no usable size. In HAR, -1 means unknown. Exporters also write other negative sizes,
-//! some by subtracting the head although nothing was transferred. All negative sizes count as unknown.
+//! If no rule applies, the entry has no usable size. In HAR, -1 means unknown. Exporters also write other negative
+//! sizes, some by subtracting the head although nothing was transferred. All negative sizes count as unknown.
 //!
 //! A page that has only requests, for example one for k6, has no sizes. Every response body is then assumed to be 1 kB,
 //! and a note says so.
 //!
 //! An entry came from a cache if its status is 304, or if it is marked (`_fromCache`, `fromDiskCache`, …). It also came
-//! from a cache if `bodySize` and `_transferSize` are 0 although it has content. Then rule 4 applies. An entry has no
-//! response if it has `response._error`. It also has none if its status is 0 or missing, unless `bodySize` is above 0: old
-//! Firefox omitted the status of pushed responses.
+//! from a cache if `bodySize` and `_transferSize` are 0 although it has content. For such entries, rule 4 applies. An
+//! entry has no response if it has `response._error`. An entry whose status is 0 or missing has no response either,
+//! unless `bodySize` is above 0: old Firefox omitted the status of pushed responses.
 
 use crate::page::{MAX_BODY, REQUEST_HEAD, RESPONSE_HEAD};
 use serde_json::Value;
@@ -61,11 +62,10 @@ pub(super) fn has_response(entry: &Value) -> bool {
     }
 }
 
-/// Returns the sizes of one entry. `answered` says that some entry of the page has a response. If so, an entry without a
-/// response has failed.
+/// Returns the sizes of one entry. `answered` says that some entry of the page has a response. If so, an entry without
+/// a response has failed.
 ///
-/// # Errors
-/// If a size is invalid: the name of its field, and the reason.
+/// If a size or the status is invalid: the name of the field, and the reason.
 pub(super) fn of(entry: &Value, answered: bool) -> Result<EntrySizes, (&'static str, String)> {
     let field = |pointer: &str, name: &'static str| -> Result<Known, (&'static str, String)> {
         match entry.pointer(pointer) {
@@ -156,7 +156,8 @@ pub(super) fn of(entry: &Value, answered: bool) -> Result<EntrySizes, (&'static 
     Ok(Err("no usable size (-1 or absent in bodySize, _transferSize and content.size)"))
 }
 
-/// Returns the size of the body of `request`, whose `bodySize` is given. It is absent if the request has no body.
+/// Returns the size of the body of `request`; `Known::Absent` if the request has no body. `body_size` is the value of
+/// `bodySize`.
 fn request_body(request: &Value, body_size: Known) -> Known {
     let of =
         |value: Option<&Value>| value.map_or(Known::Absent, |value| known(value).unwrap_or(Known::Absent));

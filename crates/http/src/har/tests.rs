@@ -99,7 +99,7 @@ fn the_body_is_taken_from_the_first_field_that_knows() {
     assert_eq!(bytes(with(zeros.clone(), "/_objectSize", json!("2048"))), (310, 2048));
     assert_eq!(bytes(with(zeros.clone(), "/_bytesIn", json!(2310))), (310, 2000));
     assert_eq!(bytes(zeros), (310, 0));
-    // If only the size of the content is known, Chrome also reports how many bytes compression saved.
+    // Without a transfer size, the content size counts, minus the bytes saved by compression if Chrome recorded them.
     assert_eq!(bytes(unknown()), (310, 3000));
     assert_eq!(bytes(with(unknown(), "/response/content/compression", json!(2100))), (310, 900));
     // Firefox writes -1 as the size of a head, or omits it.
@@ -204,7 +204,16 @@ fn many_odd_entries_share_one_warning() {
 
 #[test]
 fn errors_name_the_entry_and_the_field() {
-    assert!(read("x.har", "rate = 1").expect_err("no JSON").to_string().contains("not even JSON"));
+    for (text, why) in [
+        ("rate = 1", "expected value at line 1 column 1"),
+        ("{\"log\": NaN}", "expected value at line 1 column 9"),
+        ("{\"log\": {},}", "trailing comma at line 1 column 12"),
+    ] {
+        assert_eq!(
+            read("x.har", text).expect_err("no JSON").to_string(),
+            format!("x.har: not a HAR, not even JSON: {why}; correct it there, or save the HAR again")
+        );
+    }
     assert_eq!(
         read("x.har", " <!doctype html><title>Log in</title>").expect_err("HTML").to_string(),
         "x.har: HTML, not a HAR: save the network log of the page as HAR with the browser's developer tools"
@@ -251,7 +260,17 @@ fn errors_name_the_entry_and_the_field() {
         assert!(error.contains("log.entries[1].") && error.contains(told), "{error}");
     }
     // The entry is not an object.
-    assert!(error(vec![json!(5)]).contains("log.entries[0].request.url"));
+    for odd in [json!(5), json!(null), with(document(), "/request", json!(null))] {
+        assert_eq!(
+            error(vec![odd, document()]),
+            "page.har: log.entries[0].request.url: missing or not a text; correct it, or remove the entry"
+        );
+    }
+    assert_eq!(
+        error(vec![with(document(), "/startedDateTime", json!("garbage"))]),
+        "page.har: log.entries[0].startedDateTime: 'garbage' is not an ISO 8601 date and time such as \
+         2026-01-31T12:00:00Z; correct it, or remove the entry"
+    );
 }
 
 #[test]
@@ -308,8 +327,8 @@ fn entries_without_a_start_are_taken_in_the_order_of_the_file() {
     assert_eq!(names, ["/", "/3", "/1"]);
     assert_eq!(page.warnings, ["3 of 3 entries: no startedDateTime: raced in the order of the file"]);
     assert!(page.objects.iter().all(|object| object.think.is_zero()));
-    // An entry without a start in the middle is sent with the entry before it. The first entry is sent with the first one
-    // that has a start.
+    // An entry without a start is sent together with the entry before it in the file. If the file begins with such
+    // entries, they are sent with the first entry that has a start.
     let page = self::page(vec![
         without(document()),
         entry(4, "http://h/4"),
@@ -328,7 +347,7 @@ fn entries_without_a_start_are_taken_in_the_order_of_the_file() {
     }
 }
 
-/// The input resembles the examples of k6's converter. It has only requests, possibly in groups.
+/// The input resembles the examples of k6's converter. It has only requests.
 #[test]
 fn a_file_of_requests_alone_is_fetched_with_small_bodies() {
     let request =
@@ -377,7 +396,10 @@ fn a_list_of_hars_of_logs_or_of_entries_is_read() {
             json!([{"log": {}}]),
             "x.har: [0].log.entries: missing; a HAR is {\"log\": {\"entries\": [..]}}, which a browser saves in the network tab of its developer tools",
         ),
-        (json!([document(), {"request": {}}]), "x.har: [1].request.url: missing or not a text"),
+        (
+            json!([document(), {"request": {}}]),
+            "x.har: [1].request.url: missing or not a text; correct it, or remove the entry",
+        ),
     ] {
         assert_eq!(read(&value, None).expect_err("refused").to_string(), told);
     }
@@ -418,6 +440,10 @@ fn a_file_is_read_however_it_is_packed_encoded_and_wrapped() {
         refused(b"PK\x03\x04"),
         "x.har: a zip archive: unpack it, and name the HAR file that is in it"
     );
+    let brotli = b"\x8b\x02\x80{\"a\": 1}\x03";
+    let packed = read_bytes("x.har.br", brotli, None).expect_err("refused").to_string();
+    assert_eq!(packed, "x.har.br: packed by brotli: unpack it with brotli -d");
+    assert!(read_bytes("x.br", text.as_bytes(), None).is_ok(), "the content decides");
     let cut = refused(&text.as_bytes()[..500]);
     assert_eq!(
         cut,
@@ -523,7 +549,7 @@ fn a_url_is_requested_in_full_up_to_31_kib_and_a_longer_one_is_counted() {
     };
     let page = page(vec![document(), of(MAX_TARGET), of(MAX_TARGET + 1), of(70_000)]);
     let lengths: Vec<usize> = page.objects[1..].iter().map(|object| object.name.len()).collect();
-    // The cut targets are equal to the first one, so each gets a number.
+    // The last two targets are cut and then equal the first target, so a number is appended to each.
     assert_eq!(lengths, [MAX_TARGET, MAX_TARGET + 2, MAX_TARGET + 2]);
     let heads: Vec<u64> = page.objects[1..].iter().map(|object| object.request_head).collect();
     assert_eq!(heads, [MAX_TARGET as u64 + 26, MAX_TARGET as u64 + 28, MAX_HEAD]);
@@ -534,7 +560,7 @@ fn a_url_is_requested_in_full_up_to_31_kib_and_a_longer_one_is_counted() {
             "2 of 4 entries: a URL of more than 31 KiB, of which so much is sent: [2] {shown}, [3] {shown}"
         )]
     );
-    // The host, the fields of the client and the number still fit into the head.
+    // With a long host, a cut target and an appended number, the head still has room for the fields of the client.
     let host = format!("{}.example:65535", "h".repeat(245));
     let url = format!("http://{host}/{}", "q".repeat(70_000));
     let page = self::page(vec![document(), entry(1, &url), entry(2, &url)]);
@@ -551,7 +577,7 @@ fn urls_that_take_too_much_memory_are_refused() {
     );
 }
 
-/// chrome-har writes a `bodySize` of -1, Chrome 0 for an upload, and k6 none.
+/// chrome-har writes a `bodySize` of -1. Chrome writes 0 for an upload. k6 writes no `bodySize`.
 #[test]
 fn the_body_of_a_request_has_the_first_size_that_is_known() {
     let post = |size: Value, data: Value, length: Value| {
@@ -584,7 +610,7 @@ fn the_body_of_a_request_has_the_first_size_that_is_known() {
     // A GET has no body unless the file says so.
     let get = with(entry(1, "http://h/x"), "/request/bodySize", json!(-1));
     assert!(page(vec![document(), get]).warnings.is_empty());
-    // A file for k6 has only requests. A long URL takes nothing from the body.
+    // A file for k6 has only requests. The size of the body is added to the size of a head with a long URL.
     let url = format!("http://h/{}", "q".repeat(1000));
     let k6 = json!({"request": {"method": "POST", "url": url, "postData": {"text": "12345"}}});
     assert_eq!(page(vec![k6]).objects[0].request_head, 1027 + 5);

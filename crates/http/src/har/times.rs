@@ -6,7 +6,7 @@ use super::{date, size};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Returns when `entry` was queued, in milliseconds since 1970; `None` if the file does not tell.
+/// Returns when `entry` was queued, in milliseconds since 1970; `None` if the entry does not say.
 ///
 /// # Errors
 /// The reason why the value of `startedDateTime` is not a time.
@@ -27,7 +27,7 @@ pub(super) fn started(entry: &Value) -> Result<Option<f64>, String> {
         _ => match value.as_str() {
             Some(text) => {
                 let shown: String = text.chars().take(40).collect();
-                Err(format!("'{shown}' is not an ISO 8601 date and time"))
+                Err(format!("'{shown}' is not an ISO 8601 date and time such as 2026-01-31T12:00:00Z"))
             }
             None => Err("not a text with an ISO 8601 date and time".to_owned()),
         },

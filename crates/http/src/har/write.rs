@@ -29,8 +29,8 @@ pub struct Fetch {
     pub failure: Option<String>,
 }
 
-/// Formats one page load as pretty-printed HAR 1.2. `scheme` is the scheme of the URLs. `began` is the start of the run in
-/// milliseconds since 1970; simulated runs start at 0.
+/// Formats one page load as pretty-printed HAR 1.2. `scheme` is the scheme of the URLs. `began` is the start of the run
+/// in milliseconds since 1970; simulated runs start at 0.
 #[must_use]
 pub fn write(
     page: &Page,

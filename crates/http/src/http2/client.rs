@@ -22,18 +22,18 @@ pub(crate) fn builder(windows: &Windows) -> Builder {
     builder
 }
 
-/// Returns a frame handler that calls `note` for each frame: with the stream, the position of the frame in the stream, and
-/// whether it is the first frame of that stream.
+/// Returns a frame handler that calls `note` for each frame: with the stream, the position of the frame in the stream,
+/// and whether it is the first frame of that stream.
 pub(crate) fn noting(
     mut note: impl FnMut(u64, RecordPosition, bool) + 'static,
 ) -> impl FnMut(&Frame) + 'static {
-    // The total size in bytes of the frames that each stream has had.
+    // For each stream, the total size in bytes of its frames so far.
     let mut ends: BTreeMap<u64, u64> = BTreeMap::new();
     move |frame| {
         let first = !ends.contains_key(&frame.stream);
         let end = ends.entry(frame.stream).or_default();
-        let above = *end..*end + (frame.span.end - frame.span.start);
-        *end = above.end;
+        let position = *end..*end + (frame.span.end - frame.span.start);
+        *end = position.end;
         if frame.last {
             ends.remove(&frame.stream);
         }
@@ -41,7 +41,7 @@ pub(crate) fn noting(
         if ends.len() > MOST_STREAMS {
             ends.pop_first();
         }
-        note(frame.stream, RecordPosition { above, below: frame.span.clone() }, first);
+        note(frame.stream, RecordPosition { upper: position, lower: frame.span.clone() }, first);
     }
 }
 

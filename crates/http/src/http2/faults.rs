@@ -1,8 +1,8 @@
-//! Finds errors in a client's frames for which RFC 9113 (§4.2, §5.1, §6) requires another error code than h2 reports. h2
-//! reports PROTOCOL_ERROR for them. Also finds a missing SETTINGS frame (§3.4), for which h2 reports nothing.
+//! Finds errors in a client's frames for which RFC 9113 (§4.2, §5.1, §6) requires another error code than h2 reports.
+//! h2 reports PROTOCOL_ERROR for them. Also finds a missing SETTINGS frame (§3.4), for which h2 reports nothing.
 //!
-//! The inspector parses frame headers and the values of settings. It does not decompress heads. Only h2 sees compression
-//! errors (COMPRESSION_ERROR, §4.3), which it reports as PROTOCOL_ERROR.
+//! The inspector parses frame headers and the values of settings. It does not decompress heads. Only h2 sees
+//! compression errors (COMPRESSION_ERROR, §4.3), which it reports as PROTOCOL_ERROR.
 
 use h2::Reason;
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ pub(crate) struct Inspector {
     skip: u64,
     /// Whether the bytes until the next frame header are settings.
     settings: bool,
-    /// The bytes received so far of a frame header or a setting.
+    /// The part of a frame header or a setting that has been received.
     part: Vec<u8>,
     /// The streams that the client has ended most recently.
     ended: VecDeque<u32>,
@@ -70,9 +70,9 @@ impl Inspector {
                 bytes = &bytes[skipped as usize..];
                 continue;
             }
-            let taken = bytes.len().min(left - self.part.len());
-            self.part.extend_from_slice(&bytes[..taken]);
-            bytes = &bytes[taken..];
+            let copied = bytes.len().min(left - self.part.len());
+            self.part.extend_from_slice(&bytes[..copied]);
+            bytes = &bytes[copied..];
             if self.part.len() < left {
                 return;
             }

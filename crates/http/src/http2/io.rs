@@ -29,34 +29,34 @@ pub(crate) struct Frame {
 /// A function that is called for each frame that carries part of a message, when the frame header is written.
 pub(crate) type OnFrame = Box<dyn FnMut(Frame)>;
 
-/// An adapter between h2 and a stream of the transport. h2 writes each frame separately. As in other implementations, all
-/// frames that are written in one poll of the task are sent together, when the task calls [`Out::poll_flush`].
+/// An adapter between h2 and a stream of the transport. h2 writes each frame separately. As in other implementations,
+/// all frames that are written in one poll of the task are sent together, when the task calls [`Out::poll_flush`].
 pub(crate) struct Io<T> {
     out: Rc<RefCell<SendSide<T>>>,
     /// Bytes that were read from the stream before this adapter was created.
-    ahead: Bytes,
-    watch: FrameScanner,
+    prefetched: Bytes,
+    scanner: FrameScanner,
     on_frame: OnFrame,
     counted: Option<Counted>,
     /// The inspector of the incoming frames; only on a server.
-    inward: Option<Rc<RefCell<Inspector>>>,
+    inspector: Option<Rc<RefCell<Inspector>>>,
     client: bool,
     scratch: Scratch,
 }
 
-/// A buffer into which connections read, before the bytes are copied to h2. The buffers of h2 would have to be zeroed for
-/// each read.
+/// A buffer into which connections read, before the bytes are copied to h2. The buffers of h2 would have to be zeroed
+/// for each read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scratch(Rc<RefCell<Vec<u8>>>);
 
 impl Scratch {
     /// Returns a slice of `bytes` bytes with arbitrary content.
     pub(crate) fn room(&self, bytes: usize) -> RefMut<'_, [u8]> {
-        let mut kept = self.0.borrow_mut();
-        if kept.len() < bytes {
-            kept.resize(bytes, 0);
+        let mut buffer = self.0.borrow_mut();
+        if buffer.len() < bytes {
+            buffer.resize(bytes, 0);
         }
-        RefMut::map(kept, |kept| &mut kept[..bytes])
+        RefMut::map(buffer, |buffer| &mut buffer[..bytes])
     }
 }
 
@@ -74,7 +74,7 @@ pub struct Traffic {
 /// Counts the bytes sent and received.
 struct Counted {
     traffic: Rc<Cell<Traffic>>,
-    inward: FrameScanner,
+    inspector: FrameScanner,
 }
 
 impl Counted {
@@ -86,7 +86,7 @@ impl Counted {
     fn received(&mut self, bytes: &[u8]) {
         let mut traffic = self.traffic.get();
         traffic.received += bytes.len() as u64;
-        self.inward.pass(bytes, &mut |frame| traffic.data += frame.data.unwrap_or(0));
+        self.inspector.pass(bytes, &mut |frame| traffic.data += frame.data.unwrap_or(0));
         self.traffic.set(traffic);
     }
 }
@@ -101,8 +101,8 @@ struct SendSide<T> {
     sent: usize,
     /// The number of bytes that may still be read in this poll of the task.
     readable: usize,
-    /// Whether all available bytes were read in this poll of the task, so that no more can arrive before the next poll.
-    /// `None` if the task does not announce its polls.
+    /// Whether all available bytes were read in this poll of the task, so that no more bytes can arrive before the next
+    /// poll. `None` if the task does not announce its polls.
     drained: Option<bool>,
 }
 
@@ -117,7 +117,7 @@ impl<T: Stream> SendSide<T> {
     }
 
     fn room(&self) -> usize {
-        MOST_WAITING.saturating_sub(self.waiting.len() - self.sent)
+        MAX_BUFFERED.saturating_sub(self.waiting.len() - self.sent)
     }
 }
 
@@ -130,43 +130,51 @@ impl<T: Stream> Out<T> {
     /// Passes the buffered bytes to the transport. To be called when h2 can make no more progress.
     pub(crate) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut out = self.0.borrow_mut();
-        (out.readable, out.drained) = (MOST_READ, None);
+        (out.readable, out.drained) = (MAX_READ, None);
         out.poll_flush(cx)
     }
 }
 
 impl<T: Stream> Io<T> {
-    /// Wraps `stream` for a client or a server. `ahead` holds the bytes that were already read from `stream`.
+    /// Wraps `stream` for a client or a server. `prefetched` holds the bytes that were already read from `stream`.
     pub(crate) fn new(
         stream: T,
         client: bool,
-        ahead: Bytes,
+        prefetched: Bytes,
         scratch: Scratch,
         on_frame: OnFrame,
     ) -> (Self, Out<T>) {
         let at = stream.bytes_written();
         let skip = if client { PREFACE.len() as u64 } else { 0 };
-        let outward = SendSide { stream, waiting: Vec::new(), sent: 0, readable: MOST_READ, drained: None };
-        let out = Rc::new(RefCell::new(outward));
-        let watch = FrameScanner::new(at, skip);
-        let io =
-            Self { out: out.clone(), ahead, watch, on_frame, counted: None, inward: None, client, scratch };
+        let sending = SendSide { stream, waiting: Vec::new(), sent: 0, readable: MAX_READ, drained: None };
+        let out = Rc::new(RefCell::new(sending));
+        let scanner = FrameScanner::new(at, skip);
+        let io = Self {
+            out: out.clone(),
+            prefetched,
+            scanner,
+            on_frame,
+            counted: None,
+            inspector: None,
+            client,
+            scratch,
+        };
         (io, Out(out))
     }
 
-    /// Inspects the frames of the client from now on, beginning with its preface. If h2 ends the connection because of a
-    /// frame, the error code of the inspector replaces that of h2.
+    /// Inspects the frames of the client from now on, beginning with its preface. If h2 ends the connection because of
+    /// a frame, the error code of the inspector replaces that of h2.
     pub(crate) fn inspect(&mut self) -> Rc<RefCell<Inspector>> {
         let mut inspector = Inspector::new(PREFACE.len());
-        inspector.pass(&self.ahead);
+        inspector.pass(&self.prefetched);
         let inspector = Rc::new(RefCell::new(inspector));
-        self.inward = Some(inspector.clone());
+        self.inspector = Some(inspector.clone());
         inspector
     }
 
     /// Counts the bytes sent and received from now on.
     pub(crate) fn count(&mut self) -> Rc<Cell<Traffic>> {
-        let new = || Counted { traffic: Rc::default(), inward: FrameScanner::new(0, 0) };
+        let new = || Counted { traffic: Rc::default(), inspector: FrameScanner::new(0, 0) };
         self.counted.get_or_insert_with(new).traffic.clone()
     }
 }
@@ -174,9 +182,9 @@ impl<T: Stream> Io<T> {
 impl<T: Stream> AsyncRead for Io<T> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        if !this.ahead.is_empty() {
-            let length = this.ahead.len().min(into.remaining());
-            into.put_slice(&this.ahead.split_to(length));
+        if !this.prefetched.is_empty() {
+            let length = this.prefetched.len().min(into.remaining());
+            into.put_slice(&this.prefetched.split_to(length));
             return Poll::Ready(Ok(()));
         }
         let mut out = this.out.borrow_mut();
@@ -199,7 +207,7 @@ impl<T: Stream> AsyncRead for Io<T> {
         if let Some(counted) = &mut this.counted {
             counted.received(&scratch[..read]);
         }
-        if let Some(inspector) = &this.inward {
+        if let Some(inspector) = &this.inspector {
             inspector.borrow_mut().pass(&scratch[..read]);
         }
         into.put_slice(&scratch[..read]);
@@ -229,25 +237,26 @@ impl<T: Stream> AsyncWrite for Io<T> {
             return Poll::Pending;
         }
         if out.waiting.is_empty() {
-            out.waiting.reserve(USUAL);
+            out.waiting.reserve(INITIAL_CAPACITY);
         }
         let mut left = room;
         for slice in from {
             let part = &slice[..left.min(slice.len())];
             left -= part.len();
             out.waiting.extend_from_slice(part);
-            this.watch.pass(part, &mut *this.on_frame);
+            this.scanner.pass(part, &mut *this.on_frame);
         }
         if let Some(counted) = &this.counted {
             counted.sent(room - left);
         }
-        let fault = this.inward.as_ref().and_then(|inspector| inspector.borrow().fault());
-        if let (Some(at), Some(fault)) = (this.watch.goaway.take(), fault) {
+        let fault = this.inspector.as_ref().and_then(|inspector| inspector.borrow().fault());
+        if let (Some(at), Some(fault)) = (this.scanner.goaway.take(), fault) {
             // RFC 9113 §6.8: in GOAWAY, the error code follows the last stream identifier.
-            let behind = (this.watch.at - at) as usize - HEADER;
+            let after_goaway = (this.scanner.at - at) as usize - HEADER;
             let end = out.waiting.len();
-            let code =
-                end.checked_sub(behind).and_then(|payload| out.waiting.get_mut(payload + 4..payload + 8));
+            let code = end
+                .checked_sub(after_goaway)
+                .and_then(|payload| out.waiting.get_mut(payload + 4..payload + 8));
             if let Some(code) = code.filter(|code| **code == u32::from(Reason::PROTOCOL_ERROR).to_be_bytes())
             {
                 code.copy_from_slice(&u32::from(fault).to_be_bytes());
@@ -272,13 +281,13 @@ impl<T: Stream> AsyncWrite for Io<T> {
     }
 }
 
-/// The approximate maximum number of bytes that a server reads in one poll of the task. The smallest frames fit into it
-/// some thousand times.
-const MOST_READ: usize = 32 * 1024;
+/// The approximate maximum number of bytes that a server reads in one poll of the task. The limit allows thousands of
+/// the smallest frames.
+const MAX_READ: usize = 32 * 1024;
 /// The initial capacity of the send buffer in bytes. It is enough for the heads and a small response.
-const USUAL: usize = 2 * 1024;
+const INITIAL_CAPACITY: usize = 2 * 1024;
 /// The maximum number of bytes buffered until the end of a poll, which is the size of a TLS record.
-const MOST_WAITING: usize = 16 * 1024;
+const MAX_BUFFERED: usize = 16 * 1024;
 
 /// Finds the frames in a stream of bytes.
 struct FrameScanner {
@@ -286,7 +295,7 @@ struct FrameScanner {
     at: u64,
     /// The number of bytes of the preface or of a frame until the next frame header.
     skip: u64,
-    /// The bytes received so far of a frame header.
+    /// The part of a frame header that has been found in the stream so far.
     header: Vec<u8>,
     /// The position of a GOAWAY frame, once one was found.
     goaway: Option<u64>,
@@ -303,10 +312,10 @@ impl FrameScanner {
             self.skip -= skipped;
             self.at += skipped;
             bytes = &bytes[skipped as usize..];
-            let taken = bytes.len().min(HEADER - self.header.len());
-            self.header.extend_from_slice(&bytes[..taken]);
-            self.at += taken as u64;
-            bytes = &bytes[taken..];
+            let copied = bytes.len().min(HEADER - self.header.len());
+            self.header.extend_from_slice(&bytes[..copied]);
+            self.at += copied as u64;
+            bytes = &bytes[copied..];
             if let &[a, b, c, kind, flags, d, e, f, g] = &self.header[..] {
                 self.header.clear();
                 let length = u64::from(u32::from_be_bytes([0, a, b, c]));

@@ -35,9 +35,9 @@ impl Priority {
     /// Returns Chromium's priority for an object of this media type, wherever the page references the object. Source:
     /// third_party/blink/renderer/platform/loader/fetch/resource_fetcher.cc maps types to priorities (`TypeToPriority`)
     /// and determines which are incremental (`ShouldLoadIncremental`). VeryHigh, High, Medium, Low and VeryLow become
-    /// HIGHEST, MEDIUM, LOW, LOWEST and IDLE (`ConvertWebKitPriorityToNetPriority`). These in turn become the urgencies 0
-    /// to 4 (net/quic/quic_http_utils.cc, `ConvertRequestPriorityToQuicPriority`). Rules that need the document, such as
-    /// those for parser-blocking scripts or visible images, are left out. An unknown type has the default priority.
+    /// HIGHEST, MEDIUM, LOW, LOWEST and IDLE (`ConvertWebKitPriorityToNetPriority`). These in turn become the urgencies
+    /// 0 to 4 (net/quic/quic_http_utils.cc, `ConvertRequestPriorityToQuicPriority`). Rules that need the document, such
+    /// as those for parser-blocking scripts or visible images, are left out. An unknown type has the default priority.
     #[must_use]
     pub fn of_type(content_type: &str) -> Self {
         let (kind, of) = content_type.split_once('/').unwrap_or((content_type, ""));
@@ -86,22 +86,22 @@ impl Priority {
         self.rank_within(stream.min(u64::from(STREAMS) - 1) as u32, STREAMS)
     }
 
-    /// Returns a rank of 16 bits, the size of a stream value in SCTP schedulers. SCTP reuses stream numbers, so the number
-    /// of earlier requests, `before`, replaces the stream number. The rank wraps after 8,190 requests.
+    /// Returns a rank of 16 bits, the size of a stream value in SCTP schedulers. SCTP reuses stream numbers, so the
+    /// number of earlier requests, `before`, replaces the stream number. The rank wraps after 8,190 requests.
     #[must_use]
     pub fn short_rank(&self, before: u64) -> u32 {
         const REQUESTS: u32 = 8_190;
         self.rank_within((before % u64::from(REQUESTS)) as u32, REQUESTS)
     }
 
-    fn rank_within(&self, place: u32, places: u32) -> u32 {
-        u32::from(self.urgency) * (places + 1) + if self.incremental { places } else { place }
+    fn rank_within(&self, rank: u32, ranks: u32) -> u32 {
+        u32::from(self.urgency) * (ranks + 1) + if self.incremental { ranks } else { rank }
     }
 }
 
 /// Streams that have data to write, in order (§10). The most urgent streams come first. Within one urgency,
-/// non-incremental streams come first, each written completely, in the order of their numbers. Incremental streams follow
-/// and take turns.
+/// non-incremental streams come first, each written completely, in the order of their numbers. Incremental streams
+/// follow and take turns.
 #[derive(Clone, Debug, Default)]
 pub struct ResponseScheduler {
     /// The urgency, the incremental flag, the turn and the number of each stream.

@@ -1,6 +1,6 @@
 //! Reads the response on an HTTP/2 stream, and refuses it if it is malformed.
 //!
-//! Home of RFC 9113 §8.1.1 as far as a client obeys it. h2 checks the order of frames. [`message`](crate::message)
+//! Implements RFC 9113 §8.1.1 as far as a client obeys it. h2 checks the order of frames. [`message`](crate::message)
 //! checks the rest, as over HTTP/3. h2 drops pseudo-header fields that are not allowed in a response or in trailers, so
 //! this module cannot detect them.
 
@@ -62,19 +62,19 @@ impl Response {
                     self.part = Part::Body(body, head.content);
                     Ok(Some(ResponseEvent::Head(head)))
                 }
-                Err(why) => Err(why),
+                Err(reason) => Err(reason),
             },
             Part::Body(body, content) => {
                 ready!(poll_data(body, content, cx))?.map(|data| data.map(ResponseEvent::Data))
             }
         };
-        Poll::Ready(event.map_err(|why| self.refuse(why)))
+        Poll::Ready(event.map_err(|reason| self.refuse(reason)))
     }
 
     /// RFC 9113 §8.1.1: a malformed response is a stream error of type PROTOCOL_ERROR.
-    fn refuse(&mut self, why: Malformed) -> Failure {
+    fn refuse(&mut self, reason: Malformed) -> Failure {
         self.send.send_reset(Reason::PROTOCOL_ERROR);
-        Failure::Malformed(why)
+        Failure::Malformed(reason)
     }
 }
 
@@ -89,8 +89,8 @@ fn poll_head(
     // The rules for heads hold for interim responses, too.
     while let Poll::Ready(Some(interim)) = response.poll_informational(cx) {
         let (head, ()) = interim.map_err(Failure::Failed)?.into_parts();
-        if let Err(why) = ResponseHead::new(head.status, head.headers) {
-            return Poll::Ready(Ok(Err(why)));
+        if let Err(reason) = ResponseHead::new(head.status, head.headers) {
+            return Poll::Ready(Ok(Err(reason)));
         }
     }
     let (head, body) = ready!(Pin::new(response).poll(cx)).map_err(Failure::Failed)?.into_parts();
@@ -105,7 +105,7 @@ fn poll_data(
 ) -> Poll<Checked<Option<Bytes>>> {
     let data = ready!(body.poll_data(cx)).transpose().map_err(Failure::Failed)?;
     if let Some(data) = data {
-        // This fails only if the connection has failed, and then the next piece reports the error.
+        // Releasing capacity fails only if the connection has failed. The next read then reports the error.
         let _ = body.flow_control().release_capacity(data.len());
         return Poll::Ready(Ok(content.add(data.len() as u64).map(|()| Some(data))));
     }

@@ -70,14 +70,14 @@ impl<S: Session> Requests<S> {
             let reason = format!("the request has a head of {size} bytes, where the server takes {most}");
             return Err(Failure::Malformed(super::Error::Stream(Code::H3_INTERNAL_ERROR, reason)));
         }
-        let begun = poll_fn(|cx| match connection.is_going_away() {
+        let started = poll_fn(|cx| match connection.is_going_away() {
             true => Poll::Ready(Err(StreamError::Refused)),
             false => connection.session().poll_begin(cx, false).map_err(|error| match error {
                 OpenError::Closed(reason) => StreamError::Closed(connection.reason(reason)),
                 other => StreamError::Closed(CloseReason::Protocol(other.to_string())),
             }),
         });
-        let pipe = connection.pipe(begun.await.map_err(Failure::Stream)?);
+        let pipe = connection.pipe(started.await.map_err(Failure::Stream)?);
         pipe.borrow_mut().put_frame(kind::HEADERS, head);
         let written = poll_fn(|cx| pipe.borrow_mut().poll_flush(cx)).await;
         match written {

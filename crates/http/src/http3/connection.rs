@@ -1,6 +1,6 @@
 //! One endpoint of an HTTP/3 connection: the control and QPACK streams in both directions, and connection errors.
 //!
-//! Home of RFC 9114 §3.2, §5.2, §6.2 and §8 as far as they need a session.
+//! Implements RFC 9114 §3.2, §5.2, §6.2 and §8 as far as they need a session.
 
 use super::MAX_HEAD;
 use super::code::{Code, Error};
@@ -104,7 +104,8 @@ impl<S: Session> Connection<S> {
         }
     }
 
-    /// RFC 9114 §5.2: the server has not processed requests whose identifier is `id` or higher, and will not process them.
+    /// RFC 9114 §5.2: the server has not processed requests whose identifier is `id` or higher, and will not process
+    /// them.
     fn refuse_from(&self, id: u64) {
         let refused: Vec<_> = {
             let pipes = self.0.pipes.borrow();
@@ -174,8 +175,8 @@ pub(crate) async fn begin<S: Session>(
 /// Returns the payload of this endpoint's SETTINGS frame.
 fn settings(max_head: u64) -> Vec<u8> {
     let mut payload = Vec::new();
-    // RFC 9114 §7.2.4.1: reserved settings test whether the peer ignores unknown settings. Their identifiers are fixed, so
-    // that a seed always gives the same bytes.
+    // RFC 9114 §7.2.4.1: reserved settings test whether the peer ignores unknown settings. Their identifiers are fixed,
+    // so that a seed always gives the same bytes.
     let reserved = |n: u64| 0x1f * n + 0x21;
     for (id, value) in [(MAX_FIELD_SECTION_SIZE, max_head), (reserved(1 << 20), 0), (reserved(1 << 40), 0)] {
         put_varint(&mut payload, id);
@@ -372,7 +373,8 @@ impl<S: Session> Incoming<S> {
         Poll::Ready(Ok(None))
     }
 
-    /// Closes the connection or cancels the stream, depending on the scope of `error`. Returns the corresponding failure.
+    /// Closes the connection or cancels the stream, depending on the scope of `error`. Returns the corresponding
+    /// failure.
     fn violated(&self, error: Error) -> Failure {
         match &error {
             Error::Connection(..) => {
@@ -381,8 +383,8 @@ impl<S: Session> Incoming<S> {
                 Failure::Stream(StreamError::Closed(reason))
             }
             Error::Stream(code, _) => {
-                // RFC 9114 §4.1.2: a malformed message is a stream error, even if it was answered before its end.
-                // STOP_SENDING tells the peer nothing once its whole message has arrived, so the answer is reset.
+                // RFC 9114 §4.1.2: a malformed message is a stream error, even if it was answered before its end. After
+                // the whole message has arrived, STOP_SENDING has no effect. Therefore the answer is reset, too.
                 self.pipe.borrow_mut().abort(*code);
                 Failure::Malformed(error)
             }

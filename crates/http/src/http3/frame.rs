@@ -1,5 +1,5 @@
-//! Parses and writes variable-length integers (RFC 9000 §16) and frame headers (RFC 9114 §7.1). The input may be split at
-//! any byte.
+//! Parses and writes variable-length integers (RFC 9000 §16) and frame headers (RFC 9114 §7.1). The input may be split
+//! at any byte.
 
 use bytes::{Buf, Bytes};
 
@@ -33,10 +33,10 @@ impl Varint {
     pub(super) fn take(&mut self, input: &mut Bytes) -> Option<u64> {
         loop {
             // The two highest bits of the first byte encode the length of the integer: 1, 2, 4 or 8 bytes.
-            let wanted = 1_u8 << (self.bytes[0] >> 6);
-            if self.length > 0 && self.length == wanted {
+            let length = 1_u8 << (self.bytes[0] >> 6);
+            if self.length > 0 && self.length == length {
                 let mut value = u64::from(self.bytes[0] & 0x3f);
-                for &byte in &self.bytes[1..usize::from(wanted)] {
+                for &byte in &self.bytes[1..usize::from(length)] {
                     value = value << 8 | u64::from(byte);
                 }
                 *self = Self::default();
@@ -57,7 +57,7 @@ impl Varint {
 }
 
 /// Returns the integer in `payload`; `None` unless the payload consists of exactly one integer.
-pub(super) fn sole_varint(mut payload: Bytes) -> Option<u64> {
+pub(super) fn single_varint(mut payload: Bytes) -> Option<u64> {
     let value = Varint::default().take(&mut payload)?;
     payload.is_empty().then_some(value)
 }
@@ -110,11 +110,11 @@ impl Payload {
     /// Consumes bytes from the front of `input` until the payload has `length` bytes; `None` if more bytes are needed.
     pub(super) fn take(&mut self, input: &mut Bytes, length: u64) -> Option<Bytes> {
         let missing = length - self.0.len() as u64;
-        let taken = input.split_to(missing.min(input.len() as u64) as usize);
-        if self.0.is_empty() && taken.len() as u64 == length {
-            return Some(taken);
+        let payload = input.split_to(missing.min(input.len() as u64) as usize);
+        if self.0.is_empty() && payload.len() as u64 == length {
+            return Some(payload);
         }
-        self.0.extend_from_slice(&taken);
+        self.0.extend_from_slice(&payload);
         (self.0.len() as u64 == length).then(|| Bytes::from(std::mem::take(&mut self.0)))
     }
 }
@@ -128,16 +128,16 @@ mod tests {
         for value in [0, 0x3f, 0x40, 0x3fff, 0x4000, 0x3fff_ffff, 0x4000_0000, MAX_VARINT] {
             let mut bytes = Vec::new();
             put_varint(&mut bytes, value);
-            assert_eq!(sole_varint(Bytes::from(bytes.clone())), Some(value));
-            let (mut varint, mut came) = (Varint::default(), None);
+            assert_eq!(single_varint(Bytes::from(bytes.clone())), Some(value));
+            let (mut varint, mut decoded) = (Varint::default(), None);
             for byte in bytes {
-                assert_eq!(came, None);
-                came = varint.take(&mut Bytes::copy_from_slice(&[byte]));
+                assert_eq!(decoded, None);
+                decoded = varint.take(&mut Bytes::copy_from_slice(&[byte]));
             }
-            assert_eq!(came, Some(value));
+            assert_eq!(decoded, Some(value));
         }
-        assert_eq!(sole_varint(Bytes::new()), None);
-        assert_eq!(sole_varint(Bytes::from_static(&[0x40])), None, "it ends early");
-        assert_eq!(sole_varint(Bytes::from_static(&[1, 2])), None, "there is more");
+        assert_eq!(single_varint(Bytes::new()), None);
+        assert_eq!(single_varint(Bytes::from_static(&[0x40])), None, "it ends early");
+        assert_eq!(single_varint(Bytes::from_static(&[1, 2])), None, "there is more");
     }
 }

@@ -1,6 +1,6 @@
 //! Parses the messages on a request stream: the frames of one message, their order, and the message that they carry.
 //!
-//! Home of RFC 9114 §4.1 and §7.1 as far as a receiver obeys them. This module does no I/O.
+//! Implements RFC 9114 §4.1 and §7.1 for a receiver. This module does no I/O.
 
 use super::code::{Code, Error};
 use super::frame::{FrameHeader, Payload, kind};
@@ -138,7 +138,7 @@ impl MessageReader {
         }
     }
 
-    /// Begins a frame of type `of` with a payload of `length` bytes.
+    /// Begins a frame. `of` is its type, and `length` is the length of its payload in bytes.
     fn begin(&mut self, of: u64, length: u64) -> Result<Option<Event>, Error> {
         let unexpected = |reason: &str| Err(Error::connection(Code::H3_FRAME_UNEXPECTED, reason));
         self.frame = Some(match of {
@@ -159,8 +159,8 @@ impl MessageReader {
                 return self.too_large(length).map(Some);
             }
             kind::HEADERS => Frame::Headers(length, Payload::default()),
-            // RFC 9114 §7.2.5: clients send no PUSH_PROMISE. A server must not send one either, because this client never
-            // sends MAX_PUSH_ID.
+            // RFC 9114 §7.2.5: a server must not send PUSH_PROMISE to this client, because the client never sends
+            // MAX_PUSH_ID.
             kind::PUSH_PROMISE if !self.is_request => {
                 let reason = "PUSH_PROMISE has a push ID that nothing allows";
                 return Err(Error::connection(Code::H3_ID_ERROR, reason));
@@ -215,7 +215,7 @@ impl MessageReader {
         }
     }
 
-    /// Counts bytes that are not content. Fails if there are more of them than a legitimate peer needs.
+    /// Counts bytes that are not content. Fails if their number exceeds what a legitimate peer needs.
     fn count_other(&mut self, bytes: usize) -> Result<(), Error> {
         self.other_bytes += bytes as u64;
         if self.other_bytes > MAX_OTHER + self.content_bytes / 16 {
@@ -226,12 +226,12 @@ impl MessageReader {
     }
 }
 
-fn malformed(why: Malformed) -> Error {
-    Error::stream(Code::H3_MESSAGE_ERROR, why.0)
+fn malformed(reason: Malformed) -> Error {
+    Error::stream(Code::H3_MESSAGE_ERROR, reason.0)
 }
 
-/// The maximum number of bytes on a request stream that are not content. An acceptable head fits in any encoding, with its
-/// frame header.
+/// The maximum number of bytes on a request stream that are not content. The limit leaves room for an acceptable head
+/// in any encoding, including its frame header.
 const MAX_OTHER: u64 = 2 * MAX_HEAD + 1024;
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Parses the unidirectional streams of a peer: stream types, the control stream, settings and the QPACK streams.
 //!
-//! Home of RFC 9114 §5.2, §6.2, §7.2.3 to §7.2.8 and RFC 9204 §4.2. This module does no I/O.
+//! Implements RFC 9114 §5.2, §6.2, §7.2.3 to §7.2.8 and RFC 9204 §4.2. This module does no I/O.
 
 use super::code::{Code, Error};
-use super::frame::{FrameHeader, MAX_VARINT, Payload, Varint, kind, sole_varint};
+use super::frame::{FrameHeader, MAX_VARINT, Payload, Varint, kind, single_varint};
 use super::qpack::{DecoderInstructions, EncoderInstructions};
 use bytes::Bytes;
 use std::collections::BTreeSet;
@@ -217,7 +217,7 @@ impl Peer {
             return self.settings(payload);
         }
         // RFC 9114 §7.1: the payload contains exactly the fields that its frame type defines, here one integer.
-        let id = sole_varint(payload).ok_or_else(|| wrong_length(of))?;
+        let id = single_varint(payload).ok_or_else(|| wrong_length(of))?;
         let wrong_id = |reason: &str| Err(Error::connection(Code::H3_ID_ERROR, format!("{reason} {id}")));
         match of {
             // RFC 9114 §5.2: the GOAWAY of a server names a request stream, whose identifier is a multiple of 4.

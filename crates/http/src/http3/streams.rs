@@ -13,8 +13,8 @@ use std::task::{Context, Poll, Waker, ready};
 /// A bidirectional stream that carries HTTP/3 frames.
 pub(crate) struct Pipe<T: Stream> {
     stream: T,
-    /// The header of the frame that is being written. `header_written` is the number of its bytes that the transport has
-    /// accepted, and `payload` is the part of the payload that it has not accepted.
+    /// The header of the frame that is being written. The transport has accepted `header_written` bytes of the header.
+    /// `payload` is the part of the payload that the transport has not accepted.
     header: Vec<u8>,
     header_written: usize,
     payload: Bytes,
@@ -151,8 +151,8 @@ impl<T: Stream> Pipe<T> {
         if self.write_closed { self.stop_reading(code) } else { self.abort(code) }
     }
 
-    /// Cancels both directions like [`Self::cancel`], even if this endpoint has written its last byte. The peer then gets
-    /// the error code instead of data that it has not acknowledged.
+    /// Cancels both directions like [`Self::cancel`], even if this endpoint has written its last byte. The peer then
+    /// gets the error code instead of data that it has not acknowledged.
     pub(super) fn abort(&mut self, code: Code) {
         self.stop_reading(code);
         self.write_closed = true;
@@ -169,7 +169,7 @@ impl<T: Stream> Pipe<T> {
         }
     }
 
-    /// Returns the byte range of all data that was read or written so far.
+    /// Returns the byte range of all data so far: of the data read if `read` is set, otherwise of the data written.
     pub(crate) fn bytes(&self, read: bool) -> Range<u64> {
         0..if read { self.stream.bytes_read() } else { self.stream.bytes_written() }
     }

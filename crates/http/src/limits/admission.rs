@@ -2,14 +2,15 @@
 //!
 //! The sessions that could be ended to free a slot may belong to another thread, which accepted them from the same
 //! listener. Therefore a new session waits up to [`PATIENCE`]. In the meantime any thread that has such a session ends
-//! it.
+//! it, and grants the slot to the client that waits. A slot that was merely free would go to the next session of the
+//! thread that freed it, because that thread looks first.
 
 use super::slots::{SessionSlots, Slot};
 use super::{Client, ConcurrencyLimit};
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Listener, Session};
 use anabranch_world::{Timer, World};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -22,7 +23,7 @@ pub struct Admission<W: World, N: Session> {
     slots: Rc<SessionSlots<N>>,
     timer: W::Timer,
     armed: bool,
-    looked: Instant,
+    last_check: Instant,
     /// New sessions that have no slot yet, each with the time until which it waits.
     waiting: VecDeque<(N, Instant)>,
 }
@@ -37,7 +38,7 @@ impl<W: World, N: Session> Admission<W, N> {
             limit,
             timer: world.timer(),
             armed: false,
-            looked: world.now(),
+            last_check: world.now(),
             waiting: VecDeque::new(),
         }
     }
@@ -56,7 +57,7 @@ impl<W: World, N: Session> Admission<W, N> {
                 if stop(cx).is_ready() {
                     return Poll::Ready(Ok(None));
                 }
-                // Poll again after every session that got no slot, because the session has set the timer.
+                // Poll again after every session that has to wait for a slot, because `admit` has then set the timer.
                 if let Poll::Ready(admitted) = self.poll(cx) {
                     return Poll::Ready(Ok(Some(admitted)));
                 }
@@ -69,18 +70,21 @@ impl<W: World, N: Session> Admission<W, N> {
         .await
     }
 
-    /// Gives `session` a slot if one is free or another session can be ended to free one. Otherwise `session` waits or is
-    /// refused.
+    /// Gives `session` a slot if one is free or another session can be ended to free one. Otherwise `session` waits or
+    /// is refused.
     fn admit(&mut self, session: N) -> Option<(N, Slot<N>)> {
         let now = self.world.now();
         let slot = self.slots.acquire(&session, now);
         if slot.is_none() {
-            if self.limit.shared.servers.load(Ordering::Relaxed) < 2 || self.waiting.len() >= MAX_WAITING {
+            if self.limit.shared.servers.load(Ordering::Relaxed) < 2 {
                 session.abort();
                 return None;
             }
             self.limit.shared.clients.request_slot(Client::of(&session));
             self.waiting.push_back((session, now + PATIENCE));
+            if self.waiting.len() > MAX_WAITING {
+                self.refuse_one();
+            }
             self.arm(now + RETRY);
             return None;
         }
@@ -103,7 +107,7 @@ impl<W: World, N: Session> Admission<W, N> {
             }
             if !self.waiting.is_empty() {
                 self.arm(now + RETRY);
-            } else if self.slots.has_taken_slots() {
+            } else if self.slots.taken() > 0 {
                 self.arm(now + TICK);
             }
         }
@@ -121,40 +125,75 @@ impl<W: World, N: Session> Admission<W, N> {
         if !self.limit.is_full() {
             return;
         }
-        if self.looked + TICK <= now {
+        if self.last_check + TICK <= now {
             // While slots were free, no progress was recorded, so older records are stale.
-            let stale = self.looked + TICK + TICK + TICK < now;
-            self.looked = now;
+            let stale = self.last_check + TICK + TICK + TICK < now;
+            self.last_check = now;
             self.slots.record_progress(now, stale);
         }
-        // Another thread may be able to grant the requests that this thread cannot grant, so they are registered again.
-        let mut left = Vec::new();
-        while self.limit.is_full()
-            && left.len() < MAX_WAITING
-            && let Some(client) = self.limit.shared.clients.next_request()
-        {
-            match self.slots.preempt(now, client) {
-                true => self.limit.release_slot(),
-                false => left.push(client),
+        // Requests that this thread cannot grant are left to other threads.
+        let clients = &self.limit.shared.clients;
+        let mut ungranted = BTreeSet::new();
+        for client in clients.requests() {
+            if ungranted.contains(&client) {
+                continue;
+            }
+            if !self.slots.preempt(now, client) {
+                ungranted.insert(client);
+            } else if !clients.grant(client) {
+                // The session has got a slot of another thread or was refused in the meantime.
+                self.limit.release_slot();
             }
         }
-        left.into_iter().for_each(|client| self.limit.shared.clients.request_slot(client));
     }
 
-    /// Gives a slot to the session that has waited longest. Refuses sessions that have waited too long.
+    /// Refuses the newest waiting session of the client that has the most waiting sessions.
+    fn refuse_one(&mut self) {
+        let mut counts = BTreeMap::new();
+        for (session, _) in &self.waiting {
+            *counts.entry(Client::of(session)).or_insert(0_usize) += 1;
+        }
+        let most = counts.into_iter().max_by_key(|(_, count)| *count).map(|(client, _)| client);
+        if let Some(at) = self.waiting.iter().rposition(|(session, _)| Some(Client::of(session)) == most) {
+            self.refuse(at);
+        }
+    }
+
+    fn refuse(&mut self, at: usize) {
+        if let Some((session, _)) = self.waiting.remove(at) {
+            self.cancel_request(Client::of(&session));
+            session.abort();
+        }
+    }
+
+    /// Cancels the request of a session of `client`. If it was granted, the slot of the grant becomes free.
+    fn cancel_request(&self, client: Client) {
+        let clients = &self.limit.shared.clients;
+        if !clients.withdraw(client) && clients.take_grant(client) {
+            clients.leave(client);
+            self.limit.release_slot();
+        }
+    }
+
+    /// Gives a slot to the session that has waited longest, among those whose client may have one. Refuses sessions
+    /// that have waited too long.
     fn retry(&mut self, now: Instant) -> Option<(N, Slot<N>)> {
-        while let Some((session, until)) = self.waiting.pop_front() {
-            let client = Client::of(&session);
-            if let Some(slot) = self.slots.acquire(&session, now) {
-                self.limit.shared.clients.withdraw(client);
+        let mut at = 0;
+        while let Some((session, until)) = self.waiting.get(at) {
+            if let Some(slot) = self.slots.take_grant(session) {
+                let (session, _) = self.waiting.remove(at)?;
                 return Some((session, slot));
             }
-            if now < until {
-                self.waiting.push_front((session, until));
-                return None;
+            if let Some(slot) = self.slots.acquire(session, now) {
+                let (session, _) = self.waiting.remove(at)?;
+                self.cancel_request(Client::of(&session));
+                return Some((session, slot));
             }
-            self.limit.shared.clients.withdraw(client);
-            session.abort();
+            if now < *until {
+                at += 1;
+            } else {
+                self.refuse(at);
+            }
         }
         None
     }
@@ -163,9 +202,8 @@ impl<W: World, N: Session> Admission<W, N> {
 impl<W: World, N: Session> Drop for Admission<W, N> {
     fn drop(&mut self) {
         self.limit.shared.servers.fetch_sub(1, Ordering::Relaxed);
-        for (session, _) in self.waiting.drain(..) {
-            self.limit.shared.clients.withdraw(Client::of(&session));
-            session.abort();
+        while !self.waiting.is_empty() {
+            self.refuse(0);
         }
     }
 }
@@ -183,6 +221,7 @@ const MAX_WAITING: usize = 64;
 mod tests {
     use super::super::testing::FakeSession;
     use super::*;
+    use anabranch_base::Rng;
     use anabranch_sim::{Network, SimWorld};
 
     /// Returns a simulated network and the `SimWorld` of a host in it.
@@ -204,33 +243,98 @@ mod tests {
         let newcomer = FakeSession::of(2);
         assert!(one.admit(newcomer.clone()).is_none());
         assert_eq!(newcomer.aborted.get(), 1);
-        let mut other = Admission::new(&world, limit);
+        let mut other_server = Admission::new(&world, limit);
         let (newcomer, until) = (FakeSession::of(2), world.now() + PATIENCE);
-        assert!(other.admit(newcomer.clone()).is_none());
-        assert!(other.retry(Instant::from_nanos(until.as_nanos() - 1)).is_none());
-        assert_eq!((newcomer.aborted.get(), other.waiting.len()), (0, 1));
-        assert!(other.retry(until).is_none());
-        assert_eq!((newcomer.aborted.get(), other.waiting.len()), (1, 0));
+        assert!(other_server.admit(newcomer.clone()).is_none());
+        assert!(other_server.retry(Instant::from_nanos(until.as_nanos() - 1)).is_none());
+        assert_eq!((newcomer.aborted.get(), other_server.waiting.len()), (0, 1));
+        assert!(other_server.retry(until).is_none());
+        assert_eq!((newcomer.aborted.get(), other_server.waiting.len()), (1, 0));
     }
 
     #[test]
     fn a_request_for_a_slot_waits_until_a_server_can_grant_it() {
         let (_network, world) = world();
         let limit = ConcurrencyLimit::new(1);
-        let [mut one, mut other, mut third] = [(); 3].map(|()| Admission::new(&world, limit.clone()));
+        let [mut first, mut second, mut third] = [(); 3].map(|()| Admission::new(&world, limit.clone()));
         let session = FakeSession::of(1);
-        let (_, slot) = one.admit(session.clone()).expect("a free slot");
+        let (_, slot) = first.admit(session.clone()).expect("a free slot");
         slot.handle().set_busy();
         let newcomer = FakeSession::of(2);
-        assert!(other.admit(newcomer.clone()).is_none());
-        // Two servers have no session that may be ended. They must leave the request to other servers.
+        assert!(second.admit(newcomer.clone()).is_none());
+        // Neither server has a session that may be ended. The request for a slot must stay registered for other
+        // servers.
         third.record_progress(world.now());
-        one.record_progress(world.now());
+        first.record_progress(world.now());
         assert_eq!(session.aborted.get(), 0);
         slot.handle().set_waiting();
-        one.record_progress(world.now());
+        first.record_progress(world.now());
         assert_eq!(session.aborted.get(), 1);
-        let (admitted, _slot) = other.retry(world.now()).expect("admitted");
+        let (admitted, _slot) = second.retry(world.now()).expect("admitted");
         assert!(Rc::ptr_eq(&admitted.aborted, &newcomer.aborted) && newcomer.aborted.get() == 0);
+    }
+
+    /// All slots belong to sessions of one server. It ends one of them for a session that waits at another server. The
+    /// next session of the first server does not get that slot.
+    #[test]
+    fn a_freed_slot_goes_to_the_session_for_which_it_was_freed() {
+        let (_network, world) = world();
+        let limit = ConcurrencyLimit::new(8);
+        let [mut one, mut other] = [(); 2].map(|()| Admission::new(&world, limit.clone()));
+        let sessions = [(); 8].map(|()| FakeSession::of(1));
+        let _slots = sessions.each_ref().map(|session| one.admit(session.clone()).expect("a free slot"));
+        assert!(other.admit(FakeSession::of(2)).is_none(), "the other server can end no session");
+        one.record_progress(world.now());
+        let _next = one.admit(FakeSession::of(3)).expect("the slot of another session");
+        assert_eq!(sessions.iter().map(|session| session.aborted.get()).sum::<u32>(), 2);
+        let _granted = other.retry(world.now()).expect("the slot that was freed for it");
+        assert_eq!((limit.available(), limit.shared.clients.outstanding()), (0, [0, 0]));
+    }
+
+    #[test]
+    fn a_full_queue_refuses_a_session_of_the_client_with_the_most_waiting_sessions() {
+        let (_network, world) = world();
+        let limit = ConcurrencyLimit::new(1);
+        let [mut one, mut other] = [(); 2].map(|()| Admission::new(&world, limit.clone()));
+        let (_, slot) = one.admit(FakeSession::of(1)).expect("a free slot");
+        slot.handle().set_busy();
+        let crowd: Vec<_> = (0..MAX_WAITING).map(|_| FakeSession::of(3)).collect();
+        crowd.iter().for_each(|session| assert!(other.admit(session.clone()).is_none()));
+        let newcomer = FakeSession::of(2);
+        assert!(other.admit(newcomer.clone()).is_none());
+        let refused: u32 = crowd.iter().map(|session| session.aborted.get()).sum();
+        assert_eq!((newcomer.aborted.get(), refused, other.waiting.len()), (0, 1, MAX_WAITING));
+    }
+
+    /// Random sessions of five clients come to three servers and go. Each slot is always free, taken or granted, and
+    /// each waiting session has a request or a grant.
+    #[test]
+    fn no_slot_is_lost_or_given_twice() {
+        const MAX: usize = 10;
+        let (_network, world) = world();
+        let mut rng = Rng::new(1);
+        let limit = ConcurrencyLimit::new(MAX);
+        let mut servers =
+            [(); 3].map(|()| (Admission::new(&world, limit.clone()), Vec::<Slot<FakeSession>>::new()));
+        let mut now = world.now();
+        for _ in 0..100_000 {
+            let (server, held) = &mut servers[rng.below(3) as usize];
+            let at = rng.below(held.len().max(1) as u64) as usize;
+            match rng.below(6) {
+                0 | 1 => held.extend(server.admit(FakeSession::of(rng.below(5) as u8)).map(|(_, slot)| slot)),
+                2 => held.extend(server.retry(now).map(|(_, slot)| slot)),
+                3 => server.record_progress(now),
+                4 if !held.is_empty() => drop(held.swap_remove(at)),
+                5 if !held.is_empty() && rng.below(2) == 0 => held[at].handle().set_busy(),
+                5 if !held.is_empty() => held[at].handle().set_waiting(),
+                _ => now += Duration::from_millis(50),
+            }
+            let taken: usize = servers.iter().map(|(server, _)| server.slots.taken()).sum();
+            let waiting: usize = servers.iter().map(|(server, _)| server.waiting.len()).sum();
+            let [requests, grants] = limit.shared.clients.outstanding();
+            assert_eq!((limit.available() + taken + grants, requests + grants), (MAX, waiting));
+        }
+        drop(servers);
+        assert_eq!((limit.available(), limit.shared.clients.outstanding()), (MAX, [0, 0]));
     }
 }

@@ -1,5 +1,5 @@
-//! Defines what counts as one client, and counts the slots of each client. All ports of an IPv4 address or of an IPv6 /64
-//! are one client.
+//! Defines what counts as one client, and counts the slots of each client. All ports of an IPv4 address or of an IPv6
+//! /64 are one client.
 
 use anabranch_transport::Session;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -25,8 +25,8 @@ impl Client {
     }
 }
 
-/// The number of slots of each client, over all threads, and the clients that wait for a slot. It is accessed when a
-/// session begins or ends, not for each request.
+/// The number of slots of each client, over all threads, and the requests and grants of slots for new sessions. It is
+/// accessed when a session begins or ends, not for each request.
 #[derive(Debug, Default)]
 pub(super) struct ClientSlots(Mutex<Counts>);
 
@@ -35,8 +35,10 @@ struct Counts {
     slots: BTreeMap<Client, usize>,
     /// The counts of `slots`, the smallest first.
     ordered: BTreeSet<(usize, Client)>,
-    /// Clients that wait for a slot, in the order of their requests.
-    waiting: VecDeque<Client>,
+    /// The clients of new sessions that wait for a slot, in the order of their requests.
+    requests: VecDeque<Client>,
+    /// The number of slots that threads granted to waiting sessions of each client. They count in `slots`.
+    grants: BTreeMap<Client, usize>,
 }
 
 impl Counts {
@@ -50,6 +52,11 @@ impl Counts {
             self.slots.insert(client, now);
             self.ordered.insert((now, client));
         }
+    }
+
+    fn remove_request(&mut self, client: Client) -> bool {
+        let at = self.requests.iter().position(|other| *other == client);
+        at.and_then(|at| self.requests.remove(at)).is_some()
     }
 }
 
@@ -71,21 +78,21 @@ impl ClientSlots {
     /// Returns the clients whose sessions may be ended to free a slot for `newcomer`, when all `max` slots are taken.
     pub(super) fn preemptable(&self, newcomer: Client, max: usize) -> Preemptable {
         let counts = self.counts();
-        let wanted = counts.slots.get(&newcomer).copied().unwrap_or(0) + 1;
+        let needed = counts.slots.get(&newcomer).copied().unwrap_or(0) + 1;
         // The client with the most slots has more than its share, and at least twice as many slots as `newcomer` would
         // have.
         if let Some(&(slots, client)) = counts.ordered.last()
             && slots.saturating_mul(SHARES) > max
-            && slots >= wanted.saturating_mul(2)
+            && slots >= needed.saturating_mul(2)
         {
             return Preemptable::From(vec![client]);
         }
-        if wanted.saturating_mul(SHARES) <= max.max(SHARES) {
-            return Preemptable::Anybody;
+        if needed.saturating_mul(SHARES) <= max.max(SHARES) {
+            return Preemptable::Anyone;
         }
         // `newcomer` would have more than its share, so it takes no slot from clients with fewer slots. It may replace
-        // its own sessions, or the sessions of clients with as many slots.
-        let as_many = counts.ordered.range((wanted, Client(None))..).map(|(_, client)| *client);
+        // its own sessions, or sessions of clients that have at least as many slots.
+        let as_many = counts.ordered.range((needed, Client(None))..).map(|(_, client)| *client);
         Preemptable::Among(as_many.chain([newcomer]).collect())
     }
 
@@ -95,22 +102,49 @@ impl ClientSlots {
         self.counts().slots.get(&client).copied().unwrap_or(0)
     }
 
-    /// Registers that `client` waits for a slot.
+    /// Registers that a new session of `client` waits for a slot.
     pub(super) fn request_slot(&self, client: Client) {
-        self.counts().waiting.push_back(client);
+        self.counts().requests.push_back(client);
     }
 
-    /// Withdraws a request of `client` for a slot, if there is one.
-    pub(super) fn withdraw(&self, client: Client) {
+    /// Returns the client of each session that waits for a slot, in the order of the requests.
+    pub(super) fn requests(&self) -> Vec<Client> {
+        self.counts().requests.iter().copied().collect()
+    }
+
+    /// Grants a slot to a waiting session of `client`. Returns false if none waits.
+    pub(super) fn grant(&self, client: Client) -> bool {
         let mut counts = self.counts();
-        if let Some(at) = counts.waiting.iter().position(|other| *other == client) {
-            counts.waiting.remove(at);
+        let waits = counts.remove_request(client);
+        if waits {
+            *counts.grants.entry(client).or_default() += 1;
+            counts.change(client, |slots| slots + 1);
         }
+        waits
     }
 
-    /// Removes and returns the client that has waited longest for a slot.
-    pub(super) fn next_request(&self) -> Option<Client> {
-        self.counts().waiting.pop_front()
+    /// Takes a slot that was granted to a waiting session of `client`. Returns false if there is none.
+    pub(super) fn take_grant(&self, client: Client) -> bool {
+        let mut counts = self.counts();
+        let Some(grants) = counts.grants.get_mut(&client) else { return false };
+        *grants -= 1;
+        if *grants == 0 {
+            counts.grants.remove(&client);
+        }
+        true
+    }
+
+    /// Withdraws the request of a session of `client` that waits no longer. Returns false if there is none, because it
+    /// was granted.
+    pub(super) fn withdraw(&self, client: Client) -> bool {
+        self.counts().remove_request(client)
+    }
+
+    /// Returns the number of requests and the number of grants.
+    #[cfg(test)]
+    pub(super) fn outstanding(&self) -> [usize; 2] {
+        let counts = self.counts();
+        [counts.requests.len(), counts.grants.values().sum()]
     }
 }
 
@@ -120,7 +154,7 @@ pub(super) enum Preemptable {
     /// Any session of these clients, which have far more than their share.
     From(Vec<Client>),
     /// Any client's session that waits for a request or is stalled.
-    Anybody,
+    Anyone,
     /// A session of these clients that waits for a request or is stalled.
     Among(Vec<Client>),
 }
@@ -166,14 +200,14 @@ mod tests {
             (Preemptable::Among(vec![b, a]), Preemptable::Among(vec![b]))
         );
         assert_eq!(clients.preemptable(c, 1024), Preemptable::From(vec![b]));
-        // If no client has more than its share, it must be allowed to end sessions of any client.
+        // If no client has more than its share, sessions of any client may be ended.
         let clients = ClientSlots::default();
         for client in [a, a, b, c] {
             clients.join(client);
         }
         assert_eq!(
             (clients.preemptable(d, 100), clients.preemptable(a, 100)),
-            (Preemptable::Anybody, Preemptable::Anybody)
+            (Preemptable::Anyone, Preemptable::Anyone)
         );
         for client in [a, a, b, c] {
             clients.leave(client);

@@ -2,8 +2,8 @@
 //! buffers for heads and bodies, in addition to the buffers of the transport.
 //!
 //! A session may begin another exchange while there is memory for it. One exchange without memory is always allowed, so
-//! that the session makes progress. Further requests wait in the transport, where a request takes no more memory than its
-//! bytes.
+//! that the session makes progress. Further requests wait in the transport, where a request takes no more memory than
+//! its bytes.
 
 use anabranch_base::{Account, Budget};
 use std::cell::{Cell, RefCell};
@@ -26,7 +26,7 @@ pub struct SessionMemory {
 }
 
 impl SessionMemory {
-    /// Returns the share of a session in `budget`, or an unlimited one without a budget.
+    /// Returns the share of a session in `budget`. Without a budget, the share is unlimited.
     pub fn new(budget: Option<&Budget>) -> Rc<Self> {
         let account = budget.map(|budget| RefCell::new(Account::new(budget, PART)));
         Rc::new(Self { account, ..Self::default() })
@@ -63,7 +63,7 @@ impl SessionMemory {
         left.saturating_sub(self.bytes()).min(most).max(MIN_PIECE)
     }
 
-    /// Returns a counter of bytes held in this session, which starts at 0.
+    /// Returns a counter of bytes held in this session. The counter starts at 0.
     pub fn holding(self: &Rc<Self>) -> HeldBytes {
         HeldBytes { memory: self.clone(), bytes: 0 }
     }
@@ -123,7 +123,8 @@ pub struct HeldBytes {
 }
 
 impl HeldBytes {
-    /// Returns whether there is memory to hold `bytes` bytes instead of the current number. A smaller number always fits.
+    /// Returns whether there is memory to hold `bytes` bytes instead of the current number. A smaller number always
+    /// fits.
     pub fn fits(&self, bytes: usize) -> bool {
         let more = bytes.saturating_sub(self.bytes);
         let fits =
@@ -147,7 +148,7 @@ impl Drop for HeldBytes {
     }
 }
 
-/// The exchanges of a session may use one part in `PART` of the session's guaranteed memory (its floor).
+/// The exchanges of a session may use 1/`PART` of the session's guaranteed memory (its floor).
 const PART: u64 = 4;
 /// The estimated memory of an exchange in bytes: two buffers of hyper, the task, and the smallest piece of a body.
 const EXCHANGE: usize = 24 << 10;
@@ -170,12 +171,12 @@ mod tests {
             std::iter::from_fn(one).take(1000).collect::<Vec<_>>()
         };
         let sessions: Vec<_> = (0..10).map(|_| SessionMemory::new(Some(&budget))).collect();
-        let begun: Vec<_> = sessions.iter().map(fill).collect();
-        assert!(begun[0].len() > 5 && begun.iter().all(|begun| !begun.is_empty()));
-        let all: usize = begun.iter().map(Vec::len).sum();
+        let exchanges: Vec<_> = sessions.iter().map(fill).collect();
+        assert!(exchanges[0].len() > 5 && exchanges.iter().all(|own| !own.is_empty()));
+        let all: usize = exchanges.iter().map(Vec::len).sum();
         assert!(all * EXCHANGE < 2 << 20, "{all}");
         assert!(!may_begin(&sessions[9]));
-        drop(begun);
+        drop(exchanges);
         assert!(sessions.iter().all(|session| may_begin(session)));
         let none = SessionMemory::new(None);
         assert_eq!((fill(&none).len(), none.piece(100_000), none.is_short()), (1000, 100_000, false));
@@ -186,10 +187,10 @@ mod tests {
         let budget = Budget::new(4 << 20, 10);
         let before = budget.room();
         let memory = SessionMemory::new(Some(&budget));
-        let begun: Vec<_> = (0..8).map(|_| memory.begin()).collect();
+        let exchanges: Vec<_> = (0..8).map(|_| memory.begin()).collect();
         // The exchanges take 192 KiB, which is more than the floor of the session.
         assert!(budget.room() < before);
-        drop(begun);
+        drop(exchanges);
         assert_eq!(budget.room(), before);
     }
 

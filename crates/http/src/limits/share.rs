@@ -18,36 +18,36 @@ pub struct Share {
     times: usize,
     held: Cell<usize>,
     /// The enclosing share, if any. Slots of this share also count as held by the enclosing one.
-    of: Option<Rc<Share>>,
+    parent: Option<Rc<Share>>,
 }
 
 /// A slot held by a share. Dropping the permit releases the slot.
 pub struct SharePermit(Rc<Share>, Option<Permit>);
 
 impl Share {
-    /// Returns a share that may hold `times` as many slots as `limit` has available.
+    /// Returns a share that may hold `times` times as many slots as `limit` has available.
     pub fn new(limit: ConcurrencyLimit, times: usize) -> Rc<Self> {
-        Rc::new(Self { limit, times, held: Cell::new(0), of: None })
+        Rc::new(Self { limit, times, held: Cell::new(0), parent: None })
     }
 
-    /// Returns a share within the share `of`. Slots of the new share also count as held by `of`.
-    pub fn within(of: Rc<Self>, times: usize) -> Rc<Self> {
-        Rc::new(Self { limit: of.limit.clone(), times, held: Cell::new(0), of: Some(of) })
+    /// Returns a share within the enclosing share `parent`. Slots of the new share also count as held by `parent`.
+    pub fn within(parent: Rc<Self>, times: usize) -> Rc<Self> {
+        Rc::new(Self { limit: parent.limit.clone(), times, held: Cell::new(0), parent: Some(parent) })
     }
 
     fn may_take(&self) -> bool {
-        let below = self.held.get() < self.limit.available().saturating_mul(self.times);
-        below && self.of.as_ref().is_none_or(|of| of.may_take())
+        let has_room = self.held.get() < self.limit.available().saturating_mul(self.times);
+        has_room && self.parent.as_ref().is_none_or(|parent| parent.may_take())
     }
 
     fn add(&self) {
         self.held.set(self.held.get() + 1);
-        self.of.iter().for_each(|of| of.add());
+        self.parent.iter().for_each(|parent| parent.add());
     }
 
     fn remove(&self) {
         self.held.set(self.held.get() - 1);
-        self.of.iter().for_each(|of| of.remove());
+        self.parent.iter().for_each(|parent| parent.remove());
     }
 
     /// Returns a permit if a slot is available and this share may hold another slot.
@@ -69,8 +69,8 @@ impl Share {
         self.held.get() == 0
     }
 
-    /// Whether the caller must end one exchange of this share to free a slot for an exchange that found none. Each such
-    /// request is granted only once.
+    /// Whether the caller must end one exchange of this share to free a slot for an exchange that found none. Each
+    /// registered request is granted only once.
     pub fn preempt(&self) -> bool {
         self.limit.is_scarce() && self.limit.take_request()
     }
@@ -83,7 +83,7 @@ impl Drop for SharePermit {
     }
 }
 
-/// Measures the progress of an exchange while the next step is that of the client.
+/// Detects an exchange that its client stalls. Only the time in which the exchange waits for the client counts.
 #[derive(Debug, Default)]
 pub struct ProgressMonitor {
     /// The bytes of the exchange and of its session at an earlier time, and that time. Since then, too few bytes were
@@ -93,7 +93,7 @@ pub struct ProgressMonitor {
 
 impl ProgressMonitor {
     /// Returns whether the exchange has been stalled for [`STALL_TIME`]. The exchange has transferred `own` bytes. Its
-    /// session has transferred `whole` bytes for `exchanges` exchanges. `server_turn` says that the next step is that of
+    /// session has transferred `whole` bytes for `exchanges` exchanges. `server_turn` says that the exchange waits for
     /// the server.
     pub fn is_stalled(
         &mut self,
@@ -137,8 +137,8 @@ mod tests {
         assert!(greedy.iter().all(|share| share.is_idle()) && limit.available() == 100);
         // The first share must get at most half of the slots. The second share must get at most half of the rest.
         let (one, two) = (Share::new(limit.clone(), 1), Share::new(limit.clone(), 1));
-        let held = fill(&one);
-        assert_eq!((held.len(), fill(&two).len()), (50, 25));
+        let permits = fill(&one);
+        assert_eq!((permits.len(), fill(&two).len()), (50, 25));
         // With a small limit, a share must be able to hold all slots.
         let (few, share) =
             (ConcurrencyLimit::new(2), |limit: &ConcurrencyLimit| Share::new(limit.clone(), 8));
@@ -151,12 +151,12 @@ mod tests {
         let fill = |share: &Rc<Share>| std::iter::from_fn(|| share.try_acquire()).collect::<Vec<_>>();
         let (greedy, modest) = (Share::new(limit.clone(), 31), Share::new(limit.clone(), 31));
         let sessions: Vec<_> = (0..300).map(|_| Share::within(greedy.clone(), 8)).collect();
-        let held: Vec<_> = sessions.iter().map(fill).collect();
-        let counts: Vec<usize> = held.iter().map(Vec::len).collect();
+        let permits: Vec<_> = sessions.iter().map(fill).collect();
+        let counts: Vec<usize> = permits.iter().map(Vec::len).collect();
         assert_eq!(counts[..3], [3641, 327, 0], "the second has some, too");
         assert_eq!(counts.iter().sum::<usize>(), 4096 - limit.available());
         assert!(fill(&Share::within(modest.clone(), 8)).len() > 100, "another client's");
-        drop(held);
+        drop(permits);
         assert!(greedy.is_idle() && modest.is_idle() && limit.available() == 4096);
     }
 
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn a_trickle_of_bytes_counts_as_stalled() {
         let at = |second| Instant::ZERO + Duration::from_secs(second);
-        // A hundred exchanges of one session, which transfers 260 bytes per second in total.
+        // A hundred exchanges of one session. The session transfers 260 bytes per second in total.
         let mut pace = ProgressMonitor::default();
         let still = |pace: &mut ProgressMonitor, whole: u64| {
             (0..20).find(|&second| pace.is_stalled(10, whole * second, 100, false, at(second)))

@@ -1,15 +1,15 @@
 //! The slots of a server's sessions. Decides which session is ended if no slot is free for a new session.
 //!
-//! A session waits while it has no request in progress, or only part of a head. The session that has waited longest is
-//! ended at once. If all sessions have requests in progress, the session that its own client has stalled longest is
-//! ended, if it was stalled for at least [`STALL_TIME`]. A stalled client accepts no response data, or sends no request
-//! data. Fewer than [`MIN_PROGRESS`] bytes do not count as progress. Otherwise an occasional byte would keep a slot
-//! forever. While one of its exchanges waits for a step of the server, a session is not stalled.
+//! A session waits while it has no request in progress, or has received only part of a head. The session that has
+//! waited longest is ended at once. If all sessions have requests in progress, the session that its own client has
+//! stalled longest is ended, if it was stalled for at least [`STALL_TIME`]. A stalled client accepts no response data,
+//! or sends no request data. Fewer than [`MIN_PROGRESS`] bytes do not count as progress. Otherwise an occasional byte
+//! would keep a slot forever. While one of its exchanges waits for a step of the server, a session is not stalled.
 //!
-//! These rules apply among clients that have about the same number of slots. A client may have more than an eighth of
-//! all slots and twice as many as the new session's client would have. Then one of the sessions of that client is
-//! ended, whatever its state. New sessions of such a client take no slot from clients that have fewer slots
-//! (`clients`). Therefore the slow downloads of one client do not end idle sessions of other clients.
+//! These rules apply among clients that have about the same number of slots. A client has too many slots if it has more
+//! than an eighth of all slots, and at least twice as many as the new session's client would have. One of the sessions
+//! of such a client is ended, whatever its state. New sessions of such a client take no slot from clients that have
+//! fewer slots (`clients`). Therefore the slow downloads of one client do not end idle sessions of other clients.
 //!
 //! [`STALL_TIME`]: super::share::STALL_TIME
 //! [`MIN_PROGRESS`]: super::share::MIN_PROGRESS
@@ -36,22 +36,32 @@ impl<N: Session> SessionSlots<N> {
         Rc::new(Self { limit, order: Rc::default(), sessions: RefCell::default() })
     }
 
-    /// Returns a slot for `session`, which waits for a request. The slot is a free one, or that of another session, which
-    /// is ended.
+    /// Returns a slot for `session`. The session waits for its first request. If no slot is free, ends another session
+    /// to get the slot of that session.
     pub(super) fn acquire(self: &Rc<Self>, session: &N, now: Instant) -> Option<Slot<N>> {
         let client = Client::of(session);
         if !self.limit.take_slot() && !self.preempt(now, client) {
             return None;
         }
         self.limit.shared.clients.join(client);
-        let key = self.order.join(client);
-        self.sessions.borrow_mut().insert(key, (session.clone(), client));
-        Some(Slot { slots: self.clone(), key })
+        Some(self.occupy(session, client))
     }
 
-    /// Whether any slot is taken.
-    pub(super) fn has_taken_slots(&self) -> bool {
-        !self.sessions.borrow().is_empty()
+    /// Returns the slot that another thread granted to a waiting session of this session's client, if there is one.
+    pub(super) fn take_grant(self: &Rc<Self>, session: &N) -> Option<Slot<N>> {
+        let client = Client::of(session);
+        self.limit.shared.clients.take_grant(client).then(|| self.occupy(session, client))
+    }
+
+    fn occupy(self: &Rc<Self>, session: &N, client: Client) -> Slot<N> {
+        let key = self.order.join(client);
+        self.sessions.borrow_mut().insert(key, (session.clone(), client));
+        Slot { slots: self.clone(), key }
+    }
+
+    /// Returns the number of slots that this server's sessions have.
+    pub(super) fn taken(&self) -> usize {
+        self.sessions.borrow().len()
     }
 
     /// Records the progress of each session. With `stale`, earlier records are discarded first.
@@ -64,18 +74,20 @@ impl<N: Session> SessionSlots<N> {
         }
     }
 
-    /// Ends a session whose slot the caller then gives to a session of `newcomer`. Returns false if no session may be
-    /// ended.
+    /// Ends a session, so that the caller can give its slot to a session of `newcomer`. Returns false if no session may
+    /// be ended.
     pub(super) fn preempt(&self, now: Instant, newcomer: Client) -> bool {
         match self.limit.shared.clients.preemptable(newcomer, self.limit.shared.max) {
-            Preemptable::Anybody => self.end_longest() || self.end_stalled(now, &|_| true),
+            Preemptable::Anyone => self.end_longest() || self.end_stalled(now, &|_| true),
             Preemptable::Among(clients) => {
-                let theirs = |client| clients.contains(&client);
-                self.end_waiting(&theirs) || self.end_stalled(now, &theirs)
+                let is_candidate = |client| clients.contains(&client);
+                self.end_waiting(&is_candidate) || self.end_stalled(now, &is_candidate)
             }
             Preemptable::From(clients) => {
-                let theirs = |client| clients.contains(&client);
-                self.end_waiting(&theirs) || self.end_stalled(now, &theirs) || self.end_any(now, &theirs)
+                let is_candidate = |client| clients.contains(&client);
+                self.end_waiting(&is_candidate)
+                    || self.end_stalled(now, &is_candidate)
+                    || self.end_any(now, &is_candidate)
             }
         }
     }
@@ -95,8 +107,8 @@ impl<N: Session> SessionSlots<N> {
         self.order.waiting(clients, LOOKS).into_iter().any(|key| self.end_if_arrived(key))
     }
 
-    /// Ends a session that waits for a request. If its last response is still in flight, moves the session to the end of
-    /// the order instead and returns false.
+    /// Ends a session that waits for a request. If its last response is still in flight, moves the session to the end
+    /// of the order instead and returns false.
     fn end_if_arrived(&self, key: SlotKey) -> bool {
         let Some(session) = self.session(key) else { return false };
         // Even if the whole response was written, a part may still be in the send buffer.
@@ -162,18 +174,18 @@ impl<N: Session> Slot<N> {
 
 impl<N: Session> Drop for Slot<N> {
     fn drop(&mut self) {
-        let had = self.slots.forget(self.key);
+        let state = self.slots.forget(self.key);
         self.slots.order.remove(self.key);
         // If the session was preempted, its slot already belongs to a new session.
-        if had {
+        if state {
             self.slots.limit.release_slot();
         }
     }
 }
 
-/// A handle through which the streams of a session report about the session: requests in progress, bytes transferred, and
-/// whether an exchange waits for a step of the server. Streams of an aborted session may end later than its task, so reports
-/// after the [`Slot`] was released have no effect.
+/// A handle through which the streams of a session report about the session: requests in progress, bytes transferred,
+/// and whether an exchange waits for a step of the server. Streams of an aborted session may end later than its task,
+/// so reports after the [`Slot`] was released have no effect.
 #[derive(Clone, Debug)]
 pub struct SlotHandle {
     order: Rc<WaitOrder>,
@@ -201,7 +213,8 @@ impl SlotHandle {
         self.order.begin_server_turn(self.key);
     }
 
-    /// Records that one more exchange of the session waits for a step of the server, until the result is dropped.
+    /// Records that one more exchange of the session waits for a step of the server, until the returned value is
+    /// dropped.
     pub fn server_turn(&self) -> impl Drop + use<> {
         struct ServerTurn(SlotHandle);
         impl Drop for ServerTurn {

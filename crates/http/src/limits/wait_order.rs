@@ -31,8 +31,8 @@ struct Records {
     records: Vec<Option<Record>>,
     /// The indices that are not in use.
     free: Vec<u32>,
-    /// The sessions that wait for a request, by the number in [`State::Waiting`]. The session that has waited longest is
-    /// first.
+    /// The sessions that wait for a request, by the number in [`State::Waiting`]. The session that has waited longest
+    /// is first.
     waiting: BTreeMap<u64, SlotKey>,
     /// A counter that yields the next generation and the next number in `waiting`.
     sequence: u64,
@@ -44,7 +44,7 @@ struct Record {
     client: Client,
     state: State,
     /// The number of bytes transferred in both directions.
-    carried: u64,
+    transferred: u64,
     /// The number of exchanges that wait for a step of the server.
     server_turns: u32,
     /// The progress in bytes at an earlier time, and that time. Since then, the progress has grown by less than
@@ -92,21 +92,22 @@ impl Records {
         })
     }
 
-    /// Changes the state of a record to one other than [`State::Waiting`], and removes the record from the order.
+    /// Changes the state of a record to `state`, which is not [`State::Waiting`], and removes the record from the
+    /// order.
     fn leave(&mut self, key: SlotKey, state: State) {
         let Some(record) = self.get_mut(key) else { return };
         let before = std::mem::replace(&mut record.state, state);
-        if let State::Waiting(place) = before {
-            self.waiting.remove(&place);
+        if let State::Waiting(sequence) = before {
+            self.waiting.remove(&sequence);
         }
     }
 
-    /// Adds a busy record to the end of the order.
+    /// Marks a busy session as waiting, and adds its record to the end of the order.
     fn wait(&mut self, key: SlotKey) {
-        let place = self.next_sequence();
+        let sequence = self.next_sequence();
         let Some(record) = self.get_mut(key).filter(|record| record.state == State::Busy) else { return };
-        record.state = State::Waiting(place);
-        self.waiting.insert(place, key);
+        record.state = State::Waiting(sequence);
+        self.waiting.insert(sequence, key);
     }
 }
 
@@ -123,7 +124,7 @@ impl WaitOrder {
             generation: key.generation,
             client,
             state: State::Busy,
-            carried: 0,
+            transferred: 0,
             server_turns: 0,
             mark: None,
         };
@@ -142,8 +143,8 @@ impl WaitOrder {
         }
     }
 
-    /// Records that the session has a request in progress. If it had none before, its progress is measured from now on. A
-    /// further request does not count as progress of earlier ones.
+    /// Records that the session has a request in progress. If it had no request before, its progress is measured from
+    /// now on. A further request does not count as progress of earlier requests.
     pub(super) fn set_busy(&self, key: SlotKey) {
         let mut all = self.0.borrow_mut();
         if let Some(record) = all.get_mut(key)
@@ -154,7 +155,8 @@ impl WaitOrder {
         }
     }
 
-    /// Records that the session has no request in progress. If it had one before, it moves to the end of the order.
+    /// Records that the session has no request in progress. If it had a request before, it moves to the end of the
+    /// order.
     pub(super) fn set_waiting(&self, key: SlotKey) {
         self.0.borrow_mut().wait(key);
     }
@@ -168,7 +170,7 @@ impl WaitOrder {
         }
     }
 
-    /// Records that the session was ended for a new one. This removes the session from the order.
+    /// Records that the session was ended for a new session. This removes the session from the order.
     pub(super) fn preempt(&self, key: SlotKey) {
         self.0.borrow_mut().leave(key, State::Preempted);
     }
@@ -176,13 +178,13 @@ impl WaitOrder {
     /// Counts `bytes` transferred bytes.
     pub(super) fn add_bytes(&self, key: SlotKey, bytes: usize) {
         if let Some(record) = self.0.borrow_mut().get_mut(key) {
-            record.carried += bytes as u64;
+            record.transferred += bytes as u64;
         }
     }
 
     /// Returns the number of bytes transferred, without the `left` bytes that the client has not acknowledged.
     pub(super) fn progress(&self, key: SlotKey, left: u64) -> u64 {
-        self.0.borrow().get(key).map_or(0, |record| record.carried.saturating_sub(left))
+        self.0.borrow().get(key).map_or(0, |record| record.transferred.saturating_sub(left))
     }
 
     /// Records that one more exchange of the session waits for a step of the server.
@@ -203,7 +205,7 @@ impl WaitOrder {
     pub(super) fn note(&self, key: SlotKey, left: u64, now: Instant) {
         let mut all = self.0.borrow_mut();
         let Some(record) = all.get_mut(key) else { return };
-        let far = record.carried.saturating_sub(left);
+        let far = record.transferred.saturating_sub(left);
         if record.server_turns > 0 || record.mark.is_none_or(|(mark, _)| far >= mark + MIN_PROGRESS) {
             record.mark = Some((far, now));
         }
@@ -232,12 +234,12 @@ impl WaitOrder {
     }
 
     /// Among the sessions of the given clients, returns the session that has made no progress for longest. Sessions
-    /// whose next step is that of the server come last.
+    /// that wait for the server come last.
     pub(super) fn slowest(&self, now: Instant, clients: &dyn Fn(Client) -> bool) -> Option<SlotKey> {
         let all = self.0.borrow();
-        let theirs = all.present().filter(|(record, _)| clients(record.client));
+        let candidates = all.present().filter(|(record, _)| clients(record.client));
         let since = |record: &Record| record.mark.map_or(now, |(_, since)| since);
-        let slowest = theirs.min_by_key(|(record, _)| (record.server_turns > 0, since(record)));
+        let slowest = candidates.min_by_key(|(record, _)| (record.server_turns > 0, since(record)));
         slowest.map(|(_, key)| key)
     }
 

@@ -1,13 +1,13 @@
 //! Assigns each exchange to a stream of a connection.
 //!
-//! Only the client decides, because the server responds on the stream of the request. As long as a stream is free, an
-//! exchange takes the lowest free stream of the connection that was opened first. If no stream is free, another connection
-//! is opened, if the policy allows it. After that [`WhenFull`] decides. A TCP connection counts as a connection with one
-//! stream. Pipelining on it corresponds to `when-full=rr`.
+//! The client alone assigns streams, because the server responds on the stream of the request. As long as a stream is
+//! free, an exchange takes the lowest free stream of the connection that was opened first. If no stream is free,
+//! another connection is opened, if the policy allows it. After that [`WhenFull`] decides. A TCP connection counts as a
+//! connection with one stream. Pipelining on it corresponds to `when-full=rr`.
 //!
-//! If the policy spreads exchanges ([`Policy::spread`]), each exchange takes the lowest free stream of the connection with
-//! the fewest exchanges in flight. A connection gets a second exchange only when no other connection may be opened and
-//! none is being opened. So six associations share the exchanges of a page as six TCP connections do.
+//! If the policy spreads exchanges ([`Policy::spread`]), each exchange takes the lowest free stream of the connection
+//! with the fewest exchanges in flight. A connection gets a second exchange only when no other connection may be opened
+//! and none is being opened. So six associations share the exchanges of a page as six TCP connections do.
 //!
 //! If each exchange has a new stream ([`Mapping::fresh`]), it takes the next stream number, as long as fewer streams
 //! are busy than the limit allows.
@@ -15,7 +15,7 @@
 //! While a browser does not know whether a server speaks HTTP/2, it opens a connection for each waiting exchange
 //! ([`Mapping::probing`]).
 //!
-//! [`Mapping`] is a plain state machine: `fetch` reports events to it and asks it to choose.
+//! [`Mapping`] is a plain state machine: `fetch` reports events to it and asks it to choose streams.
 
 mod policy;
 
@@ -30,7 +30,7 @@ pub enum Choice {
         connection: usize,
         /// The number of the stream.
         stream: u64,
-        /// Whether this exchange uses up the allowance of the connection. If so, ask the server to close the connection
+        /// Whether the policy allows no more exchanges on the connection. If so, ask the server to close the connection
         /// after this exchange.
         last: bool,
     },
@@ -71,8 +71,8 @@ struct Connection {
     settled: bool,
     /// The total number of exchanges assigned to the connection.
     used: u32,
-    /// The number of exchanges in flight on each stream, up to the highest stream used. Empty if each exchange has a new
-    /// stream.
+    /// The number of exchanges in flight on each stream, up to the highest stream used. Empty if each exchange has a
+    /// new stream.
     in_flight: Vec<u32>,
     /// The next stream number, if each exchange has a new stream.
     next: Option<u64>,
@@ -101,7 +101,8 @@ impl Mapping {
         }
     }
 
-    /// Sets whether each exchange has a new stream. If so, the number of streams limits how many are open at a time.
+    /// Sets whether each exchange has a new stream. If so, the number of streams limits how many streams are open at a
+    /// time.
     #[must_use]
     pub fn fresh(self, fresh: bool) -> Self {
         Self { fresh, ..self }
@@ -153,8 +154,9 @@ impl Mapping {
         });
     }
 
-    /// Records that the connection `name` is established and has `streams` stream pairs. Exchanges that were sent with the
-    /// handshake on higher streams no longer count as in flight or against the allowance. They must be sent again.
+    /// Records that the connection `name` is established and has `streams` stream pairs. Exchanges that were sent with
+    /// the handshake on higher streams no longer count as in flight, nor towards the maximum number of exchanges on the
+    /// connection. They must be sent again.
     pub fn established(&mut self, name: usize, streams: u64) {
         self.probes = None;
         if let Some(connection) = self.find(name) {
@@ -169,17 +171,17 @@ impl Mapping {
         }
     }
 
-    /// Returns a connection that should get more streams, and how many. `queued` is the number of exchanges that wait
-    /// because [`choose`](Self::choose) could not assign them and no connection may be opened for them. Call this method
-    /// until it returns `None`. Each connection is returned once until [`grown`](Self::grown) is called for it.
+    /// Returns a connection that should get more streams, and how many. `queued` is the number of waiting exchanges:
+    /// [`choose`](Self::choose) could not assign them, and no connection may be opened for them. Call this method until
+    /// it returns `None`. Each connection is returned once until [`grown`](Self::grown) is called for it.
     pub fn growth(&mut self, queued: usize) -> Option<(usize, u64)> {
         if self.when_full != WhenFull::Grow || queued == 0 || self.connections.iter().any(|c| !c.usable) {
             return None;
         }
         let grows = |&i: &usize| self.accepts_more(&self.connections[i]) && !self.connections[i].settled;
         let i = (0..self.connections.len()).find(grows)?;
-        // If exchanges are spread, each connection gets an equal share of the new streams. Connections that cannot get
-        // more streams now count as well.
+        // If exchanges are spread, each connection gets an equal share of the new streams. `sharing` also counts
+        // connections that cannot get more streams at the moment.
         let sharing = self.connections.iter().filter(|c| self.accepts_more(c)).count();
         let queued = if self.spread { queued.div_ceil(sharing) } else { queued };
         let left = self.allowance.map_or(usize::MAX, |k| k.saturating_sub(self.connections[i].used) as usize);
@@ -212,7 +214,8 @@ impl Mapping {
     }
 
     /// Records that an exchange on `stream` of the connection `name` is over. Returns true if the connection should be
-    /// closed. This is the case if it is retired or has no allowance left, and nothing is in flight on it.
+    /// closed. This is the case if the connection is retired or has carried its maximum number of exchanges, and
+    /// nothing is in flight on it.
     pub fn finished(&mut self, name: usize, stream: u64) -> bool {
         let allowance = self.allowance;
         let Some(connection) = self.find(name) else { return false };
@@ -258,8 +261,8 @@ impl Mapping {
         let open = |&i: &usize| self.accepts_more(&self.connections[i]);
         let mut order: Vec<usize> = (0..self.connections.len()).filter(open).collect();
         if self.spread {
-            // The sort is stable, so among connections with equally many exchanges the one that was opened first comes
-            // first.
+            // The sort is stable: among connections with equally many exchanges, the connection that was opened first
+            // comes first.
             order.sort_by_key(|&i| self.connections[i].total_in_flight);
         }
         order
@@ -281,7 +284,8 @@ impl Mapping {
             && self.allowance.is_none_or(|k| connection.used < k)
     }
 
-    /// Returns how many exchanges a connection can take before its streams or its allowance are used up.
+    /// Returns how many more exchanges a connection can take, as far as its number of streams and its maximum number of
+    /// exchanges allow.
     fn room(&self, connection: &Connection) -> usize {
         let streams = if self.spread { 1 } else { self.max_concurrent(connection.streams) };
         self.allowance.map_or(streams, |k| streams.min(k.saturating_sub(connection.used) as usize))
@@ -311,9 +315,9 @@ impl Mapping {
         Choice::Assign { connection: self.connections[i].name, stream, last }
     }
 
-    /// Returns the stream after the last one assigned, in round-robin order over all streams of all connections. The order
-    /// takes one connection after the other. If exchanges are spread, it takes one stream of each connection before the
-    /// second stream of any.
+    /// Returns the stream that follows the last assigned stream in round-robin order. The order lists all streams of a
+    /// connection before those of the next connection. If exchanges are spread, it lists the first stream of each
+    /// connection, then the second stream of each, and so on.
     fn next_round_robin(&self) -> Option<(usize, u64)> {
         let turn = |name: usize, stream: u64| match self.spread {
             true => (stream as usize, name),
@@ -326,13 +330,13 @@ impl Mapping {
             .enumerate()
             .filter(|(_, c)| self.accepts_more(c))
             .flat_map(|(i, c)| (0..c.streams).map(move |s| (turn(c.name, s), i, s)));
-        // Streams after the last one assigned come first, then the others.
+        // Streams that follow the last assigned stream come first, then all other streams.
         all.min_by_key(|&(at, ..)| (last.is_some_and(|last| at <= last), at)).map(|(_, i, s)| (i, s))
     }
 
-    /// Returns the stream with the fewest exchanges in flight. Exchanges count equally, because the client does not know
-    /// how long the responses are. Of several such streams, the first is returned or, if exchanges are spread, one on the
-    /// connection with the fewest exchanges.
+    /// Returns the stream with the fewest exchanges in flight. Exchanges count equally, because the client does not
+    /// know how long the responses are. Of several such streams, the first is returned. If exchanges are spread, a
+    /// stream of the connection with the fewest exchanges is preferred.
     fn smallest_pending(&self) -> Option<(usize, u64)> {
         self.connections
             .iter()
@@ -382,8 +386,8 @@ mod tests {
         Choice::Assign { connection, stream, last: false }
     }
 
-    /// The mapping requests as many streams as there are waiting exchanges, and only once. A connection that did not get
-    /// more streams is not asked again.
+    /// The mapping requests as many streams as there are waiting exchanges, and only once. A connection that did not
+    /// get more streams is not asked again.
     #[test]
     fn streams_are_added_when_full() {
         let mut mapping = Mapping::new(&policy(1, None, WhenFull::Grow), 1);
@@ -424,8 +428,8 @@ mod tests {
         assert_eq!([mapping.choose(), mapping.choose()], [assigned(0, 0), assigned(0, 1)]);
     }
 
-    /// If the server does not grant the streams of exchanges that were sent with the handshake, these exchanges release
-    /// their streams and their share of the allowance.
+    /// Exchanges are sent with the handshake, and the server then grants fewer streams. Exchanges on the other streams
+    /// no longer count as in flight, nor towards the maximum number of exchanges.
     #[test]
     fn exchanges_on_ungranted_streams_are_reassigned() {
         let mut mapping = Mapping::new(&policy(1, Some(4), WhenFull::Wait), 4);
@@ -583,7 +587,8 @@ mod tests {
         assert_eq!([spf.choose(), spf.choose()], [assigned(7, 1), assigned(7, 0)]);
     }
 
-    /// The limit on exchanges in flight and the number of streams are two settings. Each is fixed while the other changes.
+    /// The limit on exchanges in flight and the number of streams are two settings. Each is fixed while the other
+    /// changes.
     #[test]
     fn outstanding_exchanges_stay_within_the_limit() {
         let mapping = |when_full, streams| {

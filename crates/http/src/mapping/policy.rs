@@ -8,9 +8,10 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// The number of connections that a browser of the HTTP/1.0 era opened at once, and the default for `per-object`. Netscape
-/// Navigator opened four. ("Network Performance Effects of HTTP/1.1, CSS1, and PNG", Nielsen et al., SIGCOMM 1997,
-/// compares HTTP/1.1 with that browser.) With `per-object`, the total number of connections is one per object in any case.
+/// The number of connections that a browser of the HTTP/1.0 era opened at once, and the default for `per-object`.
+/// Netscape Navigator opened four. ("Network Performance Effects of HTTP/1.1, CSS1, and PNG", Nielsen et al., SIGCOMM
+/// 1997, compares HTTP/1.1 with that browser.) With `per-object`, the total number of connections is one per object in
+/// any case.
 pub const NETSCAPE_CONNECTIONS: usize = 4;
 
 /// What happens to an exchange when all streams are busy and the policy allows no other connection.
@@ -19,7 +20,7 @@ pub enum WhenFull {
     /// The exchange waits until a stream is free.
     #[default]
     Wait,
-    /// The exchange is pipelined. The streams take turns.
+    /// The exchange is pipelined on the next stream in round-robin order.
     RoundRobin,
     /// The exchange is pipelined on the stream with the fewest exchanges in flight.
     SmallestPending,
@@ -78,10 +79,12 @@ pub enum Version {
 pub struct Policy {
     /// The maximum number of simultaneous connections to one server.
     pub connections: usize,
-    /// Whether multistream connections share the exchanges evenly, so that each gets one before any gets a second.
-    /// Otherwise the streams of one connection are filled before the next connection is opened.
+    /// Whether multistream connections share the exchanges evenly, so that each connection gets an exchange before any
+    /// connection gets a second exchange. Otherwise the streams of one connection are filled before the next connection
+    /// is opened.
     pub spread: bool,
-    /// The maximum number of exchanges on one connection. The connection is then closed.
+    /// The maximum number of exchanges on one connection; `None` means no limit. The connection is closed after the
+    /// last exchange.
     pub objects_per_connection: Option<u32>,
     /// The maximum number of exchanges in flight on one connection, however many streams it has; `None` means no limit.
     pub outstanding: Option<u32>,
@@ -92,8 +95,9 @@ pub struct Policy {
     /// The times of an open-loop load. Object *i* is requested this long after the start, independently of the other
     /// objects. Objects without an entry are requested after their initiators.
     pub arrivals: Option<Vec<Duration>>,
-    /// Whether all connections are opened at the start, and nothing is requested until each is established or has failed.
-    /// Otherwise connections are opened as needed. Experiments use this to exclude handshakes from the page load time.
+    /// If set, all connections are opened at the start, and nothing is requested until each connection is established
+    /// or has failed. Otherwise connections are opened as needed. Experiments set this value to exclude handshakes from
+    /// the page load time.
     pub preconnect: bool,
     /// An object fails if none of its bytes have moved for this long; `None` means no timeout.
     pub timeout: Option<Duration>,
@@ -102,13 +106,13 @@ pub struct Policy {
     /// The maximum number of attempts to request an object, if connections end before it is complete. It is also the
     /// maximum number of consecutive connections that may fail to be established.
     pub attempts: u32,
-    /// Whether each host of the page has a server of its own. The connector's server has the same number as the host.
-    /// Otherwise all hosts share server 0.
+    /// Whether each host of the page has a server of its own. Server *n* of the connector then stands for host *n* of
+    /// the page. Otherwise all hosts share server 0.
     pub keep_origins: bool,
     /// The HTTP version of the sessions.
     pub version: Version,
-    /// Whether requests state their priority (RFC 9218) and waiting requests are sent in the order of their priorities.
-    /// `None` means only over HTTP/2 and HTTP/3, as browsers do.
+    /// If true, requests state their priority (RFC 9218), and waiting requests are sent in the order of their
+    /// priorities. `None` means true over HTTP/2 and HTTP/3, as in browsers, and false otherwise.
     pub priority: Option<bool>,
     /// Whether bodies must match the content that our own server generates ([`crate::body`]). Off for other servers.
     pub verify: bool,
@@ -143,7 +147,8 @@ impl Default for Policy {
     }
 }
 
-/// A conflict between two choices, or between a choice and the transport. It is one line that says what to write instead.
+/// A conflict between two choices, or between a choice and the transport. The message is one line and says what to
+/// write instead.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct PolicyError(pub(super) String);
@@ -169,8 +174,8 @@ pub struct Choices {
 
 impl Choices {
     /// Returns the policy that these choices mean for a transport. `multistream` says whether its connections have many
-    /// streams or one. `open_loop` says that objects are requested at given times; connections are then opened as needed,
-    /// unless their number was given.
+    /// streams or one. `open_loop` says that objects are requested at given times; connections are then opened as
+    /// needed, unless their number was given.
     ///
     /// # Errors
     /// [`PolicyError`] if two choices exclude each other, or if the transport does not support one of them.

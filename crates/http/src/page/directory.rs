@@ -1,8 +1,8 @@
-//! Reads a page from a site on disk. Starts with `index.html` and the files that it embeds, and continues with the files
-//! that those embed: images and fonts of style sheets, documents of frames.
+//! Reads a page from a site on disk. Starts with `index.html` and the files that it embeds. Continues with the files
+//! that these files embed, for example fonts of style sheets and documents of frames.
 //!
-//! Nothing outside the directory is ever read. `..` stops at the top directory, as in any URL. A symbolic link that leads
-//! out of the directory is refused (`RootDirectory`).
+//! Nothing outside the directory is ever read. `..` stops at the top directory, as in any URL. A symbolic link that
+//! leads out of the directory is refused (`RootDirectory`).
 
 use super::reference::Reference;
 use super::{MAX_BODY, MAX_OBJECTS, Object, Page, PageError, embed};
@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 /// counted in [`Page::warnings`].
 ///
 /// # Errors
-/// [`PageError`] if there is no `index.html`, if a file cannot be read, or if a symbolic link leads out of the directory.
+/// [`PageError`] if there is no `index.html`, if a file cannot be read, or if a symbolic link leads out of the
+/// directory.
 pub fn load(directory: &Path) -> Result<Page, PageError> {
     let shown = directory.display();
     let wrong = |why: String| PageError::new(format!("{shown}: {why}"));
@@ -101,7 +102,8 @@ struct Site<'a> {
 }
 
 impl Site<'_> {
-    /// Returns the file below the root directory that the path of an address names; `None` if there is no such file.
+    /// Finds the file for `path`, the path of an address. Returns the path of the file relative to the root directory;
+    /// `None` if there is no such file.
     fn locate(&self, path: &str) -> Result<Option<PathBuf>, PageError> {
         let mut below = PathBuf::new();
         let decoded = decode(path);
@@ -148,7 +150,8 @@ impl Site<'_> {
         Ok(object)
     }
 
-    /// Returns the addresses that the file `below` embeds. The page fetches this file as `path`.
+    /// Returns the addresses that a file embeds. `below` is the file's path relative to the root directory. The page
+    /// fetches the file as `path`.
     fn embedded(&self, below: &Path, path: &str, kind: &str) -> Result<Embedded, PageError> {
         if !matches!(kind, "text/html" | "text/css" | "image/svg+xml") {
             return Ok(Embedded::default());
@@ -216,7 +219,7 @@ fn resolve(base: &str, address: &str) -> Option<Target> {
     if lower.starts_with("//") || lower.starts_with("http:") || lower.starts_with("https:") {
         return Some(Target::OtherHost(address.to_owned()));
     }
-    // Addresses with any other scheme (data:, blob:, javascript:, about:) need no fetch.
+    // Addresses with a scheme other than HTTP (data:, blob:, javascript:, about:) need no fetch.
     let scheme = lower.find(|c: char| !(c.is_ascii_alphanumeric() || "+-.".contains(c)));
     if address.is_empty() || scheme.is_some_and(|end| end > 0 && lower[end..].starts_with(':')) {
         return None;

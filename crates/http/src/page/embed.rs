@@ -62,10 +62,10 @@ pub fn in_html(html: &[u8]) -> Embeds {
 struct Document {
     found: Embeds,
     flow: Flow,
-    /// The number of open elements whose content a browser that runs scripts does not fetch.
+    /// The number of open elements whose content a browser with scripts ignores, for example `<noscript>`.
     inert: usize,
     in_style: bool,
-    /// Whether an element is open whose text is not displayed, for example a script or a title.
+    /// Whether the parser is in an element whose text is not displayed, for example a script or a title.
     in_unseen: bool,
     media: Option<Media>,
     picture: Option<Picture>,
@@ -98,7 +98,9 @@ impl Document {
             return;
         }
         let style = text(tag, b"style");
-        self.flow.begin(name, style.as_deref(), tag.attributes.contains_key(&b"hidden"[..]));
+        let attribute =
+            |key: &[u8]| tag.attributes.get(key).map(|value| String::from_utf8_lossy(value).into_owned());
+        self.flow.begin(name, style.as_deref(), attribute);
         match name {
             b"style" => self.in_style = true,
             b"script" | b"title" | b"iframe" if !tag.self_closing => self.in_unseen = true,
@@ -190,6 +192,9 @@ impl Document {
             }
             return;
         }
+        if !self.flow.is_inside(b"picture") {
+            return;
+        }
         let Some(picture) = self.picture.as_mut().filter(|picture| picture.chosen.is_none()) else { return };
         let Some(srcset) = text(tag, b"srcset") else { return };
         let sizes = text(tag, b"sizes");
@@ -200,10 +205,12 @@ impl Document {
     }
 
     fn image(&mut self, tag: &StartTag, style: Option<&str>) {
-        let source = self.picture.as_mut().and_then(|picture| picture.chosen.take());
+        // A picture consists of its children. Elements deeper inside are ordinary images.
+        let picture = self.picture.as_mut().filter(|_| self.flow.is_inside(b"picture"));
+        let source = picture.and_then(|picture| picture.chosen.take());
         let (width, _) = flow::size(text(tag, b"width").as_deref(), None, style);
-        // A layout would give the width of a lazy image. Without a layout, the width attribute or the width of the
-        // viewport is used.
+        // Only a layout would give the width of a lazy image. Instead, the width attribute or the width of the viewport
+        // is used.
         let auto = (is_lazy(tag) && width > 0.0).then_some(width);
         let address = match source {
             Some(Source { srcset, sizes }) => srcset::choose(None, Some(&srcset), sizes.as_deref(), auto),
@@ -292,7 +299,8 @@ fn text(tag: &StartTag, key: &[u8]) -> Option<String> {
     (!value.is_empty()).then_some(value)
 }
 
-/// Returns the addresses in `url(…)` and `@import "…"` of the style sheet `css`.
+/// Returns the addresses in `url(…)` and `@import "…"` of the style sheet `css`. Of the options of an `image-set(…)`, only
+/// the one that Chromium loads is returned.
 #[must_use]
 pub fn in_css(css: &[u8]) -> Vec<String> {
     let css = without_comments(&String::from_utf8_lossy(css));
@@ -300,8 +308,17 @@ pub fn in_css(css: &[u8]) -> Vec<String> {
     let mut found = Vec::new();
     let mut at = 0;
     let (mut url, mut import) = (WordSearch::of("url("), WordSearch::of("@import"));
+    let mut set = WordSearch::of("image-set(");
     loop {
-        // The position after the first of `url(` and `@import`, and whether that is `url(`.
+        if let Some(start) = set.after(&lower, at)
+            && [url.after(&lower, at), import.after(&lower, at)].iter().flatten().all(|other| start < *other)
+        {
+            let Some((options, end)) = arguments(&css[start..]) else { break };
+            found.extend(image_set(&options));
+            at = start + end;
+            continue;
+        }
+        // The position after the next `url(` or `@import`, and whether it is `url(`.
         let (start, function) = match (url.after(&lower, at), import.after(&lower, at)) {
             (Some(url), Some(import)) if import < url => (import, false),
             (Some(url), _) => (url, true),
@@ -328,6 +345,58 @@ pub fn in_css(css: &[u8]) -> Vec<String> {
         at = css.len() - rest.len() + used;
     }
     found
+}
+
+/// Splits the arguments of a function, which begin with `text`, at commas. Also returns the position of the parenthesis
+/// that ends the function.
+fn arguments(text: &str) -> Option<(Vec<&str>, usize)> {
+    let (mut depth, mut quote, mut start) = (0_usize, None, 0);
+    let mut found = Vec::new();
+    for (at, letter) in text.char_indices() {
+        match (quote, letter) {
+            (Some(open), letter) if letter == open => quote = None,
+            (Some(_), _) => {}
+            (None, '"' | '\'') => quote = Some(letter),
+            (None, '(') => depth += 1,
+            (None, ',' | ')') if depth == 0 => {
+                found.push(&text[start..at]);
+                if letter == ')' {
+                    return Some((found, at));
+                }
+                start = at + 1;
+            }
+            (None, ')') => depth -= 1,
+            (None, _) => {}
+        }
+    }
+    None
+}
+
+/// Returns the address that Chromium loads of the options of an `image-set()` (CSS Images 4 §2.3). An option is an image
+/// and, in any order, its resolution and its type. The image may be a gradient, which has no address.
+fn image_set(options: &[&str]) -> Option<String> {
+    let candidate = |option: &&str| {
+        let option = option.trim();
+        let (address, rest) = match option.chars().next()? {
+            quote @ ('"' | '\'') => {
+                option[1..].split_once(quote).map(|(address, rest)| (address.to_owned(), rest))?
+            }
+            _ => {
+                let start = option.find('(')? + 1;
+                let (_, end) = arguments(&option[start..])?;
+                (in_css(option.as_bytes()).into_iter().next().unwrap_or_default(), &option[start + end + 1..])
+            }
+        };
+        let (mut kind, mut density) = (None, 1.0);
+        for word in rest.to_ascii_lowercase().split_ascii_whitespace() {
+            match word.strip_prefix("type(") {
+                Some(text) => kind = Some(text.trim_matches(['"', '\'', ')']).to_owned()),
+                None => density = media::resolution(word)?,
+            }
+        }
+        srcset::is_usable(kind.as_deref(), None).then_some((density, address))
+    };
+    srcset::select(options.iter().filter_map(candidate).collect()).filter(|address| !address.is_empty())
 }
 
 /// A search for one word, which finds its occurrences from the first to the last. No part of the text is searched twice.
@@ -411,6 +480,9 @@ mod tests {
             "ab"
         );
         assert_eq!(html("<img src=lo srcset='one 1x, two 2x'>").concat(), "one");
+        // Sources and the image have to be children of the picture.
+        assert_eq!(picture("<div><source srcset=no></div>"), "img");
+        assert_eq!(picture("<source srcset=a><p><img src=b></p>"), "ba");
     }
 
     #[test]
@@ -434,11 +506,23 @@ mod tests {
         );
         assert_eq!(found.addresses.concat(), "abcdefg");
         assert_eq!(found.deferred.concat(), "f1f2f3f4f5");
-        // Images without heights take no space, so every image is near, as in a browser before its first layout.
+        // Images without heights take no space, so every image is near the viewport, as in a browser before its first
+        // layout.
         let many = "<img loading=lazy src=a>".repeat(100);
         assert_eq!(html(&many).len(), 100);
         let many = "<img loading=lazy src=a width=1200 height=197>".repeat(100);
         assert_eq!(html(&many).len(), 11);
+        // A closed `<details>` displays only its summary.
+        let details = "<summary><img loading=lazy src=a></summary><img loading=lazy src=b><p><img loading=lazy src=c></p>";
+        let all = html(&format!("<details>{details}</details><img loading=lazy src=d>"));
+        assert_eq!(all.concat(), "ad");
+        assert_eq!(html(&format!("<details open>{details}</details>")).concat(), "abc");
+        let table = |height| {
+            html(&format!("<table height={height}><tr height=90><td></table><img loading=lazy src=a>")).len()
+        };
+        assert_eq!([table("1880"), table("1980"), table("5000"), table("100%")], [1, 0, 0, 1]);
+        let rows = "<tr height=90><td></tr>".repeat(30);
+        assert!(html(&format!("<table height=9>{rows}</table><img loading=lazy src=a>")).is_empty());
         // `sizes=auto` applies only to lazy images.
         let auto = "src=lo srcset='s 300w, l 1280w' sizes=auto width=300";
         assert_eq!(html(&format!("<img loading=lazy {auto}><img {auto}>")).concat(), "sl");
@@ -488,6 +572,27 @@ mod tests {
             ["a.css", "b.css", "c d"]
         );
         assert!(in_css(b"url('").is_empty() && in_css(b"@import").is_empty() && in_css(b"/*").is_empty());
+    }
+
+    #[test]
+    fn of_an_image_set_one_image_is_loaded() {
+        for (set, loaded) in [
+            ("url(a) 1x, url(b) 2x", "a"),
+            ("url(b) 2x, URL( 'a' ) 1X", "a"),
+            ("'b' 2dppx, \"a\"", "a"),
+            ("url('a,)') 96dpi, url(b) 192dpi", "a,)"),
+            ("url(a) 2x, url(b) 3x", "a"),
+            ("url(b) .5x, url(a) 0.8x", "a"),
+            ("url(b) type('image/heic') 1x, url(a) 1x type(\"image/avif\")", "a"),
+            ("url(b) wrong, url(a) 2x", "a"),
+            ("linear-gradient(red, blue) 1x, url(b) 2x", ""),
+            ("", ""),
+        ] {
+            let css = format!("x{{y:url(1)}} z{{background:-webkit-image-set({set}) fixed, url(2)}}");
+            assert_eq!(in_css(css.as_bytes()).join(" "), format!("1 {loaded} 2").replace("  ", " "), "{set}");
+        }
+        assert!(in_css(b"x{y:image-set(url(a) 1x").is_empty());
+        assert!(in_css("image-set(".repeat(100_000).as_bytes()).is_empty());
     }
 
     /// The style sheet is scanned in linear time. In quadratic time, a style sheet of 1 MB would take half a minute.

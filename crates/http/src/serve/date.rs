@@ -18,7 +18,7 @@ pub struct Date {
 struct Written {
     unix_seconds: u64,
     value: HeaderValue,
-    /// The last value of Last-Modified that was found not to be in the future.
+    /// The last value of Last-Modified that was not in the future.
     past: Option<HeaderValue>,
 }
 

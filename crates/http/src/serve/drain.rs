@@ -1,9 +1,10 @@
 //! Reads and discards data on a stream on which no further request is served.
 //!
-//! Data after a refused head is not a request, whatever it looks like. The rest of a body that nobody read is not a
-//! request either. Closing a connection with unread bytes could cost the client the response (RFC 9112 §9.6), so such data
-//! is read and discarded. A stream of an association is reused after the declared end of a body. Otherwise it is released
-//! when the client resets it (RFC 6525) or when the association ends.
+//! Data after a refused head is not a request, even if it looks like one. The unread rest of a body is not a request
+//! either. Closing a connection with unread bytes could cost the client the response (RFC 9112 §9.6). Therefore such
+//! data is read and discarded. A stream of an association is used for the next request after the declared end of a
+//! body. If no end is declared, the stream is released when the client resets it (RFC 6525) or when the association
+//! ends.
 //!
 //! If a client sends data without a declared end, the data is read for no longer than the server waits for a head.
 
@@ -36,8 +37,8 @@ pub(super) async fn drain<W: World, T: Stream>(
                 return Poll::Ready(());
             }
             overdue = true;
-            // From now on the stream counts as one that has waited for the rest of a head since `began`, and the head
-            // timeout applies.
+            // From now on, the stream counts as waiting for the rest of a head since `began`. So the head timeout
+            // applies.
             activity.head_begins(number, began);
         }
         Poll::Pending

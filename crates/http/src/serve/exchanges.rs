@@ -25,20 +25,20 @@ pub(super) struct Log {
     /// The offset on the stream to the client at which the next response begins.
     pub(super) end: Cell<u64>,
     /// The offset up to which the transport has accepted the written bytes.
-    pub(super) taken: Cell<u64>,
+    pub(super) accepted: Cell<u64>,
     /// The responses of which no byte has been passed to the transport yet.
     pub(super) unwritten: RefCell<VecDeque<(ExchangeId, u64)>>,
     /// The number of times that the client has reset the stream.
     resets: Cell<u64>,
     /// The number of requests whose responses hyper has not taken completely.
-    answering: Cell<u32>,
-    /// Whether a request was received whose response is not completely written.
+    unfinished_responses: Cell<u32>,
+    /// True from the receipt of a request until its response has been written completely.
     is_request_in_progress: Cell<bool>,
-    /// Whether the latest request had no body and was answered. If so, hyper holds no data of the request once nothing is
-    /// in progress.
+    /// Whether the latest request had no body and was answered. If so, and if no request is in progress, hyper holds no
+    /// data.
     pub(super) plain: Cell<bool>,
-    /// The number of response bytes that hyper holds and the transport has not accepted.
-    held: Cell<usize>,
+    /// The number of response bytes in hyper's buffers that the transport has not accepted yet.
+    buffered: Cell<usize>,
     /// The transport rank of the response that is written next.
     pub(super) rank: Cell<Option<u32>>,
     /// The reason why the last head on the stream was refused; `None` once the refusal was sent.
@@ -58,13 +58,13 @@ impl Log {
                 stream: number,
                 next: Cell::new(0),
                 end: Cell::default(),
-                taken: Cell::default(),
+                accepted: Cell::default(),
                 unwritten: RefCell::default(),
                 resets: Cell::new(0),
-                answering: Cell::new(0),
+                unfinished_responses: Cell::new(0),
                 is_request_in_progress: Cell::new(false),
                 plain: Cell::new(false),
-                held: Cell::new(0),
+                buffered: Cell::new(0),
                 rank: Cell::new(None),
                 refusal: RefCell::default(),
                 waiting: RefCell::default(),
@@ -75,7 +75,7 @@ impl Log {
             log.next.set(first_after(resets));
         }
         log.end.set(stream.bytes_written());
-        log.taken.set(stream.bytes_written());
+        log.accepted.set(stream.bytes_written());
         log.unwritten.borrow_mut().clear();
         log.clone()
     }
@@ -93,7 +93,7 @@ impl Log {
     /// Records that hyper's buffered response bytes are written. If no response has more bytes, then no request is in
     /// progress any more.
     pub(super) fn flushed(&self, activity: &Activity) {
-        if self.answering.get() == 0 && self.is_request_in_progress.replace(false) {
+        if self.unfinished_responses.get() == 0 && self.is_request_in_progress.replace(false) {
             activity.done();
         }
     }
@@ -108,17 +108,17 @@ impl Log {
 
     /// Records that hyper holds `bytes` more bytes of responses.
     pub(super) fn hold(&self, activity: &Activity, bytes: usize) {
-        self.held.set(self.held.get() + bytes);
-        activity.held.set(activity.held.get() + bytes);
+        self.buffered.set(self.buffered.get() + bytes);
+        activity.buffered.set(activity.buffered.get() + bytes);
         activity.memory.hold(bytes);
     }
 
     /// Records that the transport has accepted `bytes` bytes. Responses that hyper generated itself were never counted as
     /// held.
     pub(super) fn release(&self, activity: &Activity, bytes: usize) {
-        let bytes = bytes.min(self.held.get());
-        self.held.set(self.held.get() - bytes);
-        activity.held.set(activity.held.get() - bytes);
+        let bytes = bytes.min(self.buffered.get());
+        self.buffered.set(self.buffered.get() - bytes);
+        activity.buffered.set(activity.buffered.get() - bytes);
         activity.memory.release(bytes);
         if let Some(waker) = self.waiting.take() {
             waker.wake();
@@ -135,7 +135,7 @@ pub(super) struct Answering {
 
 impl Answering {
     pub(super) fn begin(log: &Rc<Log>, activity: &Rc<Activity>) -> Self {
-        log.answering.set(log.answering.get() + 1);
+        log.unfinished_responses.set(log.unfinished_responses.get() + 1);
         if !log.is_request_in_progress.replace(true) {
             activity.begin();
         }
@@ -146,8 +146,8 @@ impl Answering {
 
     /// Completes with the number of bytes of the response that may be read next, at most `most`.
     pub(super) fn poll_room(&self, cx: &Context<'_>, most: usize) -> Poll<usize> {
-        let room = MAX_HELD.saturating_sub(self.activity.held.get());
-        if room < MIN_PIECE && self.log.held.get() > 0 {
+        let room = MAX_HELD.saturating_sub(self.activity.buffered.get());
+        if room < MIN_PIECE && self.log.buffered.get() > 0 {
             *self.log.waiting.borrow_mut() = Some(cx.waker().clone());
             return Poll::Pending;
         }
@@ -162,7 +162,7 @@ impl Answering {
 
 impl Drop for Answering {
     fn drop(&mut self) {
-        self.log.answering.set(self.log.answering.get() - 1);
+        self.log.unfinished_responses.set(self.log.unfinished_responses.get() - 1);
     }
 }
 
@@ -200,13 +200,13 @@ mod tests {
         let budget = Budget::new(4 << 20, 10);
         let before = budget.room();
         let (log, activity) = (log(), activity(&budget));
-        let held = || (log.held.get(), activity.held.get());
+        let buffered = || (log.buffered.get(), activity.buffered.get());
         log.hold(&activity, 300 << 10);
-        assert_eq!(held(), (300 << 10, 300 << 10));
+        assert_eq!(buffered(), (300 << 10, 300 << 10));
         assert!(budget.room() < before);
         log.release(&activity, 100 << 10);
-        assert_eq!(held(), (200 << 10, 200 << 10));
+        assert_eq!(buffered(), (200 << 10, 200 << 10));
         log.end_all(&activity);
-        assert_eq!((held(), budget.room()), ((0, 0), before));
+        assert_eq!((buffered(), budget.room()), ((0, 0), before));
     }
 }

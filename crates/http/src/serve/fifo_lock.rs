@@ -11,8 +11,8 @@ use std::task::{Poll, Waker};
 /// A fair lock between the tasks of a session.
 #[derive(Debug, Default)]
 pub(super) struct FifoLock {
-    /// The tickets of the tasks that hold or await the lock, in the order in which they were drawn. The first ticket holds
-    /// the lock. Most sessions never draw a ticket.
+    /// The tickets of the tasks that hold the lock or wait for it, in the order of drawing. The first ticket holds the
+    /// lock. Most sessions never draw a ticket.
     queue: OnceCell<Rc<RefCell<Queue>>>,
 }
 

@@ -1,20 +1,20 @@
 //! A site that serves the files of a directory.
 //!
-//! Names are percent-decoded once and then taken literally. A target that does not lead to a regular file inside the
-//! directory is not found, however it is written or linked. Nobody can swap the file between the check and the opening
-//! ([`RootDirectory`]). Links that stay inside the directory are followed. Names that begin with a dot are not found
-//! unless the option is enabled, except `/.well-known/` (RFC 8615). For a link, only the name of the link counts, not
-//! the name of its target.
+//! Names are percent-decoded once and then taken literally. Only a target that leads to a regular file inside the
+//! directory is found, however the target is written or linked. Nobody can swap the file between the check and the
+//! opening ([`RootDirectory`]). Links that stay inside the directory are followed. Names that begin with a dot are
+//! found only with [`FileSite::with_dotfiles`]; the exception is `/.well-known/` (RFC 8615). For a link, only the name
+//! of the link counts, not the name of its target.
 //!
 //! Files are read while they are sent, so large files need no more memory. Some files stay open for the next request,
 //! which then needs only one lookup of the name. `open_file_cache` holds the open files.
 //!
-//! Home of RFC 9110 §13 (conditional requests) and §14 (ranges, but only one range per request).
+//! Implements RFC 9110 §13 (conditional requests) and §14 (ranges, but only one range per request).
 
 mod open_file_cache;
 
 use super::date::LAST_DATE;
-use super::site::{Answer, Asked, Content, Resource, Site, StoredRange};
+use super::site::{Answer, Content, Resource, Site, SiteRequest, StoredRange};
 use crate::page::directory::content_type;
 use crate::root_dir::{FileLookup, RootDirectory};
 use bytes::Bytes;
@@ -50,8 +50,8 @@ pub struct FileSite {
 #[derive(Debug)]
 struct RememberedPath {
     file: Rc<CachedFile>,
-    /// The path of the file below the root directory. `full` is the full path.
-    below: PathBuf,
+    /// The path of the file relative to the root directory. `full` is its absolute path.
+    relative: PathBuf,
     full: PathBuf,
     validators: Rc<Validators>,
     content_type: &'static str,
@@ -83,7 +83,7 @@ impl Identity {
 enum TargetLookup {
     File {
         file: Rc<CachedFile>,
-        below: PathBuf,
+        relative: PathBuf,
         /// Whether the path contains a symbolic link.
         linked: bool,
     },
@@ -112,32 +112,38 @@ impl FileSite {
         self
     }
 
-    /// Returns the file that the request path `path` led to before, if the path still leads to the same version of it.
+    /// Returns the file that was served before for the request path `path`, if the path still leads to the same version
+    /// of the file.
     fn known(&self, path: &str) -> Option<(StoredRange, Rc<Validators>, &'static str)> {
         let mut all = self.remembered.borrow_mut();
-        let kept = all.get(path)?;
-        let there = self.root.look_up_cached(&kept.below, &kept.full);
-        if there.is_err() || there.is_ok_and(|kind| Identity::of(&kind) != kept.file.identity()) {
+        let remembered = all.get(path)?;
+        let metadata = self.root.look_up_cached(&remembered.relative, &remembered.full);
+        if metadata.is_err() || metadata.is_ok_and(|kind| Identity::of(&kind) != remembered.file.identity()) {
             all.remove(path);
             return None;
         }
-        let stored = StoredRange { store: kept.file.clone(), offset: 0, length: kept.file.identity().length };
-        Some((stored, kept.validators.clone(), kept.content_type))
+        let stored = StoredRange {
+            store: remembered.file.clone(),
+            offset: 0,
+            length: remembered.file.identity().length,
+        };
+        Some((stored, remembered.validators.clone(), remembered.content_type))
     }
 
-    fn keep(&self, path: &str, kept: RememberedPath) {
+    fn remember(&self, path: &str, remembered: RememberedPath) {
         let mut all = self.remembered.borrow_mut();
         if all.len() >= MAX_KEPT {
-            // A client that requests this many paths requests each of them rarely, so forget them all.
+            // If this many different paths are requested, each path is requested rarely. So forget all paths.
             all.clear();
         }
         if path.len() <= MAX_KEPT_BYTES {
-            all.insert(path.to_owned(), kept);
+            all.insert(path.to_owned(), remembered);
         }
     }
 
     fn locate(&self, target: &str) -> TargetLookup {
-        let found = path_of(target, self.dotfiles).map(|(below, slash)| self.find_below(below, slash));
+        let found =
+            path_of(target, self.dotfiles).map(|(relative, slash)| self.look_up_target(relative, slash));
         match found {
             Some(Ok(found)) => found,
             Some(Err(why)) if is_out_of_descriptors(&why) => TargetLookup::Busy,
@@ -145,31 +151,37 @@ impl FileSite {
         }
     }
 
-    /// Looks up `below` beneath the root directory. `slash` says that the request ends with a slash and so names a
-    /// directory.
-    fn find_below(&self, mut below: PathBuf, slash: bool) -> io::Result<TargetLookup> {
-        let mut look = self.look(&below)?;
-        match (look.metadata.is_dir(), slash) {
+    /// Looks up a file. `relative` is its path relative to the root directory. `slash` says whether the request ends with
+    /// a slash, and so names a directory.
+    fn look_up_target(&self, mut relative: PathBuf, slash: bool) -> io::Result<TargetLookup> {
+        let mut lookup = self.look_up(&relative)?;
+        match (lookup.metadata.is_dir(), slash) {
             (true, false) => return Ok(TargetLookup::NeedsSlash),
             (false, true) => return Ok(TargetLookup::Nothing),
             (true, true) => {
-                below.push("index.html");
-                look = self.look(&below)?;
+                relative.push("index.html");
+                lookup = self.look_up(&relative)?;
             }
             (false, false) => {}
         }
-        if !look.metadata.is_file() {
+        if !lookup.metadata.is_file() {
             return Ok(TargetLookup::Nothing);
         }
-        let file = self.cache.take(&below, Identity::of(&look.metadata))?;
-        Ok(file.map_or(TargetLookup::Nothing, |file| TargetLookup::File { file, below, linked: look.linked }))
+        let file = self.cache.take(&relative, Identity::of(&lookup.metadata))?;
+        Ok(file.map_or(TargetLookup::Nothing, |file| TargetLookup::File {
+            file,
+            relative,
+            linked: lookup.linked,
+        }))
     }
 
     /// Looks up a name. The lookup needs a file descriptor for a moment, and another file may have to be closed for it.
-    fn look(&self, below: &Path) -> io::Result<FileLookup> {
-        match self.root.look_up(below) {
-            Err(why) if is_out_of_descriptors(&why) && self.cache.close_one() => self.root.look_up(below),
-            look => look,
+    fn look_up(&self, relative: &Path) -> io::Result<FileLookup> {
+        match self.root.look_up(relative) {
+            Err(error) if is_out_of_descriptors(&error) && self.cache.close_one() => {
+                self.root.look_up(relative)
+            }
+            lookup => lookup,
         }
     }
 }
@@ -179,21 +191,21 @@ impl Site for FileSite {
         None
     }
 
-    fn answer(&self, asked: &Asked<'_>) -> Answer {
-        if !matches!(*asked.method, Method::GET | Method::HEAD) {
-            return Answer::refuse_method(asked.method);
+    fn answer(&self, request: &SiteRequest<'_>) -> Answer {
+        if !matches!(*request.method, Method::GET | Method::HEAD) {
+            return Answer::refuse_method(request.method);
         }
-        if let Some((whole, validators, content_type)) = self.known(asked_path(asked.target)) {
-            return typed(validators.choose(asked, whole), content_type);
+        if let Some((whole, validators, content_type)) = self.known(path_of_target(request.target)) {
+            return with_content_type(validators.choose(request, whole), content_type);
         }
-        let (file, below, linked) = match self.locate(asked.target) {
-            TargetLookup::File { file, below, linked } => (file, below, linked),
+        let (file, relative, linked) = match self.locate(request.target) {
+            TargetLookup::File { file, relative, linked } => (file, relative, linked),
             TargetLookup::Nothing => return not_found(),
             TargetLookup::Busy => return busy(),
             TargetLookup::NeedsSlash => {
                 let mut answer =
                     Answer::plain_text(StatusCode::MOVED_PERMANENTLY, "a directory ends with a slash\n");
-                let (path, query) = asked.target.split_once('?').unwrap_or((asked.target, ""));
+                let (path, query) = request.target.split_once('?').unwrap_or((request.target, ""));
                 let mark = if query.is_empty() { "" } else { "?" };
                 // RFC 9110 §10.2.2: two slashes at the start of Location would name another host.
                 let target = format!("/{}/{mark}{query}", path.trim_start_matches('/'));
@@ -203,26 +215,28 @@ impl Site for FileSite {
                 return answer;
             }
         };
-        let (identity, content_type) = (file.identity(), served_type(&below));
+        let (identity, content_type) = (file.identity(), served_type(&relative));
         let validators = Rc::new(Validators::new(identity));
         let whole = StoredRange { store: file.clone(), offset: 0, length: identity.length };
-        // A path with a symbolic link is not remembered, because its target may change. It is looked up for each request.
+        // A path with a symbolic link is looked up for each request and not remembered, because the target of the link
+        // may change.
         if !linked {
-            let full = self.root.path().join(&below);
-            let kept = RememberedPath { file, below, full, validators: validators.clone(), content_type };
-            self.keep(asked_path(asked.target), kept);
+            let full = self.root.path().join(&relative);
+            let remembered =
+                RememberedPath { file, relative, full, validators: validators.clone(), content_type };
+            self.remember(path_of_target(request.target), remembered);
         }
-        typed(validators.choose(asked, whole), content_type)
+        with_content_type(validators.choose(request, whole), content_type)
     }
 }
 
 /// Returns the path in the request target `target`, without query and fragment.
-fn asked_path(target: &str) -> &str {
+fn path_of_target(target: &str) -> &str {
     target.split(['?', '#']).next().unwrap_or_default()
 }
 
 /// Sets the media type of the response to that of the file, if the response has none.
-fn typed(mut answer: Answer, content_type: &str) -> Answer {
+fn with_content_type(mut answer: Answer, content_type: &str) -> Answer {
     if answer.resource.content_type.is_empty() {
         content_type.clone_into(&mut answer.resource.content_type);
     }
@@ -254,8 +268,8 @@ fn busy() -> Answer {
 /// Returns the path below the root directory that a request target names, and whether it ends with a slash. With
 /// `dotfiles`, names may begin with a dot.
 fn path_of(target: &str, dotfiles: bool) -> Option<(PathBuf, bool)> {
-    let path = asked_path(target).strip_prefix('/')?;
-    let mut below = PathBuf::new();
+    let path = path_of_target(target).strip_prefix('/')?;
+    let mut relative = PathBuf::new();
     let mut last_empty = true;
     for segment in path.split('/') {
         let name = decode(segment)?;
@@ -269,13 +283,13 @@ fn path_of(target: &str, dotfiles: bool) -> Option<(PathBuf, bool)> {
             return None;
         }
         // RFC 8615 §3: `.well-known` is the first segment of the path.
-        let well_known = name == b".well-known" && below.as_os_str().is_empty();
+        let well_known = name == b".well-known" && relative.as_os_str().is_empty();
         if name[0] == b'.' && !dotfiles && !well_known {
             return None;
         }
-        below.push(OsStr::from_bytes(&name));
+        relative.push(OsStr::from_bytes(&name));
     }
-    Some((below, last_empty))
+    Some((relative, last_empty))
 }
 
 /// Percent-decodes a segment once (RFC 3986 §2.1). Returns `None` if a `%` is not followed by two hexadecimal digits.
@@ -326,23 +340,23 @@ impl Validators {
     }
 
     /// Evaluates the preconditions of a request and returns the response (RFC 9110 §13.2.2).
-    fn choose(&self, asked: &Asked<'_>, whole: StoredRange) -> Answer {
-        let field = |name: HeaderName| asked.fields.get(name).map(HeaderValue::as_bytes);
+    fn choose(&self, request: &SiteRequest<'_>, whole: StoredRange) -> Answer {
+        let field = |name: HeaderName| request.fields.get(name).map(HeaderValue::as_bytes);
         // RFC 9110 §5.3: the list of tags may be spread over several field lines.
         let among = |name: &HeaderName, weakly| {
-            let lines = asked.fields.get_all(name);
+            let lines = request.fields.get_all(name);
             lines.iter().any(|tags| self.is_among(tags.as_bytes(), weakly))
         };
-        let kept = match asked.fields.contains_key(IF_MATCH) {
+        let precondition_holds = match request.fields.contains_key(IF_MATCH) {
             // Step 1: If-Match compares tags strongly.
             true => among(&IF_MATCH, false),
             // Step 2: without If-Match, If-Unmodified-Since is evaluated.
             false => field(IF_UNMODIFIED_SINCE).and_then(date).is_none_or(|since| self.modified <= since),
         };
-        if !kept {
+        if !precondition_holds {
             return Answer::plain_text(StatusCode::PRECONDITION_FAILED, "it is another version by now\n");
         }
-        let known = match asked.fields.contains_key(IF_NONE_MATCH) {
+        let known = match request.fields.contains_key(IF_NONE_MATCH) {
             // Step 3: If-None-Match compares tags weakly.
             true => among(&IF_NONE_MATCH, true),
             // Step 4: without If-None-Match, If-Modified-Since is evaluated.
@@ -354,17 +368,18 @@ impl Validators {
             let resource = resource(Content::Bytes(Bytes::new()));
             return Answer { status: StatusCode::NOT_MODIFIED, fields, resource };
         }
-        // Step 5: a range is sent, unless If-Range names another version. RFC 9110 §14.2: ranges are defined for GET only.
-        let range = field(RANGE).filter(|_| *asked.method == Method::GET);
+        // Step 5: a range is sent, unless If-Range names another version. RFC 9110 §14.2: ranges are defined for GET
+        // only.
+        let range = field(RANGE).filter(|_| *request.method == Method::GET);
         let range = range.filter(|_| field(IF_RANGE).is_none_or(|version| self.is_version(version)));
         match range.map_or(Part::Whole, |range| part(range, whole.length)) {
             Part::Whole => {
                 Answer { status: StatusCode::OK, fields, resource: resource(Content::Stored(whole)) }
             }
             Part::Bytes { first, last } => {
-                let said = format!("bytes {first}-{last}/{}", whole.length);
-                if let Ok(said) = HeaderValue::from_str(&said) {
-                    fields.insert(CONTENT_RANGE, said);
+                let content_range = format!("bytes {first}-{last}/{}", whole.length);
+                if let Ok(content_range) = HeaderValue::from_str(&content_range) {
+                    fields.insert(CONTENT_RANGE, content_range);
                 }
                 let part = StoredRange { store: whole.store, offset: first, length: last - first + 1 };
                 let resource = resource(Content::Stored(part));
@@ -373,8 +388,8 @@ impl Validators {
             Part::Beyond => {
                 let mut answer =
                     Answer::plain_text(StatusCode::RANGE_NOT_SATISFIABLE, "it is shorter than that\n");
-                if let Ok(said) = HeaderValue::from_str(&format!("bytes */{}", whole.length)) {
-                    answer.fields.insert(CONTENT_RANGE, said);
+                if let Ok(content_range) = HeaderValue::from_str(&format!("bytes */{}", whole.length)) {
+                    answer.fields.insert(CONTENT_RANGE, content_range);
                 }
                 answer
             }
@@ -388,7 +403,8 @@ impl Validators {
         })
     }
 
-    /// RFC 9110 §13.1.5: whether `version`, a tag or a date of If-Range, matches this version exactly.
+    /// Returns whether this version of the file matches `version` exactly. `version` is the tag or the date in If-Range
+    /// (RFC 9110 §13.1.5).
     fn is_version(&self, version: &[u8]) -> bool {
         version == self.tag.as_bytes() || date(version) == Some(self.modified)
     }

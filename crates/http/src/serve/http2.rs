@@ -3,7 +3,7 @@
 //! h2 writes the data that it gets, one stream after the other. Therefore `Writer` passes little data to h2 at a time:
 //! the next piece of the most urgent response (RFC 9218), whenever fewer than [`UNSENT`] bytes are in h2 and not yet
 //! with the transport. A more urgent request then waits at most for those bytes and for the bytes that the transport
-//! has accepted. The transport accepts no more than its window allows plus the same number of bytes.
+//! has accepted. The transport accepts no more than its window allows plus [`UNSENT`] bytes.
 
 use super::reply::{PreparedResponse, RequestGuard, Sending, Unwritten, reply};
 use super::site::Site;
@@ -48,10 +48,11 @@ pub(super) async fn serve<W, S, N>(
     session.limit_unsent(UNSENT as u64);
     let writer = Rc::new(RefCell::new(Writer::default()));
     let id = session.id();
-    let polled = Rc::new(Polled { woken: Cell::new(service.world.now()), gone: Cell::new(0) });
+    let polled = Rc::new(Polled { woken_at: Cell::new(service.world.now()), response_frames: Cell::new(0) });
     let on_frame = on_frame(service.clone(), activity.clone(), writer.clone(), polled.clone(), id);
     let (mut io, out) = Io::new(stream, false, seen, service.scratch.clone(), Box::new(on_frame));
-    let mut patience = Patience { inspector: io.inspect(), seen: (0, 0), ended: false, refused: false };
+    let mut patience =
+        Patience { inspector: io.inspect(), at_last_progress: (0, 0), ended: false, refused: false };
     activity.memory.hold(STATE);
     let Ok(mut connection) = builder(service.options.max_head).handshake::<_, Bytes>(io).await else {
         activity.memory.release(STATE);
@@ -68,25 +69,25 @@ pub(super) async fn serve<W, S, N>(
         }
         out.begin();
         patience.inspector.borrow_mut().begin();
-        polled.woken.set(service.world.now());
+        polled.woken_at.set(service.world.now());
         // Data that is added during this poll is also written during it, so the task need not be woken.
         writer.borrow_mut().responses.waker = None;
         loop {
             // Polling removes completed tasks.
             let _ = tasks.poll_idle(cx);
-            if patience.ends(polled.gone.get()) {
+            if patience.ends(polled.response_frames.get()) {
                 // RFC 9113 §10.5: the client has sent too many frames without effect, although each of them is allowed.
                 connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
             }
             let accepted = connection.poll_accept(cx);
             if patience.misses_settings() {
-                // RFC 9113 §3.4: an invalid preface is a connection error. A request behind it is not answered.
+                // RFC 9113 §3.4: an invalid preface is a connection error. A request that follows it is not answered.
                 connection.abrupt_shutdown(Reason::PROTOCOL_ERROR);
                 continue;
             }
             match accepted {
                 Poll::Ready(Some(Ok((request, mut respond)))) => {
-                    activity.record_bytes(polled.woken.get(), 0);
+                    activity.record_bytes(polled.woken_at.get(), 0);
                     if service.options.judged == Strictness::Strictly && is_malformed(&request) {
                         // RFC 9113 §8.1.1: a malformed request is a stream error.
                         respond.send_reset(Reason::PROTOCOL_ERROR);
@@ -101,8 +102,7 @@ pub(super) async fn serve<W, S, N>(
                     }
                 }
                 Poll::Ready(_) => return Poll::Ready(()),
-                // The bytes that h2 wrote were passed to the transport or wait for it, so the writer may have room for
-                // more.
+                // h2 has passed its data to the transport, so `writer` may pass more data to h2.
                 Poll::Pending if writer.borrow_mut().write(cx) => {}
                 Poll::Pending => {
                     // If the stream has failed, the next read reports the error.
@@ -133,12 +133,12 @@ fn builder(max_head: Option<usize>) -> Builder {
     builder
 }
 
-/// What the task of a session and the frames that it writes share.
+/// The state that the task of a session shares with the handler of its outgoing frames.
 struct Polled {
     /// When the task was last woken. All actions of the task until it yields happen at this time.
-    woken: Cell<Instant>,
+    woken_at: Cell<Instant>,
     /// The number of response frames sent.
-    gone: Cell<u64>,
+    response_frames: Cell<u64>,
 }
 
 /// Returns the function that is called for each response frame that h2 writes on `connection`.
@@ -157,9 +157,9 @@ fn on_frame<W: World, S: Site>(
     });
     move |frame| {
         note(&frame);
-        polled.gone.set(polled.gone.get() + 1);
+        polled.response_frames.set(polled.response_frames.get() + 1);
         writer.borrow_mut().on_accepted(frame.stream, frame.data.unwrap_or(0));
-        activity.record_bytes(polled.woken.get(), (frame.span.end - frame.span.start) as usize);
+        activity.record_bytes(polled.woken_at.get(), (frame.span.end - frame.span.start) as usize);
     }
 }
 
@@ -167,21 +167,23 @@ fn on_frame<W: World, S: Site>(
 struct Patience {
     inspector: Rc<RefCell<Inspector>>,
     /// The numbers of frames sent and received when a response last made progress.
-    seen: (u64, u64),
-    /// Whether the connection was ended because of too many frames. `refused` is the same for a missing SETTINGS.
+    at_last_progress: (u64, u64),
+    /// Whether the connection was ended because of too many frames. `refused` says whether it was ended because
+    /// SETTINGS was missing.
     ended: bool,
     refused: bool,
 }
 
 impl Patience {
-    /// Returns true once, when the client has sent too many frames without effect. `gone` is the number of response frames
-    /// sent.
-    fn ends(&mut self, gone: u64) -> bool {
-        let came = self.inspector.borrow().frames();
-        if gone != self.seen.0 {
-            self.seen = (gone, came);
+    /// Returns true once, when the client has sent too many frames without effect. `response_frames` is the number of
+    /// response frames sent.
+    fn ends(&mut self, response_frames: u64) -> bool {
+        let received = self.inspector.borrow().frames();
+        if response_frames != self.at_last_progress.0 {
+            self.at_last_progress = (response_frames, received);
         }
-        came - self.seen.1 > MAX_UNPRODUCTIVE_FRAMES && !std::mem::replace(&mut self.ended, true)
+        received - self.at_last_progress.1 > MAX_UNPRODUCTIVE_FRAMES
+            && !std::mem::replace(&mut self.ended, true)
     }
 
     /// Returns true once, when the client's first frame is not SETTINGS.
@@ -224,7 +226,7 @@ fn is_same(one: &str, other: &str, port: u16) -> bool {
     one.eq_ignore_ascii_case(other) || read(one).is_some_and(|one| read(other) == Some(one))
 }
 
-/// The maximum number of frames that a client may send without a request or the progress of a response.
+/// The maximum number of frames that a client may send without any response frame being sent in the meantime.
 const MAX_UNPRODUCTIVE_FRAMES: u64 = 20_000;
 
 /// The approximate memory of an h2 session in bytes: its buffers in both directions, and its header tables.
@@ -246,7 +248,8 @@ async fn answer<W: World, S: Site>(
     // the content (RFC 9110 §10.1.1).
     let waits = service.options.judged == Strictness::Strictly && !request.headers().contains_key(EXPECT);
     if waits && !content.is_end_stream() && !read_content(&*service, &activity, &mut content).await {
-        // RFC 9113 §8.1.1: a malformed request is a stream error. This has no effect if h2 has reset the stream.
+        // RFC 9113 §8.1.1: a malformed request is a stream error. If h2 has already reset the stream, this reset has no
+        // effect.
         return respond.send_reset(Reason::PROTOCOL_ERROR);
     }
     let PreparedResponse { response, sending, bodiless, priority } =
@@ -279,7 +282,7 @@ async fn read_content<W: World, S: Site>(
                 Some(Err(_)) => return false,
                 None => {
                     let trailers = poll_fn(|cx| content.poll_trailers(cx)).await;
-                    // RFC 9113 §8.2.1: the rules for values hold in trailers, too.
+                    // RFC 9113 §8.2.1: the rules for field values hold in trailers, too.
                     return trailers
                         .is_ok_and(|trailers| trailers.is_none_or(|it| check_fields(&it).is_ok()));
                 }
@@ -344,14 +347,14 @@ impl Writer {
         any
     }
 
-    /// Passes a piece of a response to h2. The response is the first one in order for which the client's flow control has
-    /// room.
+    /// Passes a piece of a response to h2. Takes the first response, in the order of priorities, whose flow-control
+    /// window has room.
     fn write_piece(&mut self, cx: &mut Context<'_>) -> bool {
         for stream in self.responses.order() {
             let Some(body) = self.responses.bodies.get_mut(&stream) else { continue };
             let Some(sending) = &mut body.sending else { continue };
-            let wanted = sending.left().min(CHUNK as u64) as usize;
-            body.send.reserve_capacity(wanted);
+            let capacity = sending.left().min(CHUNK as u64) as usize;
+            body.send.reserve_capacity(capacity);
             if body.send.capacity() == 0 {
                 match body.send.poll_capacity(cx) {
                     Poll::Pending => continue,
@@ -364,7 +367,7 @@ impl Writer {
                     }
                 }
             }
-            let most = wanted.min(body.send.capacity());
+            let most = capacity.min(body.send.capacity());
             let Ok(piece) = sending.piece(most, most) else {
                 // The content cannot be read further. The reset tells the client that the response is incomplete.
                 body.send.send_reset(Reason::INTERNAL_ERROR);

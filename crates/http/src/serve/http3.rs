@@ -1,10 +1,10 @@
 //! Serves a session over HTTP/3. Each request has a stream, and responses are written in the order of their priorities.
 //!
-//! A stream accepts all data that it is given, and the transport by itself sends data of all streams alike. Therefore
-//! the stream and the transport are given little data at a time. `Writer` passes the next piece of the most urgent
-//! response (RFC 9218) to its stream, in the same order as over HTTP/2. The session accepts no more data than the
-//! congestion window holds plus [`UNSENT`] bytes. A pacer may hold some of that data back, so the ranks of the streams
-//! decide which data is sent first.
+//! A stream accepts all data that it is given. The transport by itself does not prefer any stream. Therefore the stream
+//! and the transport are given little data at a time. `Writer` passes the next piece of the most urgent response (RFC
+//! 9218) to its stream, in the same order as over HTTP/2. The session accepts no more data than the congestion window
+//! holds plus [`UNSENT`] bytes. A pacer may hold some of that data back, so the ranks of the streams decide which data
+//! is sent first.
 //!
 //! Each request is read to its end, even if the response does not need the content. Therefore an error in content or
 //! trailers has the same effect as an error in the head.
@@ -46,7 +46,7 @@ where
         connection: session.id(),
         responses: Unwritten::default(),
     }));
-    // The tasks of the responses, and the tasks that read the rest of requests that were already answered.
+    // The tasks that answer requests, and the tasks that read the rest of answered requests.
     let (tasks, rests) = (Tasks::new(service.world.clone()), Rc::new(Tasks::new(service.world.clone())));
     let stop = service.options.stop.as_ref().map(super::Stop::wait);
     // The lowest stream number on which no request has arrived.
@@ -135,7 +135,7 @@ async fn answer<W: World, S: Site, N: Session>(
     let waits =
         incoming.content_length().is_some_and(|length| length > 0) && !request.headers().contains_key(EXPECT);
     let mut content = 0;
-    let came = poll_fn(|cx| {
+    let accepted = poll_fn(|cx| {
         loop {
             if content > MAX_AWAITED {
                 return Poll::Ready(true);
@@ -152,14 +152,14 @@ async fn answer<W: World, S: Site, N: Session>(
             }
         }
     });
-    if !came.await {
+    if !accepted.await {
         return;
     }
     let PreparedResponse { response, sending, priority, .. } =
         reply(&service, &activity, (name, stream), &request, early).await;
     service.recorder.written(ExchangeId { connection: name, stream, index: 0 }, service.world.now());
-    // The head is sent in the order of priorities, too. If the transport has no room for it now, `writer` passes it on
-    // later.
+    // The head, too, is sent in the order of priorities. If the transport has no room for the head now, `writer` passes
+    // it on later.
     let sent = poll_fn(|cx| {
         let mut pipe = pipe.borrow_mut();
         pipe.set_rank(priority.rank(stream));
@@ -221,7 +221,8 @@ impl<W: World, S: Site, N: Session> Writer<W, S, N> {
         while self.write_piece(cx) {}
     }
 
-    /// Passes the next piece of the first response in order that can make progress. Returns false if no response can.
+    /// Passes the next piece of the first response that can make progress. The responses are tried in their order.
+    /// Returns false if no response can make progress.
     fn write_piece(&mut self, cx: &mut Context<'_>) -> bool {
         for stream in self.responses.order() {
             let Some(body) = self.responses.bodies.get_mut(&stream) else { continue };

@@ -9,19 +9,19 @@ use std::rc::Rc;
 
 /// The number of streams that keep their buffers while they wait for a request. Allocating buffers takes less than a
 /// microsecond, but a stream that has released its buffers must allocate them for each request.
-const KEPT: usize = 512;
+const MAX_IDLE: usize = 512;
 
 /// Counts the streams that have buffers. Clones share one count.
 #[derive(Clone, Debug)]
 pub(super) struct IdleBuffers {
     count: Rc<Cell<usize>>,
-    kept: usize,
+    max_idle: usize,
 }
 
 impl IdleBuffers {
-    /// Returns a counter that lets `kept` streams keep their buffers while they wait for a request.
-    pub(super) fn new(kept: Option<usize>) -> Self {
-        Self { count: Rc::default(), kept: kept.unwrap_or(KEPT) }
+    /// Returns a counter that lets `max_idle` streams keep their buffers while they wait for a request.
+    pub(super) fn new(max_idle: Option<usize>) -> Self {
+        Self { count: Rc::default(), max_idle: max_idle.unwrap_or(MAX_IDLE) }
     }
 
     /// Counts another stream that has buffers.
@@ -31,8 +31,8 @@ impl IdleBuffers {
     }
 
     /// Returns whether a stream that waits for a request should release its buffers.
-    pub(super) fn are_many(&self) -> bool {
-        self.count.get() > self.kept
+    pub(super) fn exceed_limit(&self) -> bool {
+        self.count.get() > self.max_idle
     }
 }
 
@@ -53,11 +53,11 @@ mod tests {
     #[test]
     fn buffers_count_as_many_above_the_limit() {
         let buffers = IdleBuffers::new(Some(2));
-        let held = [buffers.take(), buffers.take()];
-        assert!(!buffers.are_many());
+        let uses = [buffers.take(), buffers.take()];
+        assert!(!buffers.exceed_limit());
         let third = buffers.take();
-        assert!(buffers.are_many());
-        drop((held, third));
+        assert!(buffers.exceed_limit());
+        drop((uses, third));
         assert_eq!(buffers.count.get(), 0);
     }
 }

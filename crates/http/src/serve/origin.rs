@@ -39,8 +39,8 @@ impl OwnOrigins {
         match scheme {
             Some("https") if !self.secure => {
                 // RFC 9110 §7.4: a request for a secured resource did not arrive over a secured connection.
-                let why = "a resource of https is not served in the clear\n";
-                return Some(Answer::plain_text(StatusCode::BAD_REQUEST, why));
+                let message = "a resource of https is not served in the clear\n";
+                return Some(Answer::plain_text(StatusCode::BAD_REQUEST, message));
             }
             None | Some("http" | "https") => {}
             Some(_) => {

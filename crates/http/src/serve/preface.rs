@@ -23,7 +23,10 @@ pub(super) enum StreamVersion {
 }
 
 /// Returns the HTTP version of a stream, as far as it is known before data arrives.
-pub(super) fn spoken<N: Session>(versions: Versions, (session, stream): &(N, N::Stream)) -> StreamVersion {
+pub(super) fn known_version<N: Session>(
+    versions: Versions,
+    (session, stream): &(N, N::Stream),
+) -> StreamVersion {
     match versions {
         Versions::Http1 | Versions::Http3 => StreamVersion::Http1,
         Versions::Http2 => StreamVersion::Http2,
@@ -52,14 +55,14 @@ pub(super) async fn serve<W, S, N>(
     let mut seen = Vec::new();
     let is_http2 = poll_fn(|cx| {
         let ends = service.options.stop.is_some() && activity.poll_stopping(log.stream, cx).is_ready();
-        let told = poll_preface(&mut stream, &mut seen, cx);
-        if told.is_pending() && !seen.is_empty() {
-            // A client that stops in the middle of the preface is treated like one that does not complete a head: the
-            // head timeout applies.
+        let preface = poll_preface(&mut stream, &mut seen, cx);
+        if preface.is_pending() && !seen.is_empty() {
+            // A client that stops in the middle of the preface is treated like a client that stops in the middle of a
+            // head: the head timeout applies.
             activity.head_begins(log.stream, service.world.now());
         }
         // A server that is being stopped does not wait for the first bytes.
-        if ends && told.is_pending() { Poll::Ready(None) } else { told.map(Some) }
+        if ends && preface.is_pending() { Poll::Ready(None) } else { preface.map(Some) }
     })
     .await;
     activity.head_ends(log.stream);

@@ -1,14 +1,14 @@
-//! Redirects requests to the same site over TLS, on another port of the same host (RFC 9110 §15.4.9). A site that does
-//! not redirect can advertise HTTP/3 (RFC 7838).
+//! Redirects requests to `https`: to the same site on another port of the same host (RFC 9110 §15.4.9). A site that
+//! does not redirect can advertise HTTP/3 (RFC 7838).
 
-use super::site::{Answer, Asked, Resource, Site};
+use super::site::{Answer, Resource, Site, SiteRequest};
 use crate::alt_svc::Alternative;
 use crate::authority::Authority;
 use http::header::{ALT_SVC, HeaderValue, LOCATION};
 use http::{Method, StatusCode};
 use std::rc::Rc;
 
-/// A site that is served here, or redirects to the same site over `https`.
+/// A site that is either served here or redirected to `https`.
 #[derive(Debug)]
 pub struct Redirected<S> {
     /// The site that is served.
@@ -24,22 +24,22 @@ impl<S: Site> Site for Redirected<S> {
         self.site.find(target)
     }
 
-    fn answer(&self, asked: &Asked<'_>) -> Answer {
+    fn answer(&self, request: &SiteRequest<'_>) -> Answer {
         let Some(port) = self.https else {
-            let mut answer = self.site.answer(asked);
+            let mut answer = self.site.answer(request);
             let alternative = self.http3.map(Alternative::written);
             if let Some(value) = alternative.and_then(|value| HeaderValue::from_str(&value).ok()) {
                 answer.fields.insert(ALT_SVC, value);
             }
             return answer;
         };
-        if !matches!(*asked.method, Method::GET | Method::HEAD) {
-            return Answer::refuse_method(asked.method);
+        if !matches!(*request.method, Method::GET | Method::HEAD) {
+            return Answer::refuse_method(request.method);
         }
         // The request names the host by which the client knows the server, so the redirect uses that name.
-        let host = asked.host.and_then(|host| Authority::parse(host, Some(port)));
+        let host = request.host.and_then(|host| Authority::parse(host, Some(port)));
         let to =
-            host.map(|host| format!("https://{}{}", Authority { port, ..host }.written(443), asked.target));
+            host.map(|host| format!("https://{}{}", Authority { port, ..host }.written(443), request.target));
         match to.and_then(|to| HeaderValue::from_str(&to).ok()) {
             Some(to) => {
                 let mut answer =
@@ -72,8 +72,9 @@ mod tests {
     fn redirects_keep_host_path_and_query() {
         let lead = |port: u16, host: Option<&str>, target: &str| {
             let fields = HeaderMap::new();
-            let asked = Asked { method: &Method::GET, target, host, fields: &fields };
-            let answer = Redirected { site: Rc::new(Nothing), https: Some(port), http3: None }.answer(&asked);
+            let request = SiteRequest { method: &Method::GET, target, host, fields: &fields };
+            let answer =
+                Redirected { site: Rc::new(Nothing), https: Some(port), http3: None }.answer(&request);
             let to = answer.fields.get(LOCATION).map(|to| to.to_str().expect("text").to_owned());
             (answer.status.as_u16(), to)
         };
@@ -84,9 +85,9 @@ mod tests {
             assert_eq!(lead(443, none, "/"), (400, None), "{none:?}");
         }
         let fields = HeaderMap::new();
-        let asked = Asked { method: &Method::GET, target: "/", host: None, fields: &fields };
-        let answer = Redirected { site: Rc::new(Nothing), https: None, http3: Some(4433) }.answer(&asked);
-        let told = answer.fields.get(ALT_SVC).and_then(|value| value.to_str().ok());
-        assert_eq!((answer.status, told), (StatusCode::NOT_FOUND, Some("h3=\":4433\"; ma=86400")));
+        let request = SiteRequest { method: &Method::GET, target: "/", host: None, fields: &fields };
+        let answer = Redirected { site: Rc::new(Nothing), https: None, http3: Some(4433) }.answer(&request);
+        let alt_svc = answer.fields.get(ALT_SVC).and_then(|value| value.to_str().ok());
+        assert_eq!((answer.status, alt_svc), (StatusCode::NOT_FOUND, Some("h3=\":4433\"; ma=86400")));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::access::{Access, PendingAccess};
 use super::fifo_lock::FifoGuard;
-use super::site::{Answer, Asked, Content, PATTERN_TYPE, Site};
+use super::site::{Answer, Content, PATTERN_TYPE, Site, SiteRequest};
 use super::{Activity, Service};
 use crate::http2::heads::fill;
 use crate::http2::priority::{Priority, ResponseScheduler};
@@ -29,20 +29,20 @@ const TOO_EARLY: StatusCode = match StatusCode::from_u16(425) {
 pub(super) struct PreparedResponse {
     pub(super) response: Response<()>,
     pub(super) sending: Sending<RequestGuard>,
-    /// Whether the content is not sent, as for HEAD.
+    /// Whether the response is sent without its content, as for HEAD.
     pub(super) bodiless: bool,
     pub(super) priority: Priority,
 }
 
-/// The content of a response that is being sent, and the resources that are held until the layer below has it. The log
-/// entry is written when this value is dropped, whether or not the whole content was sent.
+/// The content of a response that is being sent, and the resources that are held until the layer below has the content.
+/// The log entry is written when this value is dropped, whether or not the whole content was sent.
 #[derive(Debug)]
 pub(super) struct Sending<G> {
     pub(super) content: Content,
     /// The number of bytes that were passed to the layer below.
     at: u64,
     entry: Option<PendingAccess>,
-    /// The lock of the session, which is passed on when it is dropped.
+    /// The lock of the session, if requests are served one at a time. Dropping it lets the next request begin.
     _turn: Option<FifoGuard>,
     /// Counts the response as in progress.
     pub(super) guard: G,
@@ -63,7 +63,8 @@ impl<G> Sending<G> {
         self.content.length().saturating_sub(self.at)
     }
 
-    /// Returns the next piece of the content. At most `most` bytes are read from a store, and at most `cut` returned.
+    /// Returns the next piece of the content. At most `most` bytes are read from a store, and at most `cut` bytes are
+    /// returned.
     pub(super) fn piece(&mut self, most: usize, cut: usize) -> io::Result<Bytes> {
         let mut piece = self.content.piece(self.at, most)?;
         piece.truncate(cut);
@@ -172,7 +173,8 @@ pub(super) async fn begin<W: World, S: Site>(
     (turn, serving)
 }
 
-/// Returns the response to a request: `instead`, or what the site answers. The head has all fields except padding.
+/// Returns the response to a request: `instead` if it is given, a refusal if the server is not responsible for the
+/// origin, or else the site's response. The head has all fields except padding.
 pub(super) fn respond<W, S: Site, B>(
     service: &Service<W, S>,
     request: &Request<B>,
@@ -183,12 +185,13 @@ pub(super) fn respond<W, S: Site, B>(
     // RFC 9112 §3.2.2: the authority of an absolute URL takes precedence over Host.
     let named = request.uri().authority().map(http::uri::Authority::as_str);
     let host = named.or_else(|| request.headers().get(HOST).and_then(|host| host.to_str().ok()));
-    let asked = Asked { method: request.method(), target, host, fields: request.headers() };
+    let site_request = SiteRequest { method: request.method(), target, host, fields: request.headers() };
     let own = service.options.own_origins.as_ref();
     let elsewhere = || own.and_then(|own| own.refuse(request.uri().scheme_str(), host));
-    let mut answer = instead.or_else(elsewhere).unwrap_or_else(|| service.site.answer(&asked));
+    let mut answer = instead.or_else(elsewhere).unwrap_or_else(|| service.site.answer(&site_request));
     let Answer { status, fields, resource } = &mut answer;
-    // RFC 9110 §8.6: Content-Length of a 304 response would have to be the length of the content that is not sent.
+    // RFC 9110 §8.6: a 304 response has no Content-Length, because it would have to state the length of the content
+    // that is not sent.
     if *status != StatusCode::NOT_MODIFIED {
         fields.insert(CONTENT_LENGTH, HeaderValue::from(resource.content.length()));
         if let Ok(kind) = HeaderValue::from_str(&resource.content_type) {
@@ -244,7 +247,8 @@ pub fn min_head_size(body: u64, close: bool) -> usize {
     head_size(StatusCode::OK, &fields)
 }
 
-/// Prepares the response to the request on `stream` of `connection`. `early` says that the request arrived in early data.
+/// Prepares the response to the request on `stream` of `connection`. `early` says whether the request arrived in early
+/// data.
 pub(super) async fn reply<W: World, S: Site, B>(
     service: &Service<W, S>,
     activity: &Rc<Activity>,

@@ -22,11 +22,11 @@ pub trait Site: 'static {
     }
 
     /// Returns the response to a request. A site that supports ranges, conditions or redirects overrides this method.
-    fn answer(&self, asked: &Asked<'_>) -> Answer {
-        if !matches!(*asked.method, Method::GET | Method::HEAD) {
-            return Answer::refuse_method(asked.method);
+    fn answer(&self, request: &SiteRequest<'_>) -> Answer {
+        if !matches!(*request.method, Method::GET | Method::HEAD) {
+            return Answer::refuse_method(request.method);
         }
-        match self.find(asked.target) {
+        match self.find(request.target) {
             Some(resource) => Answer { status: StatusCode::OK, fields: HeaderMap::new(), resource },
             None => Answer::plain_text(StatusCode::NOT_FOUND, "there is nothing of that name\n"),
         }
@@ -35,7 +35,7 @@ pub trait Site: 'static {
 
 /// The parts of a request that determine the response.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct SiteRequest<'a> {
     /// The request method. Methods other than GET and HEAD are refused.
     pub method: &'a Method,
     /// The path and the query of the request target.
@@ -51,7 +51,7 @@ pub struct Asked<'a> {
 pub struct Answer {
     /// The status code.
     pub status: StatusCode,
-    /// All other fields of the response.
+    /// The fields of the response, except Content-Length, Content-Type and Date.
     pub fields: HeaderMap,
     /// The body and its media type.
     pub resource: Resource,

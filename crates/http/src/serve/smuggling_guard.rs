@@ -16,15 +16,15 @@ use std::mem::take;
 /// Filters the bytes of one stream from a client.
 #[derive(Debug)]
 pub(super) struct SmugglingGuard {
-    at: GuardState,
+    state: GuardState,
     /// The bytes received so far of a head that is incomplete.
-    held: Vec<u8>,
-    /// The offset in `held` up to which the end of the head was searched.
+    partial_head: Vec<u8>,
+    /// The offset in `partial_head` up to which the end of the head was searched.
     searched: usize,
     /// The number of empty lines before the head: 0, 1, or 2 for more than one.
     empty: u8,
     /// The maximum size in bytes of an accepted head.
-    most: usize,
+    max_head: usize,
     judged: Strictness,
     /// The reason why the last head was refused; `None` once it was taken.
     refusal: Option<Refusal>,
@@ -42,9 +42,17 @@ enum GuardState {
 }
 
 impl SmugglingGuard {
-    /// Returns a screen that refuses heads of more than `most` bytes.
-    pub(super) fn new(most: usize, judged: Strictness) -> Self {
-        Self { at: GuardState::Head, held: Vec::new(), searched: 0, empty: 0, most, judged, refusal: None }
+    /// Returns a guard that refuses heads of more than `max_head` bytes.
+    pub(super) fn new(max_head: usize, judged: Strictness) -> Self {
+        Self {
+            state: GuardState::Head,
+            partial_head: Vec::new(),
+            searched: 0,
+            empty: 0,
+            max_head,
+            judged,
+            refusal: None,
+        }
     }
 
     /// Processes the next bytes, and passes to `out` the bytes that hyper may have now: heads when they are complete,
@@ -53,22 +61,22 @@ impl SmugglingGuard {
     pub(super) fn pass(&mut self, bytes: &[u8], mut out: impl FnMut(&[u8])) {
         let mut rest = bytes;
         while !rest.is_empty() {
-            match &mut self.at {
+            match &mut self.state {
                 GuardState::Head => self.head(&mut rest, &mut out),
                 GuardState::Body(decoder) => {
                     let before = rest;
                     let step = decoder.step(&mut rest);
-                    let taken = before.len() - rest.len();
+                    let consumed = before.len() - rest.len();
                     if step.is_err() {
                         // The byte that breaks the framing is the last one that was consumed.
-                        out(&before[..taken.saturating_sub(1)]);
+                        out(&before[..consumed.saturating_sub(1)]);
                         out(POISON);
-                        self.at = GuardState::Poisoned;
+                        self.state = GuardState::Poisoned;
                         return;
                     }
-                    out(&before[..taken]);
+                    out(&before[..consumed]);
                     if decoder.is_done() {
-                        self.at = GuardState::Head;
+                        self.state = GuardState::Head;
                     }
                 }
                 GuardState::Refused | GuardState::Poisoned => return,
@@ -78,34 +86,35 @@ impl SmugglingGuard {
 
     /// Whether the stream is between two requests and no byte of the next one has arrived.
     pub(super) fn is_between(&self) -> bool {
-        matches!(self.at, GuardState::Head) && self.held.is_empty()
+        matches!(self.state, GuardState::Head) && self.partial_head.is_empty()
     }
 
     /// Whether a request has begun, but its head is incomplete.
     pub(super) fn is_in_head(&self) -> bool {
-        // RFC 9112 §2.2: one empty line before a request does not begin the request. A client that sends more empty
-        // lines has begun one.
-        matches!(self.at, GuardState::Head) && (self.empty > 1 || !matches!(self.held[..], [] | [b'\r']))
+        // RFC 9112 §2.2: one empty line before a request does not begin the request. A client that sends more than one
+        // empty line has begun a request.
+        matches!(self.state, GuardState::Head)
+            && (self.empty > 1 || !matches!(self.partial_head[..], [] | [b'\r']))
     }
 
     /// Returns the number of bytes that remain of a body of known length.
     pub(super) fn left(&self) -> Option<u64> {
-        if let GuardState::Body(decoder) = &self.at { decoder.left() } else { None }
+        if let GuardState::Body(decoder) = &self.state { decoder.left() } else { None }
     }
 
     /// Stops passing bytes. If a head cannot be parsed, its declared body length is meaningless.
     pub(super) fn refuse(&mut self) {
-        self.at = GuardState::Refused;
+        self.state = GuardState::Refused;
     }
 
     /// Whether no more bytes are passed, because a head was refused or the framing of a body is broken.
     pub(super) fn has_refused(&self) -> bool {
-        matches!(self.at, GuardState::Refused | GuardState::Poisoned)
+        matches!(self.state, GuardState::Refused | GuardState::Poisoned)
     }
 
     /// Whether hyper was given bytes that it cannot parse. If so, hyper should see the end of the stream after them.
     pub(super) fn is_poisoned(&self) -> bool {
-        matches!(self.at, GuardState::Poisoned)
+        matches!(self.state, GuardState::Poisoned)
     }
 
     /// Takes the reason why a head was refused. The reason belongs in the response to the stand-in request.
@@ -115,7 +124,7 @@ impl SmugglingGuard {
 
     /// Takes a head, or a part of one, from the front of `rest`.
     fn head(&mut self, rest: &mut &[u8], out: &mut impl FnMut(&[u8])) {
-        if self.held.is_empty() {
+        if self.partial_head.is_empty() {
             // RFC 9112 §2.2: empty lines before a request are skipped.
             while let Some(after) = rest.strip_prefix(b"\r\n") {
                 *rest = after;
@@ -128,37 +137,37 @@ impl SmugglingGuard {
                     *rest = &whole[end..];
                     return self.judge(&whole[..end], out);
                 }
-                Ok(None) if whole.len() <= self.most => {
+                Ok(None) if whole.len() <= self.max_head => {
                     (self.searched, *rest) = (at, &[]);
-                    return self.held.extend_from_slice(whole);
+                    return self.partial_head.extend_from_slice(whole);
                 }
-                Ok(None) => return self.refuse_head(whole, too_large(whole, self.most), out),
+                Ok(None) => return self.refuse_head(whole, too_large(whole, self.max_head), out),
                 Err(refusal) => return self.refuse_head(whole, refusal, out),
             }
         }
-        let before = self.held.len();
-        self.held.extend_from_slice(rest);
-        if before < 2 && self.held.starts_with(b"\r\n") {
+        let before = self.partial_head.len();
+        self.partial_head.extend_from_slice(rest);
+        if before < 2 && self.partial_head.starts_with(b"\r\n") {
             *rest = &rest[2 - before..];
-            (self.held, self.searched) = (Vec::new(), 0);
+            (self.partial_head, self.searched) = (Vec::new(), 0);
             self.empty = (self.empty + 1).min(2);
             return;
         }
-        match end_of_head(&self.held, &mut self.searched) {
+        match end_of_head(&self.partial_head, &mut self.searched) {
             Ok(Some(end)) => {
                 *rest = &rest[end - before..];
-                let mut head = take(&mut self.held);
+                let mut head = take(&mut self.partial_head);
                 head.truncate(end);
                 self.judge(&head, out);
             }
-            Ok(None) if self.held.len() <= self.most => *rest = &[],
+            Ok(None) if self.partial_head.len() <= self.max_head => *rest = &[],
             Ok(None) => {
-                let held = take(&mut self.held);
-                self.refuse_head(&held, too_large(&held, self.most), out);
+                let partial_head = take(&mut self.partial_head);
+                self.refuse_head(&partial_head, too_large(&partial_head, self.max_head), out);
             }
             Err(refusal) => {
-                let held = take(&mut self.held);
-                self.refuse_head(&held, refusal, out);
+                let partial_head = take(&mut self.partial_head);
+                self.refuse_head(&partial_head, refusal, out);
             }
         }
     }
@@ -166,8 +175,8 @@ impl SmugglingGuard {
     /// Checks a complete head, and passes it to `out` or refuses it.
     fn judge(&mut self, head: &[u8], out: &mut impl FnMut(&[u8])) {
         (self.searched, self.empty) = (0, 0);
-        if head.len() > self.most {
-            return self.refuse_head(head, too_large(head, self.most), out);
+        if head.len() > self.max_head {
+            return self.refuse_head(head, too_large(head, self.max_head), out);
         }
         let mut room = Room::new();
         let read = match Head::parse(head, self.judged, &mut room) {
@@ -188,9 +197,9 @@ impl SmugglingGuard {
         }
         match read.framing {
             // RFC 9931: data after a refused CONNECT may be meant for the tunnel that was not opened.
-            _ if matches!(read.form, Form::Authority(_)) => self.at = GuardState::Refused,
+            _ if matches!(read.form, Form::Authority(_)) => self.state = GuardState::Refused,
             Framing::Empty | Framing::Length(0) => {}
-            framing => self.at = GuardState::Body(Box::new(Decoder::new(framing))),
+            framing => self.state = GuardState::Body(Box::new(Decoder::new(framing))),
         }
     }
 
@@ -200,7 +209,7 @@ impl SmugglingGuard {
             refusal.why = "".into();
         }
         self.refusal = Some(refusal);
-        self.at = GuardState::Refused;
+        self.state = GuardState::Refused;
         out(STAND_IN);
     }
 }
@@ -210,15 +219,15 @@ impl SmugglingGuard {
 const STAND_IN: &[u8] = b"* / HTTP/1.1\r\nHost: \r\n\r\n";
 /// The method of [`STAND_IN`].
 pub(super) const STAND_IN_METHOD: &str = "*";
-/// Bytes that are invalid in any chunk and end any line that hyper may be reading.
+/// Bytes that hyper rejects. They are invalid in any chunk, and they end any line that hyper may be reading.
 pub(super) const POISON: &[u8] = b"\0\r\n\r\n";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Returns the bytes that pass the screen, and whether another request could follow. Checks that both are
-    /// independent of how the input is split.
+    /// Returns the bytes that pass the guard, and whether another request could follow. Checks that both results are
+    /// the same however the input is split.
     fn passed(text: &str) -> (String, bool) {
         let through = |piece: usize| {
             let (mut screen, mut out) = (SmugglingGuard::new(8192, Strictness::Strictly), Vec::new());

@@ -37,12 +37,12 @@ impl Stop {
     pub fn wait(&self) -> StopWaiter {
         let inner = self.inner.clone();
         let free = inner.free.borrow_mut().pop();
-        let place = free.unwrap_or_else(|| {
+        let index = free.unwrap_or_else(|| {
             let mut waiting = inner.waiting.borrow_mut();
             waiting.push(None);
             (waiting.len() - 1) as u32
         });
-        StopWaiter { inner, slot: place }
+        StopWaiter { inner, slot: index }
     }
 }
 

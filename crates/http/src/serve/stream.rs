@@ -43,8 +43,8 @@ pub(super) async fn serve<W, S, N>(
     S: Site,
     N: Session,
 {
-    let screen = SmugglingGuard::new(service.options.max_head.unwrap_or(MAX_BUFFER), service.options.judged);
-    let mut io = Io { stream, screen, ahead: Bytes::new(), log, service, activity };
+    let guard = SmugglingGuard::new(service.options.max_head.unwrap_or(MAX_BUFFER), service.options.judged);
+    let mut io = Io { stream, guard, screened_bytes: Bytes::new(), log, service, activity };
     io.screen_prefetched(seen);
     let (ended, mut io) = converse(io).await;
     let number = io.log.stream;
@@ -62,7 +62,7 @@ pub(super) async fn serve<W, S, N>(
     // notified.
     if let Some(status) = ended.err().as_ref().and_then(status_of) {
         if let Some(to) = &io.service.options.log
-            && io.log.taken.get() > io.log.end.get()
+            && io.log.accepted.get() > io.log.end.get()
         {
             // hyper has answered a head that it could not parse, so write that response to the log.
             let (method, target) = ("-".to_owned(), "-".to_owned());
@@ -70,18 +70,18 @@ pub(super) async fn serve<W, S, N>(
             let (version, status) = (Version::HTTP_11, status.as_u16());
             to.write(&Access { peer, stream: number, method, target, version, status, bytes: 0 });
         }
-        io.screen.refuse();
+        io.guard.refuse();
     }
-    if !io.screen.is_between() {
+    if !io.guard.is_between() {
         io.end_requests();
         io.stream.finish();
         let limit = io.service.options.head_timeout.map(|most| io.service.world.now() + most);
-        drain(&io.service.world, &mut io.stream, &mut io.screen, &io.activity, limit).await;
+        drain(&io.service.world, &mut io.stream, &mut io.guard, &io.activity, limit).await;
     }
 }
 
-/// Lets hyper serve the requests of a stream. While the stream waits for a request, hyper and its buffers are given up if
-/// many streams wait or memory is short.
+/// Lets hyper serve the requests of a stream. While the stream waits for a request, hyper and its buffers are released
+/// if many streams wait or memory is short.
 async fn converse<W: World, S: Site, T: Stream>(io: Io<W, S, T>) -> (hyper::Result<()>, Io<W, S, T>) {
     let (service, log, activity) = (io.service.clone(), io.log.clone(), io.activity.clone());
     let (number, stops) = (log.stream, service.options.stop.is_some());
@@ -99,7 +99,7 @@ async fn converse<W: World, S: Site, T: Stream>(io: Io<W, S, T>) -> (hyper::Resu
     };
     let mut connection = http.serve_connection(io, hyper::service::service_fn(answer));
     let buffers = &service.buffers;
-    let mut held = buffers.take();
+    let mut buffer_use = buffers.take();
     let mut ending = false;
     loop {
         let ended = poll_fn(|cx| {
@@ -111,7 +111,9 @@ async fn converse<W: World, S: Site, T: Stream>(io: Io<W, S, T>) -> (hyper::Resu
             match Pin::new(&mut connection).poll(cx) {
                 Poll::Ready(ended) => Poll::Ready(Some(ended)),
                 Poll::Pending
-                    if (buffers.are_many() || activity.memory.is_short()) && !ending && log.is_at_rest() =>
+                    if (buffers.exceed_limit() || activity.memory.is_short())
+                        && !ending
+                        && log.is_at_rest() =>
                 {
                     Poll::Ready(None)
                 }
@@ -123,17 +125,17 @@ async fn converse<W: World, S: Site, T: Stream>(io: Io<W, S, T>) -> (hyper::Resu
         if let Some(ended) = ended {
             return (ended, io);
         }
-        drop(held);
-        // Bytes of the next requests may already have been read, even more than fit in one buffer of hyper. Keep them for
-        // the next connection.
-        if io.ahead.is_empty() {
-            io.ahead = Some(read_buf).filter(|bytes| !bytes.is_empty()).unwrap_or_default();
+        drop(buffer_use);
+        // Bytes of the next requests may already have been read, even more than fit in one buffer of hyper. Keep these
+        // bytes for the stream's next hyper connection.
+        if io.screened_bytes.is_empty() {
+            io.screened_bytes = Some(read_buf).filter(|bytes| !bytes.is_empty()).unwrap_or_default();
         } else if !read_buf.is_empty() {
-            io.ahead = [&read_buf[..], &io.ahead[..]].concat().into();
+            io.screened_bytes = [&read_buf[..], &io.screened_bytes[..]].concat().into();
         }
-        if io.ahead.is_empty() && io.screen.is_between() && !io.stream.supports_half_close() {
-            // A stream that has no task is accepted again when its next request arrives. Until then it takes no memory for
-            // a task.
+        if io.screened_bytes.is_empty() && io.guard.is_between() && !io.stream.supports_half_close() {
+            // A stream that has no task is accepted again when its next request arrives. Until then it takes no memory
+            // for a task.
             io.log.unwritten.take();
             return (Ok(()), io);
         }
@@ -145,7 +147,7 @@ async fn converse<W: World, S: Site, T: Stream>(io: Io<W, S, T>) -> (hyper::Resu
             io.stream.finish();
             return (Ok(()), io);
         }
-        held = buffers.take();
+        buffer_use = buffers.take();
         connection = http.serve_connection(io, answer);
     }
 }
@@ -175,15 +177,15 @@ async fn answer<W: World, S: Site>(
     activity: Rc<Activity>,
     request: Request<Incoming>,
 ) -> Result<Response<Sending<Answering>>, Infallible> {
-    let answering = Answering::begin(&log, &activity);
+    let unfinished_response = Answering::begin(&log, &activity);
     log.plain.set(request.body().is_end_stream());
     let index = log.next.replace(log.next.get() + 1);
     let exchange = ExchangeId { connection: log.connection, stream: log.stream, index };
     let (turn, serving) = begin(&service, &activity, exchange, request.uri()).await;
-    let asked = activity.asked.replace(activity.asked.get() + 1);
+    let earlier_requests = activity.request_count.replace(activity.request_count.get() + 1);
     if let Some(field) = request.headers().get("priority").and_then(|value| value.to_str().ok()) {
         // A transport that ranks its streams sends responses in the same order as HTTP/2 and HTTP/3.
-        log.rank.set(Some(Priority::read(field).short_rank(asked)));
+        log.rank.set(Some(Priority::read(field).short_rank(earlier_requests)));
     }
     let is_stand_in = request.method() == STAND_IN_METHOD;
     let refusal = is_stand_in.then(|| log.refusal.take()).flatten();
@@ -192,8 +194,8 @@ async fn answer<W: World, S: Site>(
     let Answer { status, mut fields, resource } =
         respond(&service, &request, refusal.map(refusal_response), close);
     let least = head_size(status, &fields);
-    let wanted = resource.head.map_or(least, |head| bounded_head(head) as usize);
-    let head = least + pad(&mut fields, wanted.saturating_sub(least));
+    let head_size_with_padding = resource.head.map_or(least, |head| bounded_head(head) as usize);
+    let head = least + pad(&mut fields, head_size_with_padding.saturating_sub(least));
     let (method, target) = match is_stand_in {
         true => ("-".to_owned(), "-".to_owned()),
         false => (request.method().to_string(), request.uri().to_string()),
@@ -204,7 +206,7 @@ async fn answer<W: World, S: Site>(
     log.end.set(log.end.get() + head as u64 + body);
     log.hold(&activity, head);
     drop(serving);
-    let mut response = Response::new(Sending::new(resource.content, entry, turn, answering));
+    let mut response = Response::new(Sending::new(resource.content, entry, turn, unfinished_response));
     (*response.status_mut(), *response.headers_mut()) = (status, fields);
     Ok(response)
 }
@@ -287,9 +289,9 @@ impl Body for Sending<Answering> {
 /// An adapter through which hyper reads and writes a stream.
 struct Io<W: World, S, T> {
     stream: T,
-    screen: SmugglingGuard,
-    /// Bytes that have passed the screen and that hyper has not read yet.
-    ahead: Bytes,
+    guard: SmugglingGuard,
+    /// Bytes that have passed the smuggling guard, but that hyper has not read yet.
+    screened_bytes: Bytes,
     log: Rc<Log>,
     service: Rc<Service<W, S>>,
     activity: Rc<Activity>,
@@ -311,10 +313,10 @@ impl<W: World, S, T: Stream> Io<W, S, T> {
     }
 
     /// Records that the transport has accepted `bytes` bytes.
-    fn taken(&self, bytes: usize) {
+    fn on_accepted(&self, bytes: usize) {
         self.activity.record_bytes(self.service.world.now(), bytes);
         self.log.release(&self.activity, bytes);
-        self.log.taken.set(self.stream.bytes_written());
+        self.log.accepted.set(self.stream.bytes_written());
     }
 }
 
@@ -327,7 +329,7 @@ impl<W: World, S, T> Io<W, S, T> {
     /// Records whether the stream waits for the rest of a head, and since when. While a response is in progress, the
     /// stream does not wait.
     fn note_head(&self) {
-        if self.screen.is_in_head() && !self.log.is_under_way() {
+        if self.guard.is_in_head() && !self.log.is_under_way() {
             self.activity.head_begins(self.log.stream, self.service.world.now());
         } else {
             self.activity.head_ends(self.log.stream);
@@ -345,20 +347,20 @@ impl<W: World, S, T> Drop for Io<W, S, T> {
 impl<W: World, S, T> Unpin for Io<W, S, T> {}
 
 impl<W: World, S: 'static, T: Stream> Io<W, S, T> {
-    /// Passes bytes that were already read from the stream through the screen.
+    /// Passes bytes that were already read from the stream through the smuggling guard.
     fn screen_prefetched(&mut self, seen: Bytes) {
         if seen.is_empty() {
             return;
         }
         let mut passed = Vec::with_capacity(seen.len());
-        self.screen.pass(&seen, |bytes| passed.extend_from_slice(bytes));
-        self.ahead = passed.into();
+        self.guard.pass(&seen, |bytes| passed.extend_from_slice(bytes));
+        self.screened_bytes = passed.into();
         self.screened();
     }
 
-    /// Takes the refusal from the screen, if there is one, and updates the head timer.
+    /// Takes the refusal from the smuggling guard, if there is one, and updates the head timer.
     fn screened(&mut self) {
-        if let Some(refusal) = self.screen.take_refusal() {
+        if let Some(refusal) = self.guard.take_refusal() {
             self.log.refusal.replace(Some(refusal));
         }
         self.note_head();
@@ -366,17 +368,17 @@ impl<W: World, S: 'static, T: Stream> Io<W, S, T> {
 
     /// Completes with true when there are bytes for hyper, and with false at the end of the stream.
     fn poll_ahead(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
-        if self.ahead.is_empty() {
+        if self.screened_bytes.is_empty() {
             let mut passed = Vec::new();
             let read = ready!(self.poll_pass(cx, FIRST_BYTES, |bytes| passed.extend_from_slice(bytes)));
             if read.is_ok() {
-                self.ahead = passed.into();
+                self.screened_bytes = passed.into();
             }
         }
-        Poll::Ready(!self.ahead.is_empty())
+        Poll::Ready(!self.screened_bytes.is_empty())
     }
 
-    /// Reads at most `most` bytes at a time, until the screen passes some bytes to `out` or the stream ends.
+    /// Reads at most `most` bytes at a time, until the smuggling guard passes some bytes to `out` or the stream ends.
     fn poll_pass(
         &mut self,
         cx: &mut Context<'_>,
@@ -385,17 +387,17 @@ impl<W: World, S: 'static, T: Stream> Io<W, S, T> {
     ) -> Poll<io::Result<()>> {
         let mut any = false;
         while !any {
-            if self.screen.has_refused() {
-                // No data follows a refused head. The read stays pending, because hyper would take an end of the stream
-                // for an end by the client.
-                return if self.screen.is_poisoned() { Poll::Ready(Ok(())) } else { Poll::Pending };
+            if self.guard.has_refused() {
+                // No data follows a refused head. The read stays pending, because hyper would interpret the end of the
+                // stream as an end by the client.
+                return if self.guard.is_poisoned() { Poll::Ready(Ok(())) } else { Poll::Pending };
             }
             let mut buffer = self.service.scratch.room(most.clamp(1, READ_BYTES));
             let read = ready!(self.stream.poll_read(cx, &mut buffer))?;
             if read == 0 {
                 break;
             }
-            self.screen.pass(&buffer[..read], |bytes| {
+            self.guard.pass(&buffer[..read], |bytes| {
                 any |= !bytes.is_empty();
                 out(bytes);
             });
@@ -413,9 +415,9 @@ impl<W: World, S: 'static, T: Stream> Read for Io<W, S, T> {
         cx: &mut Context<'_>,
         mut into: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        if !self.ahead.is_empty() {
-            let length = self.ahead.len().min(into.remaining());
-            into.put_slice(&self.ahead.split_to(length));
+        if !self.screened_bytes.is_empty() {
+            let length = self.screened_bytes.len().min(into.remaining());
+            into.put_slice(&self.screened_bytes.split_to(length));
             return Poll::Ready(Ok(()));
         }
         // The held bytes of a head may be more than the room in hyper's buffer.
@@ -425,7 +427,7 @@ impl<W: World, S: 'static, T: Stream> Read for Io<W, S, T> {
             into.put_slice(now);
             more.extend_from_slice(later);
         });
-        self.ahead = more.into();
+        self.screened_bytes = more.into();
         read
     }
 }
@@ -449,7 +451,7 @@ impl<W: World, S: 'static, T: Stream> Write for Io<W, S, T> {
             Poll::Ready(Err(reason)) => Poll::Ready(Err(reason.into())),
             Poll::Ready(Ok(taken)) => {
                 if taken > 0 {
-                    self.taken(taken);
+                    self.on_accepted(taken);
                 }
                 Poll::Ready(Ok(taken))
             }
@@ -478,7 +480,8 @@ const MAX_BUFFER: usize = 64 * 1024;
 /// The minimum buffer size that hyper accepts.
 const MIN_BUFFER: usize = 8 * 1024;
 const READ_BYTES: usize = 8 * 1024;
-/// The number of bytes that are read before hyper gets buffers again.
+/// The maximum number of bytes that are read from a stream without buffers. When bytes have arrived, hyper gets buffers
+/// again.
 const FIRST_BYTES: usize = 512;
 
 #[cfg(test)]

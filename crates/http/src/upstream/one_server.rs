@@ -22,12 +22,12 @@ pub struct OneServer<W: World, C: Connector> {
     count: usize,
     timeout: Duration,
     /// The idle sessions. There are never more idle sessions than there were simultaneous exchanges.
-    kept: Rc<RefCell<Vec<OpenStream<C>>>>,
+    idle: Rc<RefCell<Vec<OpenStream<C>>>>,
 }
 
 impl<W: World, C: Connector> fmt::Debug for OneServer<W, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OneServer").field("kept", &self.kept.borrow().len()).finish_non_exhaustive()
+        f.debug_struct("OneServer").field("kept", &self.idle.borrow().len()).finish_non_exhaustive()
     }
 }
 
@@ -35,7 +35,7 @@ impl<W: World, C: Connector> OneServer<W, C> {
     /// Creates an upstream to the first `count` servers of `connector`. An attempt to reach a server is given up after
     /// `timeout`.
     pub fn new(world: &W, connector: C, count: usize, timeout: Duration) -> Self {
-        Self { world: world.clone(), connector, count, timeout, kept: Rc::default() }
+        Self { world: world.clone(), connector, count, timeout, idle: Rc::default() }
     }
 
     async fn connect(&self) -> Result<OpenStream<C>, ReachError> {
@@ -46,13 +46,13 @@ impl<W: World, C: Connector> OneServer<W, C> {
 
     /// Keeps an idle session for the next exchange.
     pub fn keep(&self, session: OpenStream<C>) {
-        self.kept.borrow_mut().push(session);
+        self.idle.borrow_mut().push(session);
     }
 
-    /// Returns an idle session that is still open and on which no data has arrived.
+    /// Returns an idle session that is still open and has received no data.
     fn take(&self) -> Option<OpenStream<C>> {
         loop {
-            let (session, mut stream) = self.kept.borrow_mut().pop()?;
+            let (session, mut stream) = self.idle.borrow_mut().pop()?;
             if is_idle(&mut stream) {
                 return Some((session, stream));
             }
@@ -78,15 +78,15 @@ impl<W: World, C: Connector> Upstream for OneServer<W, C> {
         _: Option<IpAddr>,
     ) -> Result<Lease<Self::Stream>, ReachError> {
         let (reused, (session, stream)) = match self.take().filter(|_| !fresh) {
-            Some(kept) => (true, kept),
+            Some(idle) => (true, idle),
             None => (false, self.connect().await?),
         };
-        let (kept, connection) = (self.kept.clone(), session.id());
-        let back = move |stream, how: StreamOutcome, _| match how {
-            StreamOutcome::Reusable => kept.borrow_mut().push((session, stream)),
+        let (idle, connection) = (self.idle.clone(), session.id());
+        let return_callback = move |stream, how: StreamOutcome, _| match how {
+            StreamOutcome::Reusable => idle.borrow_mut().push((session, stream)),
             StreamOutcome::Over => session.close(),
             StreamOutcome::Torn | StreamOutcome::Cancelled => session.abort(),
         };
-        Ok(Lease::new(stream, connection, reused, None, Box::new(back)))
+        Ok(Lease::new(stream, connection, reused, None, Box::new(return_callback)))
     }
 }

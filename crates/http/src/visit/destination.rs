@@ -1,15 +1,16 @@
 //! Resolves the addresses that occur in documents.
 //!
-//! Home of RFC 3986 §5.2, as far as addresses of resources to fetch need it.
+//! Implements RFC 3986 §5.2, as far as the addresses of fetched resources need it.
 
-/// The place that an address refers to.
+/// The resource that an address refers to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Destination {
     /// A resource on the same host, with this path and query.
     Here(String),
     /// A resource on another host, with this URL.
     OtherHost(String),
-    /// No resource that can be fetched, for example in `data:` and `javascript:` addresses or an empty address.
+    /// The address does not lead to a resource that can be fetched. Examples are an empty address, and addresses with
+    /// the schemes `data:` and `javascript:`.
     NotFetchable,
 }
 
@@ -58,7 +59,7 @@ pub fn resolve_secure(host: &str, base: &str, address: &str) -> Destination {
     let bare = bare(address);
     let own = scheme(bare).filter(|scheme| scheme.eq_ignore_ascii_case("https"));
     match resolve(host, base, own.map_or(address, |scheme| &bare[scheme.len() + 1..])) {
-        // The URL has the scheme of `address` or, if that has none, the scheme of the document.
+        // The URL has the scheme of `address` or, if `address` has no scheme, the scheme of the document.
         Destination::OtherHost(url) if url.starts_with("//") => {
             Destination::OtherHost(format!("https:{url}"))
         }
@@ -173,8 +174,8 @@ mod tests {
         for base in ["http://elsewhere.example/x/y?z", "//elsewhere.example/x/"] {
             let own = base.strip_suffix("//elsewhere.example/x/y?z").unwrap_or_default();
             for (address, target) in [("g", "/x/g"), ("/g", "/g"), ("../g?y", "/g?y"), ("g#s", "/x/g")] {
-                let there = format!("{own}//elsewhere.example{target}");
-                assert_eq!(of(base, address), Destination::OtherHost(there), "{base} {address}");
+                let url = format!("{own}//elsewhere.example{target}");
+                assert_eq!(of(base, address), Destination::OtherHost(url), "{base} {address}");
             }
             for address in ["http://h:8080/g", "//h:8080/g", "http+sctp://H:8080/g"] {
                 assert_eq!(of(base, address), Destination::Here("/g".to_owned()), "{base} {address}");

@@ -4,8 +4,8 @@ use super::*;
 use anabranch_quic::{QuicHost, obtain_tickets};
 use anabranch_tls::{Pair, ResumptionMode};
 
-/// Returns both ends. `visits` states whether the client has connected to the server before. `remembered` states
-/// whether the server remembers the client.
+/// Returns the server's listener and the client's connector. `visits` states whether the client has connected to the
+/// server before. `remembered` states whether the server remembers the client.
 async fn visited(
     [here, there]: [&SimWorld; 2],
     visits: ResumptionMode,
@@ -19,11 +19,11 @@ async fn visited(
         let visit = |client: &Client, server: &Server| obtain_tickets(&Config::default(), client, server);
         Pair::with_resumption(3_000, visits, &["h3"], &within(there, label), &visit).expect("a pair")
     };
-    let (known, other) = (pair("before"), pair("elsewhere"));
+    let (known, elsewhere) = (pair("before"), pair("elsewhere"));
     let host = async |world: &SimWorld, port: u16, ends: HostTls| -> QuicHost<SimWorld> {
         start(world.clone(), port, Config::default(), ends, Options::default()).await.expect("a host")
     };
-    let ends = if remembered { &known } else { &other }.ends(&within(there, "tls"));
+    let ends = if remembered { &known } else { &elsewhere }.ends(&within(there, "tls"));
     let listener = host(there, 443, HostTls { client: None, ..ends }).await.listen_with(443, 0);
     let ends = known.ends(&within(here, "tls"));
     let connector = QuicConnector::new(
@@ -35,7 +35,7 @@ async fn visited(
 
 /// Sends a request with the method of this index in the static table. Returns whether it was sent early, the status,
 /// and the time until the response.
-async fn ask(world: &SimWorld, session: &QuicSession<SimWorld>, method: u8) -> (bool, u16, Duration) {
+async fn get_status(world: &SimWorld, session: &QuicSession<SimWorld>, method: u8) -> (bool, u16, Duration) {
     let request = [0, 0, 0xc0 | method, 0xc0 | 23, 0x50, 1, b'a', 0x51, 2, b'/', b'0'];
     let (began, early) = (world.now(), session.early_data());
     let mut stream = poll_fn(|cx| session.poll_begin(cx, false)).await.expect("begun");
@@ -48,9 +48,9 @@ async fn ask(world: &SimWorld, session: &QuicSession<SimWorld>, method: u8) -> (
     (early, status(&answer), world.now() - began)
 }
 
-/// Decodes the `:status` of a response, among those expected here.
+/// Decodes the `:status` of a response. Returns 0 for a status that no test expects.
 pub(super) fn status(answer: &[u8]) -> u16 {
-    // The frame has a type and a length (RFC 9000 §16), and a prefix of the field section.
+    // The frame begins with a type, a length (RFC 9000 §16), and the prefix of the field section.
     let [HEADERS, length, rest @ ..] = answer else { return 0 };
     match rest
         .get((1 << (length >> 6)) - 1..)
@@ -72,7 +72,8 @@ const HEAD: u8 = 18;
 const POST: u8 = 20;
 const PUT: u8 = 21;
 
-/// Runs `program` with two hosts that are connected by a link of 40 ms. One of the hosts serves a page.
+/// Runs `program` with two hosts, which are connected by a link with a round-trip time of 40 ms. One of the hosts
+/// serves a page.
 fn between<T, F: Future<Output = T>>(
     visits: ResumptionMode,
     remembered: bool,
@@ -82,30 +83,31 @@ fn between<T, F: Future<Output = T>>(
     let [client, server] = [("client", [10, 0, 0, 1].into()), ("server", SERVER)]
         .map(|(name, address)| network.host(name, &[address]));
     network.link(client, server, &LinkSpec::parse(LINK).expect("a link")).expect("linked");
-    let (here, there) = (network.world(client), network.world(server));
+    let (client_world, server_world) = (network.world(client), network.world(server));
     let all = async move {
-        let (listener, connector) = visited([&here, &there], visits, remembered).await;
+        let (listener, connector) = visited([&client_world, &server_world], visits, remembered).await;
         let site = Rc::new(PageSite::new(&page()));
-        let serving = serve::run(there.clone(), listener, site, options(), Recorder::default());
-        there.spawn("server", async move { drop(serving.await) }).detach();
-        program(here, connector).await
+        let serving = serve::run(server_world.clone(), listener, site, options(), Recorder::default());
+        server_world.spawn("server", async move { drop(serving.await) }).detach();
+        program(client_world, connector).await
     };
     network.run(all, Instant::ZERO + Duration::from_secs(60)).expect_done()
 }
 
-/// Before the handshake is complete, the server must reject requests that could do harm if they are replayed, with
-/// status 425 (RFC 8470 §5.2). After the handshake, it must handle the same request like any other.
+/// Before the handshake is complete, the server must reject requests that could do harm if they are replayed. The
+/// status is 425 (RFC 8470 §5.2). After the handshake, the server must handle the same request like any other.
 #[test]
 fn unsafe_requests_in_early_data_are_refused() {
     for (method, early, late) in [(GET, 200, 200), (HEAD, 200, 200), (POST, 425, 405), (PUT, 425, 405)] {
         let [first, second] = between(ResumptionMode::Early, true, |world, connector| async move {
             let session = connector.connect(0).expect("begun");
-            let _control = say(&session, &CONTROL).await;
-            [ask(&world, &session, method).await, ask(&world, &session, method).await]
+            let _control = open_one_way(&session, &CONTROL).await;
+            [get_status(&world, &session, method).await, get_status(&world, &session, method).await]
         });
         assert_eq!([(first.0, first.1), (second.0, second.1)], [(true, early), (false, late)], "{method}");
         if method != GET {
-            // One round trip plus the server's handshake packets: the response must not wait for the handshake.
+            // The response must not wait for the handshake. It takes one round trip, plus the time for the server's
+            // handshake packets.
             assert!(first.2 < Duration::from_millis(60), "{method}: {:?}", first.2);
         }
     }
@@ -120,8 +122,8 @@ fn without_a_ticket_for_it_nothing_is_sent_early() {
             let session = connector.connect(0).expect("begun");
             let early = session.early_data();
             session.established().await.expect("stands");
-            let _control = say(&session, &CONTROL).await;
-            (early, ask(&world, &session, POST).await)
+            let _control = open_one_way(&session, &CONTROL).await;
+            (early, get_status(&world, &session, POST).await)
         });
         assert_eq!((early, first.0, first.1), (false, false, 405), "{visits:?}");
     }
@@ -151,7 +153,7 @@ fn requests_in_rejected_early_data_are_repeated() {
 #[test]
 fn an_answer_of_too_early_is_one_line() {
     let outcome = with_server(|_, session| async move {
-        let _control = say(&session, &CONTROL).await;
+        let _control = open_one_way(&session, &CONTROL).await;
         while let Ok(mut stream) = session.accept().await {
             let _ = stream.write_all(&frame(HEADERS, &[0, 0, 0xff, 7])).await;
             stream.finish();

@@ -1,9 +1,11 @@
-//! Tests the rules of RFC 9114 §4 to §7 and RFC 9204 §2 to §4 that a peer can violate, each with its error. A client
-//! violates a rule at our server, or a server violates it at our client. The tables also contain behaviour that must be
-//! tolerated.
+//! Tests the rules of RFC 9114 §4 to §7 and RFC 9204 §2 to §4 that a peer can violate. Each violation has its expected
+//! error. The peer is a client of our server, or a server to which our client connects. The tables also contain
+//! behaviour that must be tolerated.
 //!
-//! This module has the actions of a peer, the verdicts, and the rules of request streams. `streams`: the rules of
-//! unidirectional streams. `servers`: a server that violates rules at our client. `limits`: limits.
+//! This module has the actions of a peer, the verdicts, and the rules of request streams.
+//! - `streams`: the rules of unidirectional streams
+//! - `servers`: the reaction of our client to a server that violates rules
+//! - `limits`: limits on the data of a peer
 
 mod limits;
 mod servers;
@@ -16,7 +18,7 @@ use std::fmt::Write as _;
 
 /// An action of the peer. The actions of a list are performed in order.
 #[derive(Clone)]
-enum Said {
+enum PeerAction {
     /// Bytes on a unidirectional stream, which stays open.
     OneWay(Vec<u8>),
     /// Bytes on a unidirectional stream, followed by FIN.
@@ -43,7 +45,9 @@ enum Verdict {
     Status(u16),
 }
 
-use self::Said::{AfterAnswer, EndWithinAnswer, OneWay, OneWayEnd, OneWayReset, Open, Request, StopControl};
+use self::PeerAction::{
+    AfterAnswer, EndWithinAnswer, OneWay, OneWayEnd, OneWayReset, Open, Request, StopControl,
+};
 use self::Verdict::{Connection, Status, Stream as OfStream};
 
 /// Returns an encoded field section of literals, by name and value (RFC 9204 §4.5.6).
@@ -65,8 +69,8 @@ const GET: [(&str, &str); 4] =
 
 /// Returns a HEADERS frame of a request, without the field `without` and with the fields `more`.
 fn head(without: &str, more: &[(&str, &str)]) -> Vec<u8> {
-    let kept = GET.iter().filter(|(name, _)| *name != without).copied();
-    frame(HEADERS, &section(&kept.chain(more.iter().copied()).collect::<Vec<_>>()))
+    let fields = GET.iter().filter(|(name, _)| *name != without).copied();
+    frame(HEADERS, &section(&fields.chain(more.iter().copied()).collect::<Vec<_>>()))
 }
 
 fn get() -> Vec<u8> {
@@ -78,16 +82,16 @@ fn headers(fields: &[(&str, &str)]) -> Vec<u8> {
 }
 
 /// Returns a control stream with these frames after SETTINGS.
-fn control(frames: &[&[u8]]) -> Said {
+fn control(frames: &[&[u8]]) -> PeerAction {
     OneWay([&CONTROL[..], &frames.concat()].concat())
 }
 
-fn settings(payload: &[u8]) -> Said {
+fn settings(payload: &[u8]) -> PeerAction {
     OneWay([&[0][..], &frame(SETTINGS, payload)].concat())
 }
 
 /// Returns a request whose encoded field lines are these bytes.
-fn encoded(lines: &[u8]) -> Said {
+fn encoded(lines: &[u8]) -> PeerAction {
     Request(frame(HEADERS, lines))
 }
 
@@ -97,15 +101,15 @@ fn grease() -> Vec<u8> {
 }
 
 /// Returns our server's reaction to a client that performs these actions. A control stream is added if there is none.
-fn client_says(said: &[Said]) -> Verdict {
-    let mut said = said.to_vec();
-    let is_control = |said: &Said| matches!(said, OneWay(bytes) | OneWayEnd(bytes) | OneWayReset(bytes) if bytes.first() == Some(&0));
-    if !said.iter().any(is_control) {
-        said.insert(0, control(&[]));
+fn reaction_to_client(actions: &[PeerAction]) -> Verdict {
+    let mut actions = actions.to_vec();
+    let is_control = |action: &PeerAction| matches!(action, OneWay(bytes) | OneWayEnd(bytes) | OneWayReset(bytes) if bytes.first() == Some(&0));
+    if !actions.iter().any(is_control) {
+        actions.insert(0, control(&[]));
     }
-    // If only the connection can fail, the outcome of a request shows whether the connection has failed.
-    if !said.iter().any(|said| matches!(said, Request(_) | Open(_))) {
-        said.push(Request(get()));
+    // If the actions contain no request, add one. Its outcome shows whether the connection has failed.
+    if !actions.iter().any(|action| matches!(action, Request(_) | Open(_))) {
+        actions.push(Request(get()));
     }
     run(1, LINK, |hosts| async move {
         let Hosts { client, server, listener, connector } = hosts;
@@ -120,28 +124,28 @@ fn client_says(said: &[Said]) -> Verdict {
         server.spawn("server", async move { drop(serving.await) }).detach();
         let session = connector.connect(0).expect("begun");
         session.established().await.expect("stands");
-        let (mut held, mut request, mut answer) = (Vec::new(), None, Vec::new());
-        for said in said {
-            match said {
-                OneWay(bytes) => held.push(say(&session, &bytes).await),
+        let (mut streams, mut request, mut answer) = (Vec::new(), None, Vec::new());
+        for action in actions {
+            match action {
+                OneWay(bytes) => streams.push(open_one_way(&session, &bytes).await),
                 OneWayEnd(bytes) => {
-                    let mut stream = say(&session, &bytes).await;
+                    let mut stream = open_one_way(&session, &bytes).await;
                     stream.finish();
-                    held.push(stream);
+                    streams.push(stream);
                 }
                 OneWayReset(bytes) => {
-                    let mut stream = say(&session, &bytes).await;
-                    // The data must arrive before the reset.
+                    let mut stream = open_one_way(&session, &bytes).await;
+                    // Wait until the server has received the data, because the reset could overtake it.
                     client.timeout(Some(Duration::from_millis(200)), session.closed()).await;
                     stream.cancel_writing(Code::H3_NO_ERROR.0);
-                    held.push(stream);
+                    streams.push(stream);
                 }
                 Request(ref bytes) | Open(ref bytes) => {
-                    // The data of earlier actions must arrive before the request.
+                    // Wait until the server has received the data of earlier actions.
                     client.timeout(Some(Duration::from_millis(200)), session.closed()).await;
                     let Ok(mut stream) = poll_fn(|cx| session.poll_begin(cx, false)).await else { continue };
                     let _ = stream.write_all(bytes).await;
-                    if matches!(said, Request(_)) {
+                    if matches!(action, Request(_)) {
                         stream.finish();
                     }
                     request = Some(stream);
@@ -186,7 +190,8 @@ fn client_says(said: &[Said]) -> Verdict {
             }
         }
         let closed = client.timeout(Some(Duration::from_secs(1)), session.closed()).await;
-        // After a complete response, the server can still refuse the rest of the request. H3_NO_ERROR is no verdict.
+        // After a complete response, the server can still refuse the rest of the request. A refusal with H3_NO_ERROR
+        // does not count as a verdict.
         let stopped = request.as_ref().and_then(|stream| stream.cancel_code(false));
         let cancelled = cancelled.or(stopped.filter(|code| *code != Code::H3_NO_ERROR.0));
         match closed {
@@ -206,12 +211,12 @@ fn code_of(reason: &CloseReason) -> Code {
 }
 
 /// Compares the outcomes with a table, and fails with a list of all rows that differ.
-fn hold(rows: Vec<(&str, Vec<Said>, Verdict)>, outcome: impl Fn(&[Said]) -> Verdict) {
+fn check_rows(rows: Vec<(&str, Vec<PeerAction>, Verdict)>, outcome: impl Fn(&[PeerAction]) -> Verdict) {
     let mut wrong = String::new();
-    for (rule, said, expected) in rows {
-        let came = outcome(&said);
-        if came != expected {
-            let _ = writeln!(wrong, "{rule}: {came:x?} instead of {expected:x?}");
+    for (rule, actions, expected) in rows {
+        let actual = outcome(&actions);
+        if actual != expected {
+            let _ = writeln!(wrong, "{rule}: {actual:x?} instead of {expected:x?}");
         }
     }
     assert!(wrong.is_empty(), "\n{wrong}");
@@ -279,13 +284,13 @@ fn frames_of_a_request_have_an_order() {
             Connection(Code::H3_FRAME_ERROR),
         ),
     ];
-    hold(rows, client_says);
+    check_rows(rows, reaction_to_client);
     let on_requests = [3, 4, 5, 7, 13, 2, 6, 8, 9].map(|kind| {
         let name = format!("9114 §7.2 type {kind} on a request stream");
         (name, vec![Request([get(), frame(kind, &[0])].concat())])
     });
-    for (name, said) in on_requests {
-        hold(vec![(&name, said, unexpected)], client_says);
+    for (name, actions) in on_requests {
+        check_rows(vec![(&name, actions, unexpected)], reaction_to_client);
     }
 }
 
@@ -387,12 +392,12 @@ fn malformed_requests_are_errors_of_their_stream() {
     ] {
         rows.push((rule, vec![Request(head(without, more))], malformed));
     }
-    hold(rows, client_says);
+    check_rows(rows, reaction_to_client);
 }
 
-/// Trailers may be malformed after the response (RFC 9114 §4.1.2). If the server still reads the request, it must stop
-/// the request. If the client has ended the request, the server must reset the response, which the client has not
-/// acknowledged.
+/// Trailers that arrive after the response may be malformed (RFC 9114 §4.1.2). If the server still reads the request,
+/// it must stop the request. If the client has ended the request, the server must reset the response, which the client
+/// has not acknowledged.
 #[test]
 fn malformed_trailers_after_an_early_answer_are_errors_of_their_stream() {
     let malformed = OfStream(Code::H3_MESSAGE_ERROR);
@@ -409,10 +414,11 @@ fn malformed_trailers_after_an_early_answer_are_errors_of_their_stream() {
         rows.push((rule, vec![Open(get()), AfterAnswer(headers(&[fields]))], malformed));
         rows.push((rule, vec![Open(get()), EndWithinAnswer(headers(&[fields]))], malformed));
     }
-    hold(rows, client_says);
+    check_rows(rows, reaction_to_client);
 }
 
-/// Returns a header section of more than 64 KiB in a few bytes: a field of the static table, repeated many times.
+/// Returns a header section that counts as more than 64 KiB, although its encoding has only about 1,500 bytes. It
+/// repeats one field of the static table many times.
 fn large_section() -> Vec<u8> {
     [section(&GET), vec![0xc0 | 59; 1_500]].concat()
 }
@@ -434,7 +440,7 @@ fn requests_beside_a_clients_goaway_are_answered() {
         server.spawn("server", async move { drop(serving.await) }).detach();
         let session = connector.connect(0).expect("begun");
         session.established().await.expect("stands");
-        let mut control = say(&session, &CONTROL).await;
+        let mut control = open_one_way(&session, &CONTROL).await;
         let mut answers = Vec::new();
         for turn in 0..3 {
             if turn == 1 {

@@ -11,7 +11,7 @@ fn get() -> Vec<u8> {
 }
 
 /// Sends a request on a new stream.
-async fn ask(session: &QuicSession<SimWorld>) -> QuicStream<SimWorld> {
+async fn send_request(session: &QuicSession<SimWorld>) -> QuicStream<SimWorld> {
     let mut stream = poll_fn(|cx| session.poll_begin(cx, false)).await.expect("begun");
     stream.write_all(&get()).await.expect("written");
     stream.finish();
@@ -34,7 +34,7 @@ async fn whole(stream: &mut QuicStream<SimWorld>) -> (usize, bool) {
 /// (§5.2).
 #[test]
 fn a_control_stream_begins_with_settings_and_ends_with_goaway() {
-    let (came, _) = run(1, LINK, |hosts| async move {
+    let (result, _) = run(1, LINK, |hosts| async move {
         let Hosts { client, server, listener, connector } = hosts;
         let (page, stop) = (page(), Stop::new());
         let options = serve::Options { stop: Some(stop.clone()), ..options() };
@@ -43,31 +43,32 @@ fn a_control_stream_begins_with_settings_and_ends_with_goaway() {
         server.spawn("server", async move { drop(serving.await) }).detach();
         let session = connector.connect(0).expect("begun");
         session.established().await.expect("stands");
-        let _own = say(&session, &CONTROL).await;
+        let _own = open_one_way(&session, &CONTROL).await;
         for _ in 0..2 {
-            assert!(whole(&mut ask(&session).await).await.1);
+            assert!(whole(&mut send_request(&session).await).await.1);
         }
         let mut control = poll_fn(|cx| session.poll_accept_one_way(cx)).await.expect("a control stream");
-        let (mut came, mut buffer) = (Vec::new(), [0; 100]);
+        let (mut result, mut buffer) = (Vec::new(), [0; 100]);
         let read = control.read(&mut buffer).await.expect("settings");
-        came.push(buffer[..read].to_vec());
+        result.push(buffer[..read].to_vec());
         stop.stop();
         // The task of the server detects the stop at its next event.
-        let _last = ask(&session).await;
+        let _last = send_request(&session).await;
         let read = client.timeout(Some(Duration::from_secs(1)), control.read(&mut buffer)).await;
-        came.push(buffer[..read.expect("in time").expect("a frame")].to_vec());
-        came
+        result.push(buffer[..read.expect("in time").expect("a frame")].to_vec());
+        result
     });
     // The expected bytes are the stream type and SETTINGS of 19 bytes. The settings are SETTINGS_MAX_FIELD_SECTION_SIZE
     // of 64 KiB, and two reserved settings.
     let settings =
         [0, SETTINGS, 19, 6, 0x80, 1, 0, 0, 0x81, 0xf0, 0, 0x21, 0, 0xc0, 0, 0x1f, 0, 0, 0, 0, 0x21, 0];
     // The third request stream has the identifier 8 (RFC 9000 §2.1).
-    assert_eq!(came, [settings.to_vec(), vec![GOAWAY, 1, 8]]);
+    assert_eq!(result, [settings.to_vec(), vec![GOAWAY, 1, 8]]);
 }
 
-/// The server has a limit of one session, whose client waits for a response. A new session arrives `after` that time.
-/// Returns whether the server refuses the new session, and the length and completeness of the response.
+/// The server allows only one session. The client of the first session waits for a response of `bytes` bytes. After the
+/// time `after`, a second session arrives. Returns whether the server refuses the second session, and the length and
+/// completeness of the response.
 fn newcomer(link: &str, options: serve::Options, bytes: u64, after: Duration) -> (bool, (usize, bool)) {
     run(1, link, |hosts| async move {
         let Hosts { client, server, listener, connector } = hosts;
@@ -78,8 +79,8 @@ fn newcomer(link: &str, options: serve::Options, bytes: u64, after: Duration) ->
         server.spawn("server", async move { drop(serving.await) }).detach();
         let first = connector.connect(0).expect("begun");
         first.established().await.expect("stands");
-        let _control = say(&first, &CONTROL).await;
-        let mut stream = ask(&first).await;
+        let _control = open_one_way(&first, &CONTROL).await;
+        let mut stream = send_request(&first).await;
         let answer = client.spawn("answer", async move { whole(&mut stream).await });
         client.sleep_until(client.now() + after).await;
         let second = connector.connect(0).expect("begun");
@@ -92,27 +93,27 @@ fn newcomer(link: &str, options: serve::Options, bytes: u64, after: Duration) ->
 #[test]
 fn a_session_keeps_its_slot_while_the_server_works_on_its_request() {
     let options = serve::Options { service_time: Duration::from_secs(8), ..options() };
-    let (turned_away, (bytes, whole)) = newcomer(LINK, options, 5_000, Duration::from_secs(1));
-    assert!(turned_away && whole && bytes > 5_000, "{turned_away} {whole} {bytes}");
+    let (was_refused, (bytes, whole)) = newcomer(LINK, options, 5_000, Duration::from_secs(1));
+    assert!(was_refused && whole && bytes > 5_000, "{was_refused} {whole} {bytes}");
 }
 
 #[test]
 fn a_session_keeps_its_slot_while_its_client_takes_the_answer() {
     // The link needs 16 s to transfer 2 MB.
     let link = "rate=1mbit,rtt=40ms,queue=50p";
-    let (turned_away, (bytes, whole)) = newcomer(link, options(), 2_000_000, Duration::from_secs(10));
-    assert!(turned_away && whole && bytes > 2_000_000, "{turned_away} {whole} {bytes}");
+    let (was_refused, (bytes, whole)) = newcomer(link, options(), 2_000_000, Duration::from_secs(10));
+    assert!(was_refused && whole && bytes > 2_000_000, "{was_refused} {whole} {bytes}");
 }
 
 /// The client must retry only requests that a server has not processed (RFC 9114 §4.1.1).
 #[test]
 fn a_malformed_answer_is_not_asked_for_again() {
-    let asked = Rc::new(Cell::new(0));
-    let count = asked.clone();
+    let requests = Rc::new(Cell::new(0));
+    let count = requests.clone();
     let outcome = with_server(move |_, session| {
         let count = count.clone();
         async move {
-            let _control = say(&session, &CONTROL).await;
+            let _control = open_one_way(&session, &CONTROL).await;
             while let Ok(mut stream) = session.accept().await {
                 count.set(count.get() + 1);
                 // The response has no `:status`.
@@ -121,5 +122,5 @@ fn a_malformed_answer_is_not_asked_for_again() {
             }
         }
     });
-    assert_eq!((outcome.failed(), outcome.connections, asked.get()), (1, 1, 1));
+    assert_eq!((outcome.failed(), outcome.connections, requests.get()), (1, 1, 1));
 }

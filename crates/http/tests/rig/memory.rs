@@ -19,16 +19,16 @@ struct MeetingInner {
     backlog: VecDeque<Pipe>,
     acceptor: Option<Waker>,
     refuse: bool,
-    /// The sessions that break, by session number (from 1), and the number of bytes to the client after which each
+    /// For each session that breaks, by session number (from 1): the number of bytes to the client after which it
     /// breaks.
-    breaks: BTreeMap<u64, u64>,
+    break_after: BTreeMap<u64, u64>,
 }
 
 impl Meeting {
     pub fn new(streams: u64, early: bool) -> Self {
-        let (backlog, breaks) = (VecDeque::new(), BTreeMap::new());
+        let (backlog, break_after) = (VecDeque::new(), BTreeMap::new());
         let inner =
-            MeetingInner { streams, early, opened: 0, backlog, acceptor: None, refuse: false, breaks };
+            MeetingInner { streams, early, opened: 0, backlog, acceptor: None, refuse: false, break_after };
         Self { inner: Rc::new(RefCell::new(inner)) }
     }
 
@@ -38,7 +38,7 @@ impl Meeting {
 
     /// Resets session `number` once the server has written this number of bytes to it.
     pub fn break_after(&self, number: u64, bytes: u64) {
-        self.inner.borrow_mut().breaks.insert(number, bytes);
+        self.inner.borrow_mut().break_after.insert(number, bytes);
     }
 }
 
@@ -56,7 +56,7 @@ impl Connector for Meeting {
             established: false,
             waiting: Vec::new(),
             streams_open: BTreeMap::new(),
-            budget: inner.breaks.get(&number).copied(),
+            budget: inner.break_after.get(&number).copied(),
         }));
         let client = Pipe { number, client: true, state: state.clone() };
         if !inner.refuse {
@@ -113,12 +113,12 @@ struct PipeState {
 #[derive(Default)]
 struct StreamState {
     /// The direction towards the server and the direction towards the client.
-    ways: [Way; 2],
+    directions: [Direction; 2],
     server_holds: bool,
 }
 
 #[derive(Default)]
-struct Way {
+struct Direction {
     bytes: VecDeque<u8>,
     read: u64,
     written: u64,
@@ -187,11 +187,11 @@ impl Session for Pipe {
 
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Result<PipeStream, CloseReason>> {
         let mut state = self.state.borrow_mut();
-        let begun = state
+        let unaccepted = state
             .streams_open
             .iter_mut()
-            .find(|(_, stream)| !stream.server_holds && !stream.ways[0].bytes.is_empty());
-        if let Some((&number, stream)) = begun {
+            .find(|(_, stream)| !stream.server_holds && !stream.directions[0].bytes.is_empty());
+        if let Some((&number, stream)) = unaccepted {
             stream.server_holds = true;
             drop(state);
             return Poll::Ready(Ok(self.take(number)));
@@ -235,10 +235,10 @@ impl Drop for PipeStream {
 }
 
 impl PipeStream {
-    fn way<R>(&self, outward: bool, look: impl FnOnce(&mut Way) -> R) -> R {
+    fn with_direction<R>(&self, outward: bool, read: impl FnOnce(&mut Direction) -> R) -> R {
         let to_client = self.pipe.client != outward;
         let mut state = self.pipe.state.borrow_mut();
-        look(&mut state.streams_open.entry(self.number).or_default().ways[usize::from(to_client)])
+        read(&mut state.streams_open.entry(self.number).or_default().directions[usize::from(to_client)])
     }
 }
 
@@ -248,21 +248,21 @@ impl Stream for PipeStream {
     }
 
     fn bytes_read(&self) -> u64 {
-        self.way(false, |way| way.read)
+        self.with_direction(false, |direction| direction.read)
     }
 
     fn bytes_written(&self) -> u64 {
-        self.way(true, |way| way.written)
+        self.with_direction(true, |direction| direction.written)
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, CloseReason>> {
-        let (read, finished) = self.way(false, |way| {
-            let count = into.len().min(way.bytes.len());
-            for (slot, byte) in into.iter_mut().zip(way.bytes.drain(..count)) {
+        let (read, finished) = self.with_direction(false, |direction| {
+            let count = into.len().min(direction.bytes.len());
+            for (slot, byte) in into.iter_mut().zip(direction.bytes.drain(..count)) {
                 *slot = byte;
             }
-            way.read += count as u64;
-            (count, way.finished)
+            direction.read += count as u64;
+            (count, direction.finished)
         });
         let mut state = self.pipe.state.borrow_mut();
         if read > 0 {
@@ -281,31 +281,31 @@ impl Stream for PipeStream {
         if let Some(reason) = self.pipe.state.borrow().closed.clone() {
             return Poll::Ready(Err(reason));
         }
-        let taken = self.way(true, |way| {
-            let count = from.len().min(CAPACITY - way.bytes.len());
-            way.bytes.extend(&from[..count]);
-            way.written += count as u64;
+        let written = self.with_direction(true, |direction| {
+            let count = from.len().min(CAPACITY - direction.bytes.len());
+            direction.bytes.extend(&from[..count]);
+            direction.written += count as u64;
             count
         });
         let mut state = self.pipe.state.borrow_mut();
-        if taken == 0 {
+        if written == 0 {
             return state.wait(cx);
         }
         if !self.pipe.client
             && let Some(budget) = &mut state.budget
         {
-            *budget = budget.saturating_sub(taken as u64);
+            *budget = budget.saturating_sub(written as u64);
             if *budget == 0 {
                 state.end(CloseReason::Reset("broken on purpose".into()));
             }
         }
         state.wake();
-        Poll::Ready(Ok(taken))
+        Poll::Ready(Ok(written))
     }
 
     fn finish(&mut self) {
         if self.pipe.streams() == 1 {
-            self.way(true, |way| way.finished = true);
+            self.with_direction(true, |direction| direction.finished = true);
             self.pipe.state.borrow_mut().wake();
         }
     }

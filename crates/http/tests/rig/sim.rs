@@ -123,7 +123,7 @@ pub struct Load {
     pub accepted: usize,
 }
 
-/// Fetches `page` between hosts that are already running.
+/// Fetches `page` through a connector and a listener whose hosts are already running.
 pub async fn fetch_page<C: Connector, L: Listener>(
     rig: &Rig,
     connector: C,

@@ -1,8 +1,8 @@
 //! Reconstructs one direction of a connection from the traces of both engines.
 //!
-//! This module finds the packets that carried given bytes of a stream: their first transmission, their retransmissions,
-//! and their arrival. The code calls a TSN (SCTP), or a byte (TCP), a *unit*. All tables are built in one pass over the
-//! traces, and are searched by bisection. Attributing all objects therefore takes O(n log n) time.
+//! This module finds when given bytes of a stream were first sent, when they were retransmitted, and when they arrived.
+//! The code calls a TSN (SCTP), or a byte (TCP), a *unit*. All tables are built in one pass over the traces, and are
+//! searched by bisection. Attributing all objects therefore takes O(n log n) time.
 
 use super::sender_limit::{Class, Timeline};
 use anabranch_base::trace::{SendCause, TraceEvent, TraceRecord};
@@ -15,7 +15,7 @@ pub(super) struct Connection {
     /// The time when the client's engine began the handshake.
     pub opening: Option<u64>,
     /// The time when the handshake of the layer below (DTLS) was finished, if there is such a layer.
-    pub beneath: Option<u64>,
+    pub lower_established: Option<u64>,
     /// The time when the first packet of the server arrived, if transport and security share one handshake (QUIC).
     pub answered: Option<u64>,
     /// The time from which the client could send user data.
@@ -72,10 +72,11 @@ struct Arrival {
     packet: u64,
 }
 
-/// The transmissions and the arrival of the decisive bytes. These are the bytes whose arrival completed a range.
+/// The transmissions and the arrival of the decisive bytes of a request or response: the bytes whose arrival completed
+/// it.
 pub(super) struct Journey {
-    /// The transmissions of the bytes, from the first transmission to the transmission that arrived. Each has its time,
-    /// and whether a timer caused it.
+    /// The transmissions of the bytes, from the first transmission to the transmission that arrived, as (time, whether
+    /// a timer caused it).
     pub copies: Vec<(u64, bool)>,
     /// The time when the bytes arrived.
     pub arrived: u64,
@@ -103,7 +104,9 @@ pub(super) fn connections(client: &[TraceRecord], server: &[TraceRecord]) -> BTr
             let at = record.at.as_nanos();
             match &record.event {
                 TraceEvent::Opening if is_client => connection.opening = connection.opening.or(Some(at)),
-                TraceEvent::Secured if is_client => connection.beneath = connection.beneath.or(Some(at)),
+                TraceEvent::Secured if is_client => {
+                    connection.lower_established = connection.lower_established.or(Some(at))
+                }
                 TraceEvent::Answered if is_client => connection.answered = connection.answered.or(Some(at)),
                 TraceEvent::Established if is_client => {
                     connection.established = connection.established.or(Some(at))
@@ -135,12 +138,12 @@ struct Builder {
     arrivals: Vec<Arrival>,
     limits: Vec<(u64, anabranch_base::trace::Limit)>,
     /// The periods in which the sender sent nothing until a retransmission timer expired.
-    silences: Vec<(u64, u64)>,
-    /// For each stream, the TSN or byte after the last one that was sent.
+    timeout_periods: Vec<(u64, u64)>,
+    /// For each stream, the TSN or byte that follows the highest one sent so far.
     high: BTreeMap<u64, u64>,
     /// The time of the last transmission.
     last: u64,
-    /// The time of the latest first transmission, and of the first transmission before it.
+    /// The times of the last two transmissions of new data: `fresh` is the later time, and `previous` the earlier time.
     fresh: u64,
     previous: u64,
 }
@@ -159,9 +162,9 @@ impl Builder {
             return;
         }
         if at > self.last {
-            // A sender that waits for a retransmission timer sends nothing until the timer expires.
+            // The sender waited for the retransmission timer, and sent nothing between `last` and `at`.
             if cause == SendCause::Timeout && !self.high.is_empty() {
-                self.silences.push((self.last, at));
+                self.timeout_periods.push((self.last, at));
             }
             self.last = at;
         }
@@ -195,7 +198,7 @@ impl Builder {
 
     fn finish(mut self) -> Flow {
         let first = self.pieces.iter().map(|piece| piece.at).min();
-        // If each stream has its own numbers, pieces are not transmitted in the order of these numbers.
+        // Streams may number their data separately. The pieces are then not in the order of their numbers yet.
         self.pieces.sort_by_key(|piece| piece.units.start);
         let mut streams: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
         for (at, piece) in self.pieces.iter().enumerate() {
@@ -207,7 +210,7 @@ impl Builder {
         self.repeats.sort_by_key(|repeat| (repeat.units.start, repeat.at));
         self.arrivals.sort_by_key(|arrival| (arrival.units.start, arrival.at));
         Flow {
-            sender_limit: Timeline::new(&self.limits, &self.silences),
+            sender_limit: Timeline::new(&self.limits, &self.timeout_periods),
             longest: self.repeats.iter().map(|repeat| len(&repeat.units)).max().unwrap_or(0),
             pieces: self.pieces,
             streams,

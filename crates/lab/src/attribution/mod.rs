@@ -37,11 +37,11 @@
 //! its receiver cannot read a part of it earlier. Bytes that wait because of a gap in another record or frame are
 //! therefore `blocked`. Over HTTP/2 this also happens between streams.
 //!
-//! The part `secure` contains the handshakes of TLS and DTLS. For TLS, `secure` lasts from the time when the transport
-//! could carry data until the session could carry data. For DTLS, it lasts from the time when the transport wanted to
-//! start until it could start. QUIC has a single handshake for transport and security. This handshake counts as
-//! `connect` until the server's first packet arrives, which takes at least a round trip. The rest of the handshake
-//! (certificates, and round trips for them) counts as `secure`, until data can flow.
+//! The part `secure` contains the handshakes of TLS and DTLS. For TLS, it lasts from the time when the transport could
+//! carry data until the TLS session could carry data. For DTLS, it lasts from the time when the transport had its first
+//! packet ready until the DTLS session could carry this packet. QUIC has a single handshake for transport and security.
+//! This handshake counts as `connect` until the server's first packet arrives, which takes at least a round trip. The
+//! rest of the handshake (certificates, and round trips for them) counts as `secure`, until data can flow.
 //!
 //! A milestone is missing if the server does not record it. It is then set to its predecessor, so that its part is
 //! zero. In an emulated run, the traces do not show which packet delivered the bytes. The parts that need this
@@ -80,17 +80,17 @@ struct EngineRange {
 }
 
 impl EngineRange {
-    /// Maps bytes that an application wrote through these layers, the topmost first. Returns `None` if the mapping is
-    /// not known.
-    fn below<'a>(
+    /// Maps the application's `bytes` to the bytes of the engine, through all `layers`, the topmost layer first.
+    /// Returns `None` if the mapping is not known.
+    fn in_lower_layer<'a>(
         layers: impl IntoIterator<Item = &'a RecordMap>,
         exchange: ExchangeId,
         bytes: &Range<u64>,
     ) -> Option<Self> {
         let mut carried = Self { stream: exchange.stream, spans: vec![bytes.clone()] };
         for layer in layers.into_iter().filter(|layer| layer.has(exchange.connection)) {
-            let below = |span| layer.below(exchange.connection, carried.stream, span);
-            let spans: Option<Vec<_>> = carried.spans.iter().map(below).collect();
+            let inner_span = |span| layer.lower_ranges(exchange.connection, carried.stream, span);
+            let spans: Option<Vec<_>> = carried.spans.iter().map(inner_span).collect();
             // A layer of frames or records uses a single stream of the layer below.
             carried = Self { stream: 0, spans: spans?.into_iter().flatten().collect() };
         }
@@ -131,8 +131,8 @@ fn attribute_object(
     let unasked = assigned.request.is_empty();
     let nothing = || Journey { copies: Vec::new(), arrived: assigned.at.as_nanos() };
     let bytes = object.placed.as_ref().unwrap_or(&end.response);
-    let up = EngineRange::below([&record.requests, &records.up], exchange, &assigned.request);
-    let down = EngineRange::below([&record.answers, &records.down], exchange, bytes);
+    let up = EngineRange::in_lower_layer([&record.requests, &records.up], exchange, &assigned.request);
+    let down = EngineRange::in_lower_layer([&record.answers, &records.down], exchange, bytes);
     let request = match (unasked, &up) {
         (true, _) => connection.map(|_| nothing()),
         (false, Some(up)) => connection.and_then(|c| c.up.journey(up.stream, &up.spans)),
@@ -202,9 +202,11 @@ fn attribute_object(
 
 /// The times at which a connection reached each stage of its set-up. A time is `None` if it is not known.
 struct Readiness {
-    /// The start of the handshakes: of DTLS if there is DTLS, else of the transport.
-    begun: Option<u64>,
-    /// The start of the transport's handshake.
+    /// The time from which the network carried the transport's handshake: the end of the DTLS handshake, or `opened`
+    /// without DTLS.
+    handshake_started: Option<u64>,
+    /// The time when the transport began its handshake. With DTLS, the first packet then waits until
+    /// `handshake_started`.
     opened: Option<u64>,
     /// The server's first packet, or the end of the transport's handshake.
     answered: Option<u64>,
@@ -216,8 +218,9 @@ struct Readiness {
 }
 
 impl Readiness {
-    /// A connection is usable when it is established, or as soon as data is sent with its handshake. The bytes of a TLS
-    /// handshake are not such data. With TLS (`secured`), a connection is usable when both handshakes are finished.
+    /// A connection is usable when it is established, or as soon as it sends data with its handshake. The bytes of a
+    /// TLS handshake do not count as data. With TLS (`secured`), a connection is usable when both handshakes are
+    /// finished.
     fn of(connection: Option<&Connection>, milestones: Option<&ConnectionRecord>, secured: bool) -> Self {
         let opened = connection.and_then(|c| c.opening).or(milestones.map(|m| m.opened.as_nanos()));
         let session = milestones.and_then(|m| m.established).map(|at| at.as_nanos());
@@ -225,7 +228,7 @@ impl Readiness {
         let rode = connection.and_then(|c| c.up.first_sent()).filter(|_| !secured);
         let carries = established.map(|at| rode.map_or(at, |rode| at.min(rode)));
         Self {
-            begun: connection.and_then(|c| c.beneath).or(opened),
+            handshake_started: connection.and_then(|c| c.lower_established).or(opened),
             opened,
             answered: connection.and_then(|c| c.answered).or(carries).min(carries),
             carries,
@@ -234,17 +237,17 @@ impl Readiness {
         }
     }
 
-    /// Returns how much of a wait the transport's handshake took, and how much the handshakes of security took. The
-    /// handshake of DTLS comes before the handshake of the transport, and the handshake of TLS after it. QUIC has a
-    /// single handshake.
+    /// Returns how much of the interval `wait` the transport's handshake took, and how much the handshakes of TLS or
+    /// DTLS took. The DTLS handshake comes before the transport's handshake, and the TLS handshake after it. QUIC's
+    /// single handshake is split at the server's first packet.
     fn waits(&self, wait: (u64, u64)) -> (u64, u64) {
         let part = |from: Option<u64>, until: Option<u64>| match (from, until) {
             (Some(from), Some(until)) => overlap(wait, (from, until)),
             _ => 0,
         };
         let tls = if self.secured { part(self.carries, self.usable) } else { 0 };
-        let secure = part(self.opened, self.begun) + part(self.answered, self.carries) + tls;
-        (part(self.begun, self.answered), secure)
+        let secure = part(self.opened, self.handshake_started) + part(self.answered, self.carries) + tls;
+        (part(self.handshake_started, self.answered), secure)
     }
 }
 
@@ -262,7 +265,7 @@ impl Clock {
     }
 }
 
-/// The reasons why bytes waited at a sender. The sum of the four times is the whole wait.
+/// How long bytes waited at a sender, by the reason for the wait. The sum of the four times is the whole wait.
 struct SenderWaits {
     stalled: u64,
     cwnd: u64,

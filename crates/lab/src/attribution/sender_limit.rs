@@ -1,12 +1,12 @@
 //! The limits of a sender over time. The sum over any interval takes logarithmic time.
 //!
-//! This module defines the classes of limits, which make up `send` and `stalled`. The engine reports its limit whenever
-//! the limit changes. Two rules are added here:
+//! This module defines the classes of limits. The parts `send` and `stalled` of a response time consist of these
+//! classes. The engine reports its limit whenever the limit changes. Two rules are added here:
 //!
 //! - Before the first report, no bytes were waiting.
 //! - A sender does not know that it waits for an acknowledgement that will never arrive. Therefore the silence before a
-//!   timer's retransmission counts as recovery (`stalled`), even if the engine reported another limit. The exception is
-//!   a full receiver's window, because it would hold new bytes back even after the retransmission.
+//!   timer's retransmission counts as recovery (`stalled`), even if the engine reported another limit. A full receive
+//!   window is the exception: it would hold new bytes back even after the retransmission.
 
 use anabranch_base::trace::Limit;
 

@@ -306,7 +306,8 @@ fn a_needless_repeat_costs_nothing_when_the_first_copy_arrives_first() {
     story.request(80, 0, 0..100, 1);
     story.sent(120, 0..1000, 1, SendCause::New);
     story.sent(1120, 0..1000, 2, SendCause::Timeout);
-    // The first transmission took more than a second, and arrived before the second transmission.
+    // The first copy of the packet takes 1080 ms. It arrives after the retransmission was sent, but before the
+    // retransmission arrives.
     story.arrived(1200, 0..1000, 1);
     assert_eq!(story.why(), [Parts { wire: 40 + 1080, ..Parts::default() }]);
 }

@@ -18,7 +18,8 @@ pub fn evaluate(plan: &Plan, race: &mut Race, options: &Options<'_>) -> Result<(
             else {
                 continue;
             };
-            let mut bench = PointExperiments { plan, index, options, before: plan.run_count(), made: 0 };
+            let mut bench =
+                PointExperiments { plan, index, options, runs_before: plan.run_count(), runs_for_gap: 0 };
             let changed = bench.log_times(&[(planned, &claim.changed)])?;
             let gains: Vec<f64> = of
                 .runs

@@ -2,8 +2,8 @@
 //! removes a condition for both contestants.
 //!
 //! A condition shows where a gap arises, but not why. Two conditions are removed by making the contestants ideal.
-//! Without `order`, no message waits for earlier messages, which SCTP offers with `unordered=yes`. Without `handshake`,
-//! handshakes cost no time, because all connections exist before the page time begins.
+//! Without `order`, messages are delivered unordered (`unordered=yes` of SCTP), so no message waits for earlier
+//! messages. Without `handshake`, handshakes cost no time, because all connections exist before the page time begins.
 
 use crate::plan::{Contestant, PointPlan};
 use anabranch_base::Bytes;
@@ -37,8 +37,8 @@ const CONDITIONS: [(&str, Change); 4] = [
     ("handshake", |point| {
         let workload = &point.workload;
         let page = workload.bulk.is_none() && workload.messages.is_none() && workload.arrivals.is_none();
-        // Without handshakes, an event at a fixed time, for example a failure, would happen at another time of the
-        // page.
+        // Without handshakes, the page is loaded earlier. An event at a fixed time, for example a failure, would then
+        // hit another part of the page load.
         let timeless = point.network.fails.is_empty()
             && point
                 .network
@@ -91,7 +91,7 @@ const LIMITS: [(&str, Change); 2] = [
     }),
 ];
 
-/// Returns the point and the contestants without each of their conditions, one condition at a time.
+/// Returns, for each condition, the point and the contestants without this condition.
 pub fn of(point: &PointPlan, contestants: [&Contestant; 2]) -> Vec<ReducedPoint> {
     let without = |(name, change): &(&'static str, Change)| {
         let contestants = contestants.map(Contestant::clone);

@@ -32,9 +32,9 @@ pub fn explain(bench: &mut PointExperiments<'_>, point: &mut Point) -> Result<()
         if full { usize::MAX } else { bench.plan.causes.max_runs(ranking.len()) * bench.plan.seeds.len() };
     for (i, &winner) in ranking.iter().enumerate() {
         for (j, &loser) in ranking.iter().enumerate().skip(i + 1) {
-            let ranks = [i, j].map(|place| place as u64 + 1);
+            let ranks = [i, j].map(|rank| rank as u64 + 1);
             let Some(comparison) = decided(point, winner, loser) else { continue };
-            bench.made = 0;
+            bench.runs_for_gap = 0;
             let mut search = Search { bench, budget, pair: [winner, loser], ranks };
             let found = search.compare([&logs[winner], &logs[loser]])?;
             let Some((causes, experiment)) = found else { continue };
@@ -54,7 +54,7 @@ pub fn explain(bench: &mut PointExperiments<'_>, point: &mut Point) -> Result<()
 /// Returns the comparison of the two contestants if it is decided; otherwise `None`.
 fn decided(point: &mut Point, winner: usize, loser: usize) -> Option<&mut Comparison> {
     let metric = point.decisive();
-    // A comparison names the later contestant of the plan first.
+    // A comparison names the two contestants in the reverse order of the plan.
     let [a, b] = [winner.max(loser), winner.min(loser)].map(|i| point.contestants[i].name.clone());
     let of = |it: &&mut Comparison| it.metric == metric && it.a == a && it.b == b;
     let found = point.comparisons.iter_mut().find(of)?;
@@ -75,7 +75,7 @@ struct Search<'s, 'b> {
 impl Search<'_, '_> {
     /// Returns whether the budget suffices for running this number of contestants at a point.
     fn affords(&self, point: &PointPlan, contestants: usize) -> bool {
-        self.bench.made + contestants * self.bench.seeds(point).len() <= self.budget
+        self.bench.runs_for_gap + contestants * self.bench.seeds(point).len() <= self.budget
     }
 
     /// Returns the causes of the gap between winner and loser, or `None` if the gap is too small.
@@ -86,7 +86,7 @@ impl Search<'_, '_> {
         let mut values = Values::new(0);
         values.insert(0, &gap);
         let seen = ResampledMean::of(&gap);
-        let few = gap.len() < FEWEST && self.bench.point().has_chance();
+        let few = gap.len() < FEWEST && self.bench.point().is_random();
         if !few && !values.is_gap() {
             return Ok(None);
         }
@@ -116,7 +116,7 @@ impl Search<'_, '_> {
         };
         let causes = describe(&differences, &values, reverse.as_ref(), &mut experiment);
         experiment.conditions = self.conditions()?;
-        experiment.runs = self.bench.made as u64;
+        experiment.runs = self.bench.runs_for_gap as u64;
         Ok(Some((causes, experiment)))
     }
 
@@ -151,7 +151,7 @@ impl Search<'_, '_> {
         let mut order: Vec<usize> = (0..n).collect();
         order.sort_by(|&a, &b| alone(&values, a).total_cmp(&alone(&values, b)));
         run(self, &mut values, order.into_iter().map(|i| all & !(1 << i)).collect())?;
-        // Pairs of two factors that both have no effect alone come first.
+        // Pairs in which neither factor has an effect alone come first.
         let needy: Vec<usize> = (0..n).filter(|&i| values.needs_others(i)).collect();
         let mut pairs: Vec<Set> = Vec::new();
         for &i in &needy {
@@ -248,8 +248,8 @@ fn describe(
     for (i, (factor, finding)) in factors.iter().zip(values.findings()).enumerate() {
         let Some(found) = values.effect(i) else { continue };
         let contestant = differences.with(1 << i).map_or(String::new(), |changed| changed.text);
-        let reverse = reverse.and_then(|(others, values)| {
-            let at = others.iter().position(|other| other.is_opposite(factor))?;
+        let reverse = reverse.and_then(|(reverse_factors, values)| {
+            let at = reverse_factors.iter().position(|other| other.is_opposite(factor))?;
             let share = values.effect(at)?.shapley?;
             Some(effect(&share, values.level()))
         });
@@ -263,7 +263,7 @@ fn describe(
             shapley: found.shapley.as_ref().map(|share| effect(share, level)),
             reverse,
         });
-        let typed = |those: &[usize]| those.iter().map(|&j| factors[j].typed()).collect();
+        let settings_of = |those: &[usize]| those.iter().map(|&j| factors[j].typed()).collect();
         let cause = |favours| {
             let Effect { ratio, ci } =
                 effect(found.reported_effect(favours, values.threshold(), level), level);
@@ -280,7 +280,7 @@ fn describe(
         };
         match finding {
             Finding::Cause { enough, with, either } => {
-                let (with, either) = (typed(&with), typed(&either));
+                let (with, either) = (settings_of(&with), settings_of(&either));
                 causes.push(Cause { enough, with, either, ..cause(true) });
             }
             Finding::Adverse => experiment.held_back_by.push(cause(false)),

@@ -4,8 +4,8 @@
 //! over seeds of ln T(changed loser) - ln T(winner), where T is a time. The effect of a factor *alone* is v(nothing) -
 //! v(that factor). Its effect *last* is v(all but that factor) - v(all).
 //!
-//! Intervals are percentiles of 2,000 resamples of the seeds. Every v uses the same resamples, so that variation that
-//! the runs have in common cancels out in differences.
+//! Intervals are percentiles of 2,000 resamples of the seeds. Every v uses the same resamples, so variation that is
+//! common to the runs cancels out in differences.
 
 use super::factors::Set;
 use anabranch_base::Rng;
@@ -58,7 +58,7 @@ impl ResampledMean {
         self.plus(other, -1.0)
     }
 
-    /// Returns the sum of this estimate and `times` the estimate `other`, computed for each resample.
+    /// Returns the sum of this estimate and the product of `times` and `other`, computed for each resample.
     #[must_use]
     pub fn plus(&self, other: &Self, times: f64) -> Self {
         Self {
@@ -90,7 +90,7 @@ pub struct Values {
     known: BTreeMap<Set, ResampledMean>,
 }
 
-/// The change of the measured value that one factor causes, measured in up to three ways.
+/// The effect of one factor on the gap, measured in up to three ways.
 #[derive(Clone, Debug)]
 pub struct FactorEffect {
     /// The effect of changing this factor alone: v(nothing) - v(that factor).
@@ -103,16 +103,15 @@ pub struct FactorEffect {
 
 impl FactorEffect {
     /// Returns the effect that decides whether the factor is a cause. It is the Shapley value, if known, or else the
-    /// larger of the effects alone and last.
+    /// larger of `alone` and `last`.
     #[must_use]
     pub fn decisive(&self) -> &ResampledMean {
         self.either(f64::gt)
     }
 
     /// Returns the effect to print for a factor. `favours` says whether the factor is a cause and not harmful. If the
-    /// interval of the effect alone exceeds `threshold`, that effect is printed, because a user who makes the change
-    /// sees it. Otherwise the effect that decides is printed. The effect last may exceed the whole gap, if another
-    /// factor is harmful.
+    /// interval of `alone` exceeds `threshold`, `alone` is printed, because a user who makes the change sees this
+    /// effect. Otherwise the decisive effect is printed. `last` may exceed the whole gap, if another factor is harmful.
     #[must_use]
     pub fn reported_effect(&self, favours: bool, threshold: f64, level: f64) -> &ResampledMean {
         let [low, high] = self.alone.interval(level);
@@ -130,7 +129,8 @@ impl FactorEffect {
         self.either(f64::lt)
     }
 
-    /// Returns the Shapley value, if known, or else the effect alone or that of changing the factor last.
+    /// Returns the Shapley value, if known. Otherwise returns `last` if `last_counts` prefers it to `alone`, and else
+    /// `alone`.
     fn either(&self, last_counts: fn(&f64, &f64) -> bool) -> &ResampledMean {
         match (&self.shapley, &self.last) {
             (Some(shapley), _) => shapley,
@@ -165,8 +165,8 @@ impl Values {
         Self { factors, shares: false, known: BTreeMap::new() }
     }
 
-    /// Sets the number of factors that may explain the gap, and keeps the measured gap. `shares` says that all sets of
-    /// factors will be measured, and that effects are Shapley values.
+    /// Sets the number of factors that may explain the gap, and keeps the measured gap. `shares` says whether all sets
+    /// of factors will be measured, so that effects are Shapley values.
     #[must_use]
     pub fn of_factors(self, factors: usize, shares: bool) -> Self {
         Self { factors, shares, ..self }
@@ -238,8 +238,9 @@ impl Values {
         effect.interval(self.level())[0] > self.threshold()
     }
 
-    /// Returns whether a factor may need other factors: it has no relevant effect alone, but a relevant effect last. A
-    /// mean effect above the threshold counts as relevant even if its interval is wide.
+    /// Returns whether a factor may need other factors: changing it alone has no relevant effect, but changing it after
+    /// all other factors has a relevant effect. A mean effect above the threshold counts as relevant even if its
+    /// interval is wide.
     #[must_use]
     pub fn needs_others(&self, factor: usize) -> bool {
         self.effect(factor)
@@ -273,17 +274,17 @@ impl Values {
         // neither a cause nor harmful.
         let named: Vec<bool> =
             (0..self.factors).map(|factor| favourable(factor) && !adverse(factor)).collect();
-        let others = |factor: usize| (0..self.factors).filter(move |other| *other != factor);
+        let other_factors = |factor: usize| (0..self.factors).filter(move |other| *other != factor);
         let dispensable =
             |factor: usize| named[factor] && self.is_enough(factor) && !self.is_needed_last(factor);
         let finding = |factor: usize| {
             if named[factor] {
                 let with = match self.needs_others(factor) {
-                    true => others(factor).filter(|other| self.passes_with(factor, *other)).collect(),
+                    true => other_factors(factor).filter(|other| self.passes_with(factor, *other)).collect(),
                     false => Vec::new(),
                 };
                 let either = match dispensable(factor) {
-                    true => others(factor).filter(|other| dispensable(*other)).collect(),
+                    true => other_factors(factor).filter(|other| dispensable(*other)).collect(),
                     false => Vec::new(),
                 };
                 return Finding::Cause { enough: self.is_enough(factor), with, either };
@@ -393,8 +394,8 @@ mod tests {
         let printed = |effect: &FactorEffect, favours| {
             effect.reported_effect(favours, found.threshold(), found.level()).mean
         };
-        // If factor 0 is changed last, its effect is 1.4, because the change of factor 1 before it has done harm of
-        // 1.1.
+        // If factor 0 is changed last, its effect is 1.4, because the earlier change of factor 1 has made the loser
+        // slower by 1.1.
         assert!((printed(&effects[0], true) - 0.4).abs() < 1e-9);
         assert!((printed(&effects[1], false) + 1.1).abs() < 1e-9);
         let together = values(2, &[(0, 0.7), (1, 0.7), (2, 0.7), (3, 0.0)]);

@@ -17,10 +17,10 @@ pub const MOST_GROUPS: usize = 6;
 pub struct Change {
     group: Group,
     /// The new setting as a user types it, for example `iw=10`.
-    pub typed: String,
+    pub setting: String,
     /// The old value, for example `2`.
     pub was: String,
-    how: ChangeAction,
+    action: ChangeAction,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -44,13 +44,13 @@ impl Factor {
     /// Returns the new settings as a user types them.
     #[must_use]
     pub fn typed(&self) -> String {
-        self.changes.iter().map(|change| change.typed.as_str()).collect::<Vec<_>>().join(",")
+        self.changes.iter().map(|change| change.setting.as_str()).collect::<Vec<_>>().join(",")
     }
 
     /// Returns whether this factor and the other one change the same settings, in opposite directions.
     #[must_use]
     pub fn is_opposite(&self, other: &Self) -> bool {
-        let same = |(one, other): (&Change, &Change)| match (&one.how, &other.how) {
+        let same = |(one, other): (&Change, &Change)| match (&one.action, &other.action) {
             (ChangeAction::Key(one, _), ChangeAction::Key(other, _)) => one == other,
             (ChangeAction::Ride(one), ChangeAction::Ride(other)) => one == other,
             _ => false,
@@ -74,9 +74,10 @@ pub struct Differences<'a> {
     point: &'a PointPlan,
     /// The contestant whose settings are changed.
     subject: &'a Contestant,
-    ours: Requests,
-    theirs: Requests,
-    /// The factors. There are at most [`MOST`], if their groups can be merged.
+    own_requests: Requests,
+    model_requests: Requests,
+    /// The factors. There are at most [`MOST`] factors, or at most [`MOST_GROUPS`] if merging groups cannot make them
+    /// fewer.
     pub factors: Vec<Factor>,
     /// The settings that differ but cannot be changed, each with the reason.
     pub left_out: Vec<String>,
@@ -89,11 +90,17 @@ impl<'a> Differences<'a> {
     /// # Errors
     /// [`PlanError`] when keys of a contestant contradict the workload.
     pub fn new(subject: &'a Contestant, model: &Contestant, point: &'a PointPlan) -> Result<Self, PlanError> {
-        let (ours, theirs) = (Requests::of(subject, point)?, Requests::of(model, point)?);
-        let changes = changes(subject, model, point, (&ours, &theirs))?;
+        let (own_requests, model_requests) = (Requests::of(subject, point)?, Requests::of(model, point)?);
+        let changes = changes(subject, model, point, (&own_requests, &model_requests))?;
         let factors = changes.into_iter().map(|change| Factor { group: change.group, changes: vec![change] });
-        let mut experiment =
-            Self { point, subject, ours, theirs, factors: factors.collect(), left_out: Vec::new() };
+        let mut experiment = Self {
+            point,
+            subject,
+            own_requests,
+            model_requests,
+            factors: factors.collect(),
+            left_out: Vec::new(),
+        };
         while experiment.factors.len() > MOST && experiment.merge_largest() {}
         experiment.separate();
         Ok(experiment)
@@ -112,15 +119,15 @@ impl<'a> Differences<'a> {
     pub fn with(&self, set: Set) -> Result<Contestant, PlanError> {
         let chosen = self.factors.iter().enumerate().filter(|(i, _)| set & (1 << i) != 0);
         let mut keys = Vec::new();
-        let mut wanted = self.ours;
+        let mut wanted = self.own_requests;
         for change in chosen.flat_map(|(_, factor)| &factor.changes) {
-            match &change.how {
+            match &change.action {
                 ChangeAction::Key(key, value) => keys.push((key.clone(), value.clone())),
-                ChangeAction::Ride(aspect) => wanted.take(*aspect, &self.theirs),
+                ChangeAction::Ride(aspect) => wanted.take(*aspect, &self.model_requests),
             }
         }
-        if wanted != self.ours {
-            keys.extend(wanted.keys(&self.ours, self.subject, self.point));
+        if wanted != self.own_requests {
+            keys.extend(wanted.keys(&self.own_requests, self.subject, self.point));
         }
         let changed = self.subject.with(&keys)?;
         plan::fits(&changed, self.point)?;
@@ -136,13 +143,13 @@ impl<'a> Differences<'a> {
         if let Some(aspect) =
             Aspect::ALL.into_iter().find(|aspect| !requests.alike(&wanted, *aspect, objects))
         {
-            let what = format!("{} cannot be set by itself", wanted.typed_for(aspect, self.subject));
-            return Err(PlanError::at(&changed.text, what));
+            let limitation = format!("{} cannot be set by itself", wanted.typed_for(aspect, self.subject));
+            return Err(PlanError::at(&changed.text, limitation));
         }
         Ok(changed)
     }
 
-    /// Merges all factors of the group that has the most factors. Returns false if no group has two.
+    /// Merges all factors of the group that has the most factors. Returns false if no group has two factors.
     fn merge_largest(&mut self) -> bool {
         let mut sizes: BTreeMap<Group, usize> = BTreeMap::new();
         for factor in &self.factors {
@@ -154,16 +161,16 @@ impl<'a> Differences<'a> {
     }
 
     fn merge(&mut self, group: Group) {
-        let (own, mut others): (Vec<Factor>, Vec<Factor>) =
+        let (own, mut rest): (Vec<Factor>, Vec<Factor>) =
             std::mem::take(&mut self.factors).into_iter().partition(|factor| factor.group == group);
         let changes = own.into_iter().flat_map(|factor| factor.changes).collect();
-        let at = others.iter().take_while(|factor| factor.group < group).count();
-        others.insert(at, Factor { group, changes });
-        self.factors = others;
+        let at = rest.iter().take_while(|factor| factor.group < group).count();
+        rest.insert(at, Factor { group, changes });
+        self.factors = rest;
     }
 
-    /// Makes sure that each factor can be changed alone and last. Settings that need each other are merged into one
-    /// factor. Settings that still cannot be changed are left out.
+    /// Makes sure that each factor can be changed alone, and that it can be changed after all other factors. Settings
+    /// that need each other are merged into one factor. Settings that still cannot be changed are left out.
     fn separate(&mut self) {
         loop {
             let all = self.all();
@@ -218,14 +225,14 @@ fn changes(
             continue;
         }
         let Some(value) = settable(subject, key, was, value) else { continue };
-        let typed = format!("{key}={value}");
+        let new_setting = format!("{key}={value}");
         // The value `all` is the default of a key and cannot be typed.
         let value = (value != "all").then_some(value);
         changes.push(Change {
             group,
-            typed,
+            setting: new_setting,
             was: was.clone(),
-            how: ChangeAction::Key(key.to_owned(), value),
+            action: ChangeAction::Key(key.to_owned(), value),
         });
     }
     changes.extend(security((subject, &mine), (model, &other), same));
@@ -235,16 +242,21 @@ fn changes(
         if !possible || ours.alike(theirs, aspect, objects) {
             continue;
         }
-        let mut wanted = *ours;
-        wanted.take(aspect, theirs);
+        let mut changed = *ours;
+        changed.take(aspect, theirs);
         let was = ours.typed_for(aspect, subject);
-        let typed = wanted.typed_for(aspect, subject);
+        let new_setting = changed.typed_for(aspect, subject);
         let bare = |text: &str| text.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
-        let was = match (bare(&typed), bare(&was)) {
+        let was = match (bare(&new_setting), bare(&was)) {
             (Some((new, _)), Some((old, value))) if new == old => value,
             _ => was,
         };
-        changes.push(Change { group: aspect.group(), typed, was, how: ChangeAction::Ride(aspect) });
+        changes.push(Change {
+            group: aspect.group(),
+            setting: new_setting,
+            was,
+            action: ChangeAction::Ride(aspect),
+        });
     }
     // The sort is stable, so the changes of a group keep the order of the table of settings.
     changes.sort_by_key(|change| change.group);
@@ -260,18 +272,18 @@ fn security(
     same: bool,
 ) -> Vec<Change> {
     let group = Group::Security;
-    let change = |key: &str, was: &str, typed: &str, value: Option<&str>| Change {
+    let change = |key: &str, was: &str, new_value: &str, value: Option<&str>| Change {
         group,
-        typed: format!("{key}={typed}"),
+        setting: format!("{key}={new_value}"),
         was: was.to_owned(),
-        how: ChangeAction::Key(key.to_owned(), value.map(str::to_owned)),
+        action: ChangeAction::Key(key.to_owned(), value.map(str::to_owned)),
     };
     let mut changes = Vec::new();
     if subject.is_secured() == model.is_secured() {
         return changes;
     }
-    // If both contestants have the same transport, the table of settings has the keys `tls` and `dtls`. Only keys that
-    // depend on `tls` or `dtls` are added here.
+    // For contestants with the same transport, the table of settings already covers the keys `tls` and `dtls`. Only
+    // keys that depend on `tls` or `dtls` are added here.
     let layer = ["tls", "dtls"].into_iter().find_map(|key| Some((key, mine.get(key)?)));
     match layer.filter(|_| !same) {
         Some((key, was)) if subject.is_secured() => changes.push(change(key, was, "no", Some("no"))),

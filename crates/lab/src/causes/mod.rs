@@ -51,8 +51,8 @@ pub fn time_of(run: &Run, point: &PointPlan) -> f64 {
     let found = match point.workload.messages {
         Some(_) => metrics::value(run, "object_p95_ms").map(|ms| ms * 1e6),
         None => run.page_ns.map(|ns| {
-            let begun = run.objects.iter().filter_map(|object| object.issued_ns).min();
-            ns.saturating_sub(begun.filter(|_| point.workload.preconnect).unwrap_or(0)) as f64
+            let first_issued = run.objects.iter().filter_map(|object| object.issued_ns).min();
+            ns.saturating_sub(first_issued.filter(|_| point.workload.preconnect).unwrap_or(0)) as f64
         }),
     };
     // The time must be positive, because its logarithm is computed.
@@ -85,9 +85,9 @@ fn find(plan: &Plan, race: &mut Race, options: &Options<'_>) -> Result<(), RaceE
     }
     let mut before = plan.run_count();
     for (index, point) in race.points.iter_mut().enumerate() {
-        let mut bench = PointExperiments { plan, index, options, before, made: 0 };
+        let mut bench = PointExperiments { plan, index, options, runs_before: before, runs_for_gap: 0 };
         design::explain(&mut bench, point)?;
-        before = bench.before;
+        before = bench.runs_before;
     }
     Ok(())
 }
@@ -99,9 +99,9 @@ struct PointExperiments<'a> {
     index: usize,
     options: &'a Options<'a>,
     /// The number of runs made so far, for the race and for all experiments.
-    before: usize,
+    runs_before: usize,
     /// The number of runs made so far for the current gap.
-    made: usize,
+    runs_for_gap: usize,
 }
 
 impl<'a> PointExperiments<'a> {
@@ -112,7 +112,7 @@ impl<'a> PointExperiments<'a> {
     /// Returns the seeds for runs at `point`. If the runs do not depend on the seed, returns only one.
     fn seeds(&self, point: &PointPlan) -> &'a [u64] {
         let seeds = &self.plan.seeds;
-        if point.has_chance() { seeds } else { &seeds[..seeds.len().min(1)] }
+        if point.is_random() { seeds } else { &seeds[..seeds.len().min(1)] }
     }
 
     /// Runs each contestant at its point, and returns the logarithms of its times, one for each seed.
@@ -134,17 +134,17 @@ impl<'a> PointExperiments<'a> {
             }
             Ok(time_of(run, scenario.point).ln())
         };
-        let before = self.before;
+        let before = self.runs_before;
         let progress = |done: usize| (self.options.progress)(before + done);
         let options = Options { progress: &progress, ..*self.options };
         let times = batch::carry_out(&jobs, &options, &time)?;
-        self.before += jobs.len();
-        self.made += jobs.len();
+        self.runs_before += jobs.len();
+        self.runs_for_gap += jobs.len();
         let mut times = times.into_iter();
         let of = |&(point, _): &(&PointPlan, &Contestant)| {
             let own: Vec<f64> = times.by_ref().take(self.seeds(point).len()).collect();
             // If the runs do not depend on the seed, the only run stands for all seeds.
-            if point.has_chance() { own } else { own.repeat(self.plan.seeds.len()) }
+            if point.is_random() { own } else { own.repeat(self.plan.seeds.len()) }
         };
         Ok(subjects.iter().map(of).collect())
     }

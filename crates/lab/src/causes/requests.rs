@@ -19,10 +19,10 @@ pub struct Requests {
     allowance: Option<u32>,
     /// The number of streams of a connection.
     streams: usize,
-    /// The maximum number of outstanding requests on a connection, or `None` if there may be as many as objects.
+    /// The maximum number of outstanding requests on a connection, or `None` if there is no limit.
     outstanding: Option<usize>,
     /// The rule for choosing a stream for a request if no stream is free.
-    pick: WhenFull,
+    when_full: WhenFull,
 }
 
 /// A property of requests that can be changed independently of the other properties.
@@ -79,7 +79,11 @@ impl Requests {
             streams,
             // A limit that is larger than the number of objects has no effect, so it is left out.
             outstanding: outstanding.into_iter().flatten().min().filter(|n| exchanges && *n < objects),
-            pick: if policy.when_full == WhenFull::Wait { WhenFull::RoundRobin } else { policy.when_full },
+            when_full: if policy.when_full == WhenFull::Wait {
+                WhenFull::RoundRobin
+            } else {
+                policy.when_full
+            },
         })
     }
 
@@ -90,7 +94,7 @@ impl Requests {
             Aspect::Allowance => self.allowance == other.allowance,
             Aspect::Streams => self.streams.min(objects) == other.streams.min(objects),
             Aspect::Order => {
-                let grows = |requests: &Self| requests.pick == WhenFull::Grow;
+                let grows = |requests: &Self| requests.when_full == WhenFull::Grow;
                 self.outstanding == other.outstanding && grows(self) == grows(other)
             }
         }
@@ -104,7 +108,7 @@ impl Requests {
             Aspect::Streams => self.streams = other.streams,
             Aspect::Order => {
                 self.outstanding = other.outstanding;
-                self.pick = other.pick;
+                self.when_full = other.when_full;
             }
         }
         if let Some(k) = self.allowance {
@@ -124,7 +128,7 @@ impl Requests {
             (Aspect::Streams, _) => format!("streams={}", self.streams),
             (Aspect::Order, None) if !multistream => "pipeline=yes".to_owned(),
             (Aspect::Order, Some(1)) if !multistream => "pipeline=no".to_owned(),
-            (Aspect::Order, None) => format!("when-full={}", self.pick),
+            (Aspect::Order, None) => format!("when-full={}", self.when_full),
             (Aspect::Order, Some(n)) => format!("outstanding={n}"),
         }
     }
@@ -139,7 +143,7 @@ impl Requests {
         }
     }
 
-    /// Returns the keys that change the requests of `contestant` from `own` to the requests described here.
+    /// Returns the keys that change the requests of `contestant` from `own` to `self`.
     pub fn keys(
         &self,
         own: &Self,
@@ -170,7 +174,7 @@ impl Requests {
         let limit = self.outstanding.filter(|_| !single);
         if multistream {
             let fits = limit.map_or(self.streams >= workload.page.objects.len(), |n| n <= self.streams);
-            let full = match self.pick {
+            let full = match self.when_full {
                 WhenFull::Grow => WhenFull::Grow,
                 _ if fits || single => WhenFull::Wait,
                 pick => pick,

@@ -43,8 +43,8 @@ impl Group {
 /// The rule that decides whether a setting can be a cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
-    /// The setting can be a cause between any two contestants that have it, because it has the same meaning in all
-    /// transports.
+    /// The setting can be a cause between any two contestants that have the setting, because it has the same meaning in
+    /// all transports.
     Shared(Group),
     /// The setting can be a cause between two contestants of the same transport.
     Own(Group),
@@ -217,8 +217,8 @@ pub fn implied(can: &Capabilities, key: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns the setting that determines the setting `key`. If contestants differ in both, only the former can be
-/// changed. Under DTLS, an association has a single path and uses UDP.
+/// Returns the setting that determines the setting `key`. If contestants differ in both settings, only the determining
+/// setting can be changed. Under DTLS, an association has a single path and uses UDP.
 pub fn follows(key: &str) -> Option<&'static str> {
     matches!(key, "paths" | "encap").then_some("dtls")
 }

@@ -36,8 +36,8 @@ fn conditions_of_a_point_can_be_removed() {
     };
     let both = ["tcp", "sctp"];
     assert_eq!(names(&[("loss", "1%")], both), ["loss", "handshake", "queue", "rate"]);
-    // If connections exist in advance, the page is faster. A failure at a fixed time would then happen at another time
-    // of the page.
+    // If connections exist in advance, the page is loaded earlier. A failure at a fixed time would then hit another
+    // part of the page load, so the condition `handshake` is not tested.
     let failing = [("path", "rate=1mbit,rtt=40ms,queue=unlimited"), ("fail", "path=1,at=1s,for=2s")];
     let found = conditions(&failing, both);
     let [(_, whole), (_, fast)] = &found[..] else { panic!("failure and rate: {found:?}") };
@@ -85,7 +85,7 @@ fn steps(flags: &[(&'static str, &'static str)], contestants: [&'static str; 2])
 
 fn assert_steps(contestants: [&'static str; 2], expected: &[(&str, &str)]) {
     let expected: Vec<(String, String)> =
-        expected.iter().map(|(typed, text)| ((*typed).to_owned(), (*text).to_owned())).collect();
+        expected.iter().map(|(setting, text)| ((*setting).to_owned(), (*text).to_owned())).collect();
     assert_eq!(steps(&[("objects", "20x5kB")], contestants), expected, "{contestants:?}");
 }
 
@@ -109,7 +109,7 @@ fn streams_and_order_of_requests_are_set_apart() {
 #[test]
 fn shared_settings_are_copied_across_transports() {
     let across = |model, subject| -> Vec<String> {
-        steps(&[("objects", "20x5kB")], [model, subject]).into_iter().map(|(typed, _)| typed).collect()
+        steps(&[("objects", "20x5kB")], [model, subject]).into_iter().map(|(setting, _)| setting).collect()
     };
     let modern = "sctp:profile=modern,rcvbuf=1MiB,sndbuf=1MiB,iw=10,rto_max=120s,ecn=no";
     let same = "tcp:profile=modern,rcvbuf=1MiB,sndbuf=1MiB,rcvbuf_auto=no,sndbuf_auto=no,pipeline=no";
@@ -123,16 +123,16 @@ fn shared_settings_are_copied_across_transports() {
 fn settings_that_are_many_are_tried_by_group() {
     let found = steps(&[("page", "news")], ["tcp:connections=6", "sctp:profile=rfc2960"]);
     assert!(found.len() <= MOST, "{found:?}");
-    let all: Vec<&str> = found.iter().map(|(typed, _)| typed.as_str()).collect();
+    let all: Vec<&str> = found.iter().map(|(setting, _)| setting.as_str()).collect();
     assert!(
-        all.iter().any(|typed| typed.contains("rto_min=200ms") && typed.contains("delack=40ms")),
+        all.iter().any(|setting| setting.contains("rto_min=200ms") && setting.contains("delack=40ms")),
         "{all:?}"
     );
     assert!(all.contains(&"connections=6,streams=1") && all.contains(&"outstanding=1"), "{all:?}");
 }
 
-/// With `arrivals-of=connections`, each arrival brings as many objects as a connection has streams, so another number
-/// of streams would change the workload. Checks that no such change is tried.
+/// With `arrivals-of=connections`, each arrival brings as many objects as a connection has streams. Another number of
+/// streams would therefore change the workload. Checks that no change of the number of streams is tried.
 #[test]
 fn what_would_change_the_workload_is_left_out() {
     let flags = [("objects", "20x5kB"), ("arrivals", "10/s"), ("arrivals-of", "connections")];
@@ -148,7 +148,7 @@ fn what_would_change_the_workload_is_left_out() {
 
 /// Runs a contestant. Returns the sizes of the packets that its servers sent, and the indices of the packets that were
 /// lost.
-fn luck(point: &PointPlan, contestant: &Contestant) -> (Vec<u32>, Vec<usize>) {
+fn drawn_values(point: &PointPlan, contestant: &Contestant) -> (Vec<u32>, Vec<usize>) {
     let built = topology::build(&point.network, 1, 1, 7).expect("a network");
     built.network.record_link_events();
     let (lane, workload) = (&built.lanes[0], &point.workload);
@@ -179,13 +179,13 @@ fn another_setting_does_not_change_random_losses() {
     for contestants in [["tcp", "tcp:iw=2,mss=500B"], ["sctp", "sctp:iw=2,delack=0,cookie_data=no,streams=3"]]
     {
         let plan = plan(&flags, contestants);
-        let found = [0, 1].map(|i| luck(&plan.points[0], &plan.contestants[i]));
-        let [(sizes, lost), (others, other)] = &found;
-        assert_ne!(sizes, others, "the same packets: nothing is shown");
-        let shared = sizes.len().min(others.len());
+        let found = [0, 1].map(|i| drawn_values(&plan.points[0], &plan.contestants[i]));
+        let [(sizes, lost), (other_sizes, other_lost)] = &found;
+        assert_ne!(sizes, other_sizes, "the same packets: nothing is shown");
+        let shared = sizes.len().min(other_sizes.len());
         let within =
             |lost: &[usize]| -> Vec<usize> { lost.iter().copied().filter(|n| *n <= shared).collect() };
         assert!(within(lost).len() > 10, "too few losses to show anything");
-        assert_eq!(within(lost), within(other));
+        assert_eq!(within(lost), within(other_lost));
     }
 }

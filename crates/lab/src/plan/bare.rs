@@ -3,8 +3,8 @@
 use anabranch_results::label;
 use anabranch_transports::Transports;
 
-/// The default contestants of a race: the transports that carry web pages today, each configured as browsers and servers do.
-/// All are encrypted, and all send objects in the order of urgency.
+/// The default contestants of a race: the transports that carry web pages today, each configured as browsers and
+/// servers do. All are encrypted, and all send objects in the order of urgency.
 pub const BARE_RACE: [&str; 4] = [
     "http1=tcp:connections=6,tls=yes,priority=yes",
     "http2=tcp:http=2,tls=yes",
@@ -12,8 +12,8 @@ pub const BARE_RACE: [&str; 4] = [
     "sctp-dtls=sctp:dtls=yes,priority=yes",
 ];
 
-/// The default contestants if the workload is messages, which are not requests. QUIC is not among them, because messages use
-/// streams that the server opens.
+/// The default contestants for a workload of messages, which have no requests. QUIC is not among them, because messages
+/// use streams that the server opens.
 const BARE_MESSAGES: [&str; 3] =
     ["six-tls=tcp:connections=6,tls=yes", "tcp-tls=tcp:tls=yes", "sctp-dtls=sctp:dtls=yes"];
 

@@ -1,8 +1,9 @@
 //! Memory limits. A plan that needs more memory than a machine has is rejected before anything runs.
 //!
-//! Every object of every run stays in memory until its results are written: those of one point (combination of factor
-//! levels), or those of all points. Every packet of a run stays in memory until the run has been analysed. An object
-//! takes about 2 kB and a packet 400 bytes. Both sizes were measured and rounded up.
+//! The objects of a run stay in memory until their results are written. With `--out`, results are written after each
+//! point (combination of factor levels), and otherwise after the last point. Every packet of a run stays in memory
+//! until the run has been analysed. An object takes about 2 kB and a packet 400 bytes. Both sizes were measured and
+//! rounded up.
 
 use super::error::PlanError;
 use super::{Contestant, Outline, PointPlan};

@@ -12,12 +12,12 @@ use std::collections::BTreeMap;
 /// The effort of the search for causes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Causes {
-    /// Searches for the causes of one gap, between the winner and the fastest contestant that is significantly slower. The
-    /// search carries out at most five times as many runs as the race.
+    /// Searches for the causes of one gap, between the winner and the fastest contestant that is significantly slower.
+    /// The search carries out at most five times as many runs as the race.
     #[default]
     Quick,
-    /// Searches the causes of the gap between every pair of contestants, with all subsets of the factors and in both
-    /// directions.
+    /// Searches for the causes of the gap between every pair of contestants, with all subsets of the factors and in
+    /// both directions.
     Full,
     /// Does not search for causes.
     Off,

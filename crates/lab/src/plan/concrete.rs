@@ -116,7 +116,7 @@ impl Combinations {
     #[must_use]
     pub fn at(&self, index: usize) -> Concrete {
         let mut point = Concrete { fails: self.fails.clone(), ..Concrete::default() };
-        // The number of combinations of those keys that are not set yet.
+        // The number of combinations of those keys that have no level yet.
         let mut rest = self.count();
         let mut setting = |list: &Levels| {
             rest /= list.levels.len();

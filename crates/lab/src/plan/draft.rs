@@ -1,4 +1,5 @@
-//! A plan as it was written: keys with their values as text. Each has the flag or field where it was given, for errors.
+//! A plan as it was written: keys with their values as text. Each key comes with the flag or field where it was given,
+//! for errors.
 //!
 //! This module parses the two forms of a plan, flags and TOML. It also writes TOML, for `--dry-run` and for the field
 //! `plan` of a result. The sibling modules interpret the values, in the same way for both forms.
@@ -45,10 +46,10 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Parses command-line flags into a plan. Each flag is given as its long name without dashes, and its value.
+    /// Parses command-line flags into a plan. Each flag is a pair of its long name without dashes and its value.
     ///
     /// # Errors
-    /// [`PlanError`] when a flag is unknown or empty, or when a flag is repeated that may be given only once.
+    /// [`PlanError`] when a flag is unknown or empty, or when a flag that may be given only once is repeated.
     pub fn from_flags<'a>(flags: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, PlanError> {
         let mut draft = Self::default();
         for (name, value) in flags {

@@ -20,12 +20,12 @@ impl PlanError {
 }
 
 /// Returns the error message for a name that is not in `accepted`. The message lists the accepted names and suggests a
-/// similar one.
+/// similar name.
 #[must_use]
 pub fn unknown(kind: &str, name: &str, accepted: &[&str]) -> String {
     let hint = hint(name, accepted);
-    // Leaves out the keys for one direction, which would make the list too long. Their names follow from those of the
-    // keys for both directions.
+    // Leaves out the keys for one direction, which would make the list too long. Their names follow from the names of
+    // the keys for both directions.
     let one_way = |name: &&&str| name.starts_with("up-") || name.starts_with("down-");
     let mut list: Vec<&str> = accepted.iter().filter(|name| !one_way(name)).copied().collect();
     if list.len() < accepted.len() {

@@ -32,8 +32,8 @@ pub struct Handover {
     pub leaves: DepartureTime,
     /// The time L/v before leaving the old network during which both networks reach the client.
     pub shared: Duration,
-    /// The time between the moment when the new network reaches the client and the moment when the client has an
-    /// address there.
+    /// The time from the moment when the new network reaches the client until the client has an address in this
+    /// network.
     pub detection: Duration,
     /// The time after `detection` until Mobile IP delivers packets for the old address in the new network.
     pub registration: Duration,
@@ -56,7 +56,7 @@ pub struct Handover {
 pub enum DepartureTime {
     /// The client leaves at this time of the run.
     At(Duration),
-    /// The client leaves at a random moment that the seed decides. The moment lies within the duration of the same load
+    /// The client leaves at a random moment that the seed decides. The moment lies within the duration of the same run
     /// without a move. If the client moves to and fro, the moment lies within its first stay.
     Random,
 }

@@ -152,7 +152,8 @@ fn below_product(ends: &HostSettings<'_>, key: &str) -> Option<String> {
     })
 }
 
-/// Returns the rules that apply to a contestant. Each has a line about the first point where it applies.
+/// Returns the rules that apply to a contestant. Each rule comes with a line about the first point where the rule
+/// applies.
 pub(super) fn warnings_for<P: Borrow<PointPlan>>(
     contestant: &Contestant,
     points: impl Iterator<Item = P> + Clone,

@@ -42,7 +42,7 @@ impl Heads {
         Ok(Self { request: size("request-head")?, response: size("response-head")? })
     }
 
-    /// Returns a copy of `page` in which all objects have these sizes.
+    /// Returns a copy of `page` in which the heads of all objects have these sizes.
     #[must_use]
     pub fn applied(self, page: &Page) -> Page {
         let mut page = page.clone();
@@ -53,8 +53,8 @@ impl Heads {
         page
     }
 
-    /// Rejects sizes that are too small for the necessary fields of an object. If `closes`, the last request of a
-    /// connection and its response also have the field `Connection: close`.
+    /// Rejects sizes that are too small for the necessary fields of an object. If `closes` is true, the last request of
+    /// a connection and its response also have the field `Connection: close`.
     ///
     /// # Errors
     /// The key, and a line with the object and its minimum size.

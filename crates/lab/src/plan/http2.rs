@@ -21,7 +21,7 @@ impl Http2 {
     /// One line with the accepted forms.
     pub fn read(given: &[(&str, &str)], can: &Capabilities) -> Result<Option<Self>, String> {
         if can.is_multistream() {
-            // A multi-stream transport does not accept these keys, and rejects them elsewhere.
+            // A multi-stream transport has no HTTP/2 keys. The parser of contestants rejects them.
             return Ok(None);
         }
         let value = |key: &str| given.iter().find(|(known, _)| *known == key).map(|(_, value)| *value);

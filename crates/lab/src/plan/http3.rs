@@ -1,16 +1,16 @@
-//! The key of a contestant that uses HTTP/3: `http=3`. It is for transports that open a stream for each request, and the
-//! default for those with a scheme that carries HTTP/3.
+//! The key of a contestant that selects HTTP/3: `http=3`. Only transports that open a stream for each request have this
+//! key. HTTP/3 is the default of such a transport if one of its schemes carries HTTP/3.
 
 use anabranch_transport::{Capabilities, Http, Scheme, Streams};
 
-/// Returns whether the keys of a contestant select HTTP/3. `can` are the transport's capabilities, and `schemes` are its
-/// schemes.
+/// Returns whether the keys of a contestant select HTTP/3. `can` are the transport's capabilities, and `schemes` are
+/// its schemes.
 ///
 /// # Errors
 /// One line with the accepted forms.
 pub fn read(given: &[(&str, &str)], can: &Capabilities, schemes: &[Scheme]) -> Result<bool, String> {
     if can.streams != Streams::Fresh {
-        // The key `http` of transports of another kind does not concern HTTP/3.
+        // For other transports, the key `http` does not select HTTP/3.
         return Ok(false);
     }
     match given.iter().find(|(key, _)| *key == "http") {

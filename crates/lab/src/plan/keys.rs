@@ -1,9 +1,10 @@
 //! The table of all keys of a plan. Each key has a long flag, a field of the plan file, and a line of help.
 //!
-//! The keys of the network are those of links ([`ROWS`]) and two more.
+//! The network keys are the keys of links ([`ROWS`]), and in addition `path` and `fail`.
 //!
-//! The command line declares its flags from this table, and the plan file its fields. The values of flags and fields go
-//! to the same parsers as text. So a value has the same meaning and the same error messages in both.
+//! The flags of the command line and the fields of plan files come from this table. The values of flags and fields go
+//! to the same parsers as text. The meaning of a value and its error messages are therefore the same, whether it is
+//! given as a flag or as a field.
 
 use super::bare::BACKGROUND_FORM;
 use anabranch_link::ROWS;

@@ -98,7 +98,7 @@ pub struct PointPlan {
 impl PointPlan {
     /// Returns whether a simulated run depends on its seed.
     #[must_use]
-    pub fn has_chance(&self) -> bool {
+    pub fn is_random(&self) -> bool {
         let network = &self.network;
         network.paths.iter().any(LinkSpec::is_random)
             || self.workload.has_chance()
@@ -118,7 +118,7 @@ impl PointPlan {
         for path in &mut rest.network.paths {
             (path.up.loss, path.down.loss) = (LossSpec::None, LossSpec::None);
         }
-        (!rest.has_chance()).then_some(every)
+        (!rest.is_random()).then_some(every)
     }
 
     /// Returns the point with the changes that this seed makes to the workload, or `None` if the seed changes nothing.
@@ -281,7 +281,7 @@ struct Recorded {
 }
 
 /// Returns the columns of the traces that `draft` names. A column replaces the default of the corresponding key. A
-/// trace that cannot be read counts as one without columns. Its error is reported later, when the network is
+/// trace that cannot be read counts as a trace without columns. Its error is reported later, when the network is
 /// interpreted.
 fn recorded(draft: &Draft) -> Recorded {
     let is_trace = |name: &str| matches!(name, "trace" | "up-trace" | "down-trace");
@@ -330,7 +330,7 @@ fn completed(mut draft: Draft, transports: &Transports) -> Draft {
             }
         }
         if !drawn && !recorded.loss && !spoken(&draft, &["loss", "up-loss", "down-loss"]) {
-            // The default has two levels of loss, because an answer must show the effect of loss.
+            // The default has two levels of loss, because the results must show the effect of loss.
             add(&mut draft, "loss", &["0", "1%"]);
         }
     }
@@ -375,7 +375,7 @@ fn completed(mut draft: Draft, transports: &Transports) -> Draft {
         let bare = bare(&draft).contestants(transports).into_iter();
         draft.transports = bare.map(|text| (text.to_owned(), DEFAULT.to_owned())).collect();
     }
-    // Removes these keys if they have their default values.
+    // Removes the keys in `plain` if they have their default values.
     let plain = [("world", "virtual"), ("causes", "quick"), ("hosts", "two"), ("cleartext", "no")];
     draft.given.retain(|given| {
         !plain.iter().any(|(name, value)| given.key.name == *name && given.levels == [*value])
@@ -485,11 +485,11 @@ pub fn bare_network<'a>(flags: impl IntoIterator<Item = (&'a str, &'a str)>) -> 
     Network::upon(&LinkSpec::transparent(), &concrete, &mut Sources::default())
 }
 
-/// Returns the plan that `file` and the flags describe, which may use the given transports. `file` is a plan, or the page to race. Flags override the keys
-/// of the file.
+/// Returns the plan that `file` and the flags describe. Its contestants may use the given transports. `file` is a plan,
+/// or the page to race. Flags override the keys of the file.
 ///
 /// # Errors
-/// [`PlanError`] if the file cannot be read, or is neither a plan nor a page. Also if the file or a flag has a mistake.
+/// [`PlanError`] if the file cannot be read or is neither a plan nor a page, or if the file or a flag has a mistake.
 pub fn read<'a>(
     file: Option<&str>,
     flags: impl IntoIterator<Item = (&'a str, &'a str)>,

@@ -44,8 +44,8 @@ pub fn identify(name: &str) -> Result<InputKind, PlanError> {
         };
     }
     let bytes = file::bytes(name, file::MAX_PLAN).map_err(wrong)?;
-    // Only the beginning of the file was read, so the content may be truncated. The functions that read the whole file
-    // report errors at its end.
+    // Only the beginning of the file was read, so the content may be truncated. Errors in the rest of the file are
+    // reported by the functions that read the whole file.
     let unpacked = har::file::unpack(bytes.as_slice(), bytes.len() as u64, file::MAX_PLAN);
     let (packed, bytes) = match unpacked {
         Ok(unpacked) => (unpacked.bytes != bytes, unpacked.bytes),
@@ -60,6 +60,7 @@ pub fn identify(name: &str) -> Result<InputKind, PlanError> {
     }
     let is_utf8 = !matches!(bytes.get(..2), Some([0xff, 0xfe] | [0xfe, 0xff] | [0, _] | [_, 0]));
     let is_large = bytes.len() as u64 > file::MAX_PLAN;
+    har::file::refuse_brotli(name, &bytes).map_err(wrong)?;
     let text = har::file::text(bytes.clone()).map_err(wrong)?;
     if let Some(blank) = har::file::blank(&text) {
         // The rest of a large file was not read.
@@ -86,18 +87,29 @@ pub fn identify(name: &str) -> Result<InputKind, PlanError> {
              tools"
                 .to_owned(),
         )),
-        // A HAR file in JavaScript may begin like a TOML file, but does not parse as TOML.
-        _ if har::file::is_script(content) && content.parse::<toml::Table>().is_err() => Ok(InputKind::Page),
+        // A HAR file in JavaScript may begin like a TOML file, but does not parse as TOML. The errors of a damaged HAR file
+        // must not be errors about TOML.
+        _ if (har::file::is_script(content) || is_har_name(name)) && content.parse::<toml::Table>().is_err() => Ok(InputKind::Page),
         _ if packed => Err(wrong("packed by gzip, and no HAR: unpack it with gunzip".to_owned())),
         _ if is_utf8 || is_large => file::text(bytes, file::MAX_PLAN).map(InputKind::Plan).map_err(wrong),
         _ => Ok(InputKind::Plan(text)),
     }
 }
 
-/// Returns whether a text that begins with `[` is a JSON list, and not a TOML table.
+/// Returns whether a text that begins with `[` is a JSON list, and not a TOML table. A table has one or two brackets before
+/// its key.
 fn is_list(content: &str) -> bool {
-    let first = content.trim_start_matches(|letter: char| letter == '[' || letter.is_whitespace());
-    first.starts_with(['{', ']'])
+    let mut rest = content;
+    for _ in 0..2 {
+        rest = rest.strip_prefix('[').unwrap_or(rest).trim_start();
+    }
+    !rest.starts_with(|letter: char| letter.is_ascii_alphanumeric() || "_-\"'".contains(letter))
+}
+
+/// Returns whether `name` is the usual name of a HAR file.
+fn is_har_name(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    name.ends_with(".har") || name.ends_with(".har.gz")
 }
 
 /// The magic numbers of captures: pcapng, and pcap in both byte orders and with both time resolutions.
@@ -183,14 +195,20 @@ mod tests {
             b"\"log\"",
             b"{\"log\": null}",
             b"[]",
+            b"[[[[[[[[",
+            b"[{\"log\": {",
             b"{\"version\": \"1.2\", \"entries\": []}",
             b"{\0\"\0l\0o\0g\0\"\0:\0{\0}\0}\0",
             b"\x1f\x8b\x08\0\0\0\0\0\x02\xff\xab\x56\xca\xc9\x4f\x57\xb2\xaa\xae\xad\x05\0\x0c\xe3\x79\x66\x0a\0\0\0",
         ] {
             assert_eq!(file("page", content), Ok(InputKind::Page), "{content:x?}");
         }
+        assert_eq!(file("words.har", b"no plan"), Ok(InputKind::Page));
+        assert_eq!(file("brackets.har", &[b'['; 100_000]), Ok(InputKind::Page));
+        assert_eq!(file("broken.har", b"[NaN, 1]"), Ok(InputKind::Page));
         for plan in [
             "[[expect]]\n",
+            "[ x ]\n",
             "[x]\n",
             "transport = [{ name = 'tcp' }]\n",
             "# only this\n",
@@ -207,6 +225,7 @@ mod tests {
             ("page", b"<!doctype html>", "index.html"),
             ("x.pcapng", b"\x0a\x0d\x0d\x0a....", "anabranch decode"),
             ("y", b"rate = '\xff\xfe'", "not UTF-8"),
+            ("y.har.br", b"\x8b\x02\x80{}\x03", "packed by brotli: unpack it with brotli -d"),
             ("x.zip", b"PK\x03\x04", "a zip archive: unpack it"),
             ("empty.toml", b"", "the file is empty"),
             ("blank.har", b" \n\t\r\n", "the file is empty"),

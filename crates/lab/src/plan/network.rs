@@ -18,8 +18,8 @@ pub enum LossBy {
     /// iptables rules with the match `statistic` drop the packets on the receiving host. Only the emulated network
     /// supports this.
     Iptables,
-    /// iptables rules with the match `statistic` drop the packets on the sending host, whose TCP or SCTP stack notices
-    /// this.
+    /// iptables rules with the match `statistic` drop the packets on the sending host. The TCP or SCTP stack of this
+    /// host notices the drops.
     IptablesOut,
 }
 
@@ -93,7 +93,7 @@ impl Network {
                     return Err(PlanError::at(place, unknown("key", &own.name, &accepted)));
                 }
             }
-            // The keys of a single path override those for all paths.
+            // The keys of a single path override the keys for all paths.
             let displaced = |old: &Setting| {
                 path.iter().any(|own| own.name == old.name || draft::displaces(&own.name, &old.name))
             };

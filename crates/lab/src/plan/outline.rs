@@ -1,8 +1,9 @@
 //! A plan whose points are made one by one. It holds the lists of factor levels, and the pages and traces that were
 //! read.
 //!
-//! Interpreting a plan makes every point once, so that every mistake is reported before anything runs. A race of few
-//! points then makes all of them with [`into_plan`](Outline::into_plan). A sweep makes one point after the other.
+//! Interpreting a plan makes every point once, so that every mistake is reported before anything runs. In a population,
+//! it makes only the first people. A race of few points then makes all of them with [`into_plan`](Outline::into_plan).
+//! A sweep makes one point after the other.
 
 use super::causes::{CauseClaim, Causes};
 use super::concrete::{Combinations, Concrete, Setting};
@@ -76,8 +77,8 @@ impl Points {
         })
     }
 
-    /// Makes the points that are checked before anything runs. These are all points, or the first people of each
-    /// combination in a population. The other people need no check, because they are drawn from the same quantiles,
+    /// Makes the points that are checked before anything runs. These are all points or, in a population, the first
+    /// people of each combination. The other people need no check, because they are drawn from the same quantiles,
     /// which were checked when the population was read.
     fn checked(&self) -> impl Iterator<Item = Result<PointPlan, PlanError>> + Clone {
         self.to_check().map(|index| self.at(index))
@@ -244,8 +245,8 @@ impl Outline {
         self.points.count()
     }
 
-    /// Returns the indices, counted from 0, of the points that are checked before anything runs. These are all points,
-    /// or the first people of each combination in a population.
+    /// Returns the indices, counted from 0, of the points that are checked before anything runs. These are all points
+    /// or, in a population, the first people of each combination.
     pub fn to_check(&self) -> impl Iterator<Item = usize> + Clone {
         self.points.to_check()
     }
@@ -262,8 +263,8 @@ impl Outline {
         self.points.combinations.factors().chain(people.map(|people| (PERSON, people.numbers())))
     }
 
-    /// Returns all points one by one, or the first people of each combination in a population. No point fails, because
-    /// each one was already made when the plan was interpreted.
+    /// Returns all points one by one or, in a population, the first people of each combination. No point fails, because
+    /// each point was already made when the plan was interpreted.
     pub fn points(&self) -> impl Iterator<Item = PointPlan> + Clone {
         self.points.checked().flatten()
     }

@@ -11,7 +11,7 @@ use anabranch_transports::Transport;
 /// The TLS settings of a contestant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Security {
-    /// Whether the client has visited the server before.
+    /// Whether the client resumes TLS sessions of earlier visits to the server, and whether it sends early data.
     pub visits: ResumptionMode,
     /// The size of the server's certificate chain in bytes.
     pub chain: Bytes,
@@ -77,8 +77,8 @@ impl Security {
     }
 
     /// Creates the TLS configurations of client and server. `protocol` is the application protocol (ALPN). `before` is
-    /// the environment for sessions before the run, from which the client gets its tickets. A transport with TLS built
-    /// in runs these sessions itself, with its own settings.
+    /// the environment for TLS handshakes before the run, in which the client gets its tickets. A transport with TLS
+    /// built in carries out these handshakes itself, with its own settings.
     ///
     /// # Errors
     /// One line that says why the configurations cannot be created.

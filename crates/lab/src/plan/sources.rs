@@ -30,7 +30,8 @@ impl Sources {
         Ok(page)
     }
 
-    /// Returns the trace with this name: one that comes with the program, or the content of the file with this name.
+    /// Returns the trace with this name: a trace that comes with the program, or the content of the file with this
+    /// name.
     pub(super) fn trace(&mut self, name: &str) -> Result<Trace, String> {
         if let Some(trace) = self.traces.get(name) {
             return Ok(trace.clone());

@@ -19,13 +19,14 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The maximum number of connections for messages and bulk transfers. All of them may wait to be accepted.
+/// The maximum number of connections for messages and bulk transfers. The server's accept queue has room for all of
+/// them.
 pub const MAX_CONNECTIONS: usize = 4096;
 
-/// The data that is transferred at a point, and the times at which it is requested.
+/// The data that is transferred at a point of the plan, and the times at which it is requested.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Workload {
-    /// The page with its objects. Bulk transfers and messages are objects, too.
+    /// The page with its objects. A bulk transfer is an object of the page, and so is each message.
     pub page: Arc<Page>,
     /// The sizes of request and response heads that the plan sets. The objects of `page` already have them.
     pub heads: Heads,
@@ -35,10 +36,11 @@ pub struct Workload {
     pub messages: Option<MessageFlow>,
     /// The size in bytes of each write of the server in a bulk transfer, if the plan sets it.
     pub message_size: Option<u64>,
-    /// The interval at which objects are requested, if they are requested at fixed times. An object then does not wait
-    /// for the object that refers to it.
+    /// The interval at which objects are requested, if they are requested at fixed times. With fixed times, an object
+    /// does not wait for the object that refers to it.
     pub arrivals: Option<Duration>,
-    /// Whether several objects are requested at the same time: as many as a connection of the contestant has streams.
+    /// Whether each arrival requests as many objects as a connection of the contestant has streams, instead of one
+    /// object.
     pub arrivals_of_connections: bool,
     /// Whether the client waits for the think times that are recorded in the page.
     pub think: bool,
@@ -54,7 +56,7 @@ pub struct Workload {
     pub visit: Visit,
     /// The time without progress after which an object counts as failed.
     pub timeout: Option<Duration>,
-    /// The time at which the run ends.
+    /// The time at which the run ends at the latest.
     pub deadline: Duration,
     /// The maximum of a random delay before each object is requested. The seed decides the delays.
     pub request_jitter: Duration,
@@ -64,8 +66,8 @@ pub struct Workload {
     pub varies: bool,
     /// The delay before the load begins. It is 0 until the seed has decided it ([`of_seed`](Self::of_seed)).
     pub start_delay: Duration,
-    /// Whether connections are established before the first request, and the page time begins with the request. No key
-    /// of a plan sets this. It is for experiments that search for causes.
+    /// Whether all connections are established before the page time begins with the first request. Only experiments
+    /// that search for causes set this; no key of a plan does.
     pub preconnect: bool,
 }
 
@@ -80,7 +82,8 @@ pub struct MessageFlow {
     pub count: u32,
 }
 
-/// The latest time at which a run may end. A longer run would consist mostly of series, which have a value every 0.1 s.
+/// The latest time at which a run may end. The results of a longer run would consist mostly of series, which have a
+/// value every 0.1 s.
 const MAX_DEADLINE: Duration = Duration::from_secs(86_400);
 
 impl Workload {
@@ -216,8 +219,8 @@ impl Workload {
         Ok(())
     }
 
-    /// Returns the workload with the random delays and sizes of this seed, or `None` if nothing about it is random. They
-    /// depend on the seed only, so they are the same for every contestant.
+    /// Returns the workload with the random delays and sizes of this seed, or `None` without any. They depend only on
+    /// the seed and on the index of an object in the page, so they are the same for every contestant.
     #[must_use]
     pub fn of_seed(&self, seed: u64) -> Option<Self> {
         if !self.has_chance() {
@@ -373,7 +376,8 @@ fn jitter(concrete: &Concrete, name: &str) -> Result<Duration, PlanError> {
 /// The maximum of a random delay. A longer delay would make a different workload.
 const MAX_JITTER: Duration = Duration::from_secs(60);
 
-/// Rejects a page whose objects are all empty, because there would be nothing to compare. Some objects may be empty.
+/// Rejects a page whose objects are all empty, because there would be nothing to compare. Accepts a page with some
+/// empty objects.
 fn check_not_empty(concrete: &Concrete, page: &Page) -> Result<(), PlanError> {
     let Some(setting) = ["page", "objects"].iter().find_map(|name| concrete.setting(name)) else {
         return Ok(());
@@ -394,7 +398,7 @@ fn check_not_empty(concrete: &Concrete, page: &Page) -> Result<(), PlanError> {
     Err(PlanError::at(&setting.place, what))
 }
 
-/// Rejects keys that have no effect in this combination, because the author of the plan expected an effect.
+/// Rejects keys that have no effect because of the other keys, so that the author of the plan notices the mistake.
 fn check_effective(concrete: &Concrete) -> Result<(), PlanError> {
     if let Some(setting) = concrete.setting("arrivals-of").filter(|setting| setting.value != "objects")
         && concrete.setting("arrivals").is_none()
@@ -581,8 +585,8 @@ fn har_page(concrete: &Concrete, source: &Setting) -> Result<Option<(usize, Stri
     }
 }
 
-/// Reads a page. The name may be that of a page that comes with the program, of a directory, or of a HAR file; they are
-/// tried in this order. `number` selects one of several pages in a HAR file.
+/// Reads the page `text`: a page that comes with the program, a directory, or a HAR file. The three are tried in this
+/// order. `number` selects a page of a HAR file that has several pages.
 fn read_page(text: &str, place: &str, number: Option<&(usize, String)>) -> Result<Page, PlanError> {
     let path = Path::new(text);
     let is_har = shipped::NAMES.iter().all(|name| *name != text) && path.is_file();

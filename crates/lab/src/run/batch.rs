@@ -20,7 +20,7 @@ pub enum RaceError {
     /// The caller set [`Options::stop`].
     #[error("interrupted")]
     Interrupted,
-    /// The plan cannot run in the simulated network, or in the emulated network, whichever was requested.
+    /// The plan cannot run in the requested network, which is simulated or emulated.
     #[error("{0}")]
     Plan(#[from] PlanError),
     /// A run failed because of a bug in this program. The text says how to repeat the run.
@@ -95,8 +95,8 @@ pub fn check(plan: &Plan) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Carries out all runs of the plan with the function `run`. `world` says whether they are simulated or emulated. `run`
-/// gets a scenario and the index of its point.
+/// Carries out all runs of the plan with the function `run`. `world` says whether the runs are simulated or emulated.
+/// `run` gets a scenario and the index of its point.
 ///
 /// # Errors
 /// [`RaceError`] when the race is stopped, or when a run violates an internal invariant.
@@ -223,9 +223,9 @@ fn assemble(world: World, plan: &Plan, results: Vec<Vec<Run>>) -> Race {
             }
         }
         let messages = planned.workload.messages.is_some();
-        // This metric decides which run is the median run, which represents the other runs.
+        // The run with the median of this metric represents all runs of a contestant.
         let metric = if messages { "object_p95_ms" } else { "page_ms" };
-        let chance = planned.has_chance() || world == World::Emulated;
+        let chance = planned.is_random() || world == World::Emulated;
         let terms = PointTerms { deadline_ns: Some(nanos(planned.workload.deadline)), chance };
         let open_loop = planned.workload.arrivals.is_some();
         let contestants: Vec<Contestant> = plan
@@ -318,8 +318,8 @@ fn shared(contestants: &[Contestant]) -> Vec<Sharing> {
     (0..seeds).filter_map(|index| sharing::of(&runs(index).collect::<Vec<_>>())).collect()
 }
 
-/// Compares every contestant with each earlier one. Comparisons with the first contestant cover all metrics. All other
-/// comparisons cover only the decisive metric.
+/// Compares every contestant with each earlier contestant. Comparisons with the first contestant cover all metrics. All
+/// other comparisons cover only the decisive metric.
 fn comparisons(contestants: &[Contestant], decisive: &str, terms: PointTerms) -> Vec<Comparison> {
     let mut comparisons = Vec::new();
     for (i, a) in contestants.iter().enumerate() {

@@ -29,7 +29,8 @@ pub fn items(workload: &Workload, streams: usize, frame: Option<u64>) -> Vec<Ite
     let browsed = (workload.client == Client::Chromium).then(|| Layout::of(&workload.page));
     let item = |(index, object): (usize, &anabranch_http::page::Object)| {
         let think = if workload.think { nanos(object.think) } else { 0 };
-        // If objects are requested at fixed times, each one is requested at its own time, independently of the others.
+        // If objects are requested at fixed times, each object is requested at its own time, independently of the other
+        // objects.
         let (initiator, think_ns) = match issued.as_ref().and_then(|times| times.get(index)) {
             Some(at) => (None, nanos(*at)),
             None => (object.initiator, think),
@@ -64,7 +65,8 @@ fn shortest(side: &DirectionSpec) -> u64 {
     nanos(side.delay).saturating_sub(nanos(side.jitter)).saturating_sub(lead)
 }
 
-/// Returns the rate that remains for payload if every packet has the maximum size, which minimises the overhead.
+/// Returns the rate that remains for payload. Every packet is assumed to have the maximum size, which minimises the
+/// overhead.
 fn net_rate(side: &DirectionSpec, rate: BitRate) -> u64 {
     let rate = u128::from(rate.bits_per_second());
     // Converts bytes to bits times 10⁹, the unit in which the link's serializer counts.

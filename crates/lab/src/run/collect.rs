@@ -119,7 +119,7 @@ pub fn run(
 }
 
 /// Returns the names and sizes of the objects that a contestant requests at a point, in the order of the page. Also
-/// returns these objects in the form from which the lower bound of the page time is computed.
+/// returns these objects as items for the lower bound of the page time.
 pub fn objects_of(
     point: &PointPlan,
     contestant: &Contestant,
@@ -212,7 +212,7 @@ pub fn spurious(trace: &[TraceRecord]) -> u64 {
     trace.iter().filter(|record| record.event == TraceEvent::Spurious).count() as u64
 }
 
-/// Returns the number of packets that carried a retransmission whose reason is accepted by `reason`.
+/// Returns the number of packets that carried a retransmission with a cause that `reason` accepts.
 pub fn retransmitted(trace: &[TraceRecord], reason: impl Fn(SendCause) -> bool) -> u64 {
     let again = |record: &TraceRecord| match &record.event {
         TraceEvent::Sent { packet, cause, .. } => {
@@ -234,8 +234,8 @@ pub fn connect(record: &Record) -> Option<u64> {
     (!spans.is_empty()).then(|| spans.iter().sum::<u64>() / spans.len() as u64)
 }
 
-/// Makes the event for a state change of a path that the host `by` noticed. `index` is the path's number, counted from
-/// 0.
+/// Makes the event for a state change of a path. `by` is the host that noticed the change. `index` is the path's
+/// number, counted from 0.
 pub fn path_event(change: &PathChange, index: usize, at_ns: u64, by: Side) -> PathEvent {
     PathEvent {
         path: index as u64 + 1,
@@ -250,7 +250,7 @@ pub fn path_event(change: &PathChange, index: usize, at_ns: u64, by: Side) -> Pa
     }
 }
 
-/// Returns the state changes of paths that both hosts noticed, in order of time.
+/// Returns the state changes of paths that the client or a server noticed, in order of time.
 fn path_events(lane: &ContestantHosts, contest: &Contest) -> Vec<PathEvent> {
     // The peer's address on a path identifies the path.
     let seen = |host: &dyn Host, by: Side, peers: &[Vec<IpAddr>]| -> Vec<PathEvent> {

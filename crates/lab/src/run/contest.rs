@@ -55,7 +55,7 @@ pub struct Job {
     options: serve::Options,
 }
 
-/// Starts a contestant on its hosts. `logs` asks for logs of its connections, if its transport has a log format.
+/// Starts a contestant on its hosts. `logs` says whether its connections are logged, if its transport has a log format.
 ///
 /// # Errors
 /// One line with the error of the simulation.
@@ -94,7 +94,7 @@ pub async fn start(
     Ok(Contest { client, servers, pairs, recorder, task })
 }
 
-/// Starts background traffic, which consists of endless downloads, on its hosts.
+/// Starts background traffic on its hosts. The traffic consists of endless downloads.
 ///
 /// # Errors
 /// One line with the error of the simulation.
@@ -157,7 +157,8 @@ pub fn bulk_of(contestant: &Contestant, policy: &Policy, workload: &Workload) ->
     Some(Bulk {
         bytes: size,
         message_size: message_size.min(contestant.engine.largest_message().unwrap_or(u64::MAX)) as usize,
-        // Every connection must carry at least one byte. Without data, its object would be delivered before it begins.
+        // Every connection must carry at least one byte. The object of a connection without data would be delivered
+        // before the connection begins.
         connections: policy.connections.min(MAX_CONNECTIONS).min(size.max(1) as usize),
         deadline: policy.deadline,
         timeout: policy.timeout,
@@ -196,8 +197,8 @@ pub fn policy_of(contestant: &Contestant, workload: &Workload) -> Result<Policy,
         keep_origins: workload.keep_origins,
         client: workload.client,
         visit: workload.visit,
-        // With `arrivals-of=connections`, each arrival fills a connection with as many objects as it has streams, so they
-        // must not be spread over several connections.
+        // With `arrivals-of=connections`, each arrival brings as many objects as a connection has streams. These
+        // objects must not be spread over several connections.
         spread: policy.spread && !workload.arrivals_of_connections,
         ..policy
     })
@@ -231,7 +232,7 @@ pub fn job(contestant: &Contestant, workload: &Workload) -> Result<Job, String> 
     })
 }
 
-/// Starts the server of the job, which runs until the simulation or emulation ends.
+/// Starts the job's server. The server runs until the simulation or emulation ends.
 pub fn serve<W: World, L: Listener>(world: W, listener: L, job: &Job, recorder: Recorder) {
     let here = world.clone();
     if job.bulk.is_some() {

@@ -1,7 +1,7 @@
 //! The effect of a path failure on the service, as three durations. Each duration begins with the first failure of a
 //! path:
 //!
-//! - **declared**: the time until the sender of the data declared that path failed (RFC 9260 §8.2);
+//! - **declared**: the time until the sender of the data declared the path failed (RFC 9260 §8.2);
 //! - **next data**: the time until the first data arrived that was sent after the failure;
 //! - **restored**: the time until the service was restored: the application again received data at half the previous
 //!   rate or more, for a second.
@@ -30,11 +30,11 @@ pub fn declared(events: &[PathEvent], (path, failed): (u64, u64)) -> Option<u64>
 ///
 /// `read` has the number of bytes that the application received in each bucket. `failed` is the time of the failure.
 /// `next` is the time from the failure to the arrival of the first new data. `end` is the time when the last byte was
-/// delivered, if all bytes were. `failed` and `end` count from the start of `read`.
+/// delivered, or `None` if some bytes were not delivered. `failed` and `end` count from the start of `read`.
 ///
-/// The previous rate is measured over the last second of whole buckets before the failure, without the time before the
-/// first data. The service is restored at the first bucket with data that begins a second in which half that rate is
-/// reached. Buckets before the first new data do not count.
+/// The previous rate is the mean rate in the last second before the failure, in whole buckets. Time before the first
+/// data does not count. The service is restored at the first bucket that has data and begins a second with at least
+/// half the previous rate. Buckets before the first new data do not count.
 ///
 /// A bucket counts at most as many bytes as the largest bucket before the failure. Otherwise, data that waited behind a
 /// gap and is delivered at once would look like a high rate. If the transfer ends within the second, the time to its

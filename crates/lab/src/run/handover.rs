@@ -26,8 +26,7 @@ pub fn draw(seed: u64, span: Duration) -> Duration {
 }
 
 /// Schedules the moves of all clients until `until`. Clients that leave at a random moment are not moved here. `moves`
-/// says for each lane whether its client uses the addresses of its current network. `seed` decides when routers are
-/// detected.
+/// says for each client whether it uses the addresses of its current network. `seed` decides when routers are detected.
 ///
 /// # Errors
 /// One line when the simulated network rejects a change.
@@ -92,8 +91,8 @@ fn changes(
             }
         }
     }
-    // `old` is the network that the client leaves, and `next` the time when it leaves. From the time `enters` on, the
-    // other network also reaches the client.
+    // The client leaves the network `old` at the time `next`. It enters the other network earlier, at the time
+    // `enters`, and can use both networks in between.
     let (mut old, mut next) = (
         0,
         match handover.leaves {
@@ -253,7 +252,7 @@ mod tests {
             let keys: Vec<_> = names.into_iter().zip(keys).collect();
             let [from, to, other] = arrive(false, &keys);
             assert_eq!(missing(&from), outage.into_iter().collect::<Vec<_>>(), "{keys:?}: from the client");
-            // Packets on their way to the old network when the client leaves are lost, too.
+            // Packets that are in flight towards the old network when the client leaves it are lost, too.
             let lost = match outage {
                 Some((begin, end)) => vec![(begin - OWD, end)],
                 None if keys[0].1 == "3m" => vec![(1_000 - OWD, 1_000)],
@@ -270,7 +269,8 @@ mod tests {
         let [from, to, other] = arrive(true, &keys);
         assert_eq!(missing(&from), [(1_000, 3_000)], "its first address is gone");
         assert_eq!(missing(&to), [(1_000 - OWD, 3_000)]);
-        // The new address exists from 1 s - 0.5 s + 0.2 s on. Packets to it that are in flight at that time arrive.
+        // The new address exists from 1 s - 0.5 s + 0.2 s = 0.7 s on. Packets to the new address arrive if they reach
+        // the client after that time.
         assert_eq!(missing(&other), [(0, 700 - OWD)]);
     }
 

@@ -12,7 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
 /// Starts the contestant's transport on a simulated host. Adds TLS above or DTLS below the transport if `pairs` has the
-/// configurations. A `server` that uses UDP listens on the well-known port.
+/// configurations. If `server` is true and the transport uses UDP, it listens on the well-known port.
 ///
 /// # Errors
 /// The error of the simulation.

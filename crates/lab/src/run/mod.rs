@@ -1,9 +1,9 @@
 //! Turns a plan into its results.
 //!
 //! [`one`] carries out one simulated run, and [`batch`] all of them. [`topology`] builds the network of a run, and
-//! `handover` changes it if clients move. `contest` runs a contestant in it. `collect`, `traffic` and `course` turn
-//! records into results. `bound` computes the lower bound. [`live`] carries out runs in an emulated network, in real
-//! time.
+//! `handover` changes the network if clients move. `contest` runs a contestant in the network. `collect`, `traffic` and
+//! `course` turn records into results. `bound` computes the lower bound. [`live`] carries out runs in an emulated
+//! network, in real time.
 
 pub mod batch;
 pub mod bound;

@@ -215,8 +215,8 @@ fn perform_once(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, Str
     Ok(Performed { runs, captures, took })
 }
 
-/// Returns the network with the effects of Mobile IP's tunnel. Returns `None` unless the packets of the only contestant
-/// go through the tunnel.
+/// Returns the network with the effects of Mobile IP's tunnel, if there is exactly one contestant and its packets go
+/// through the tunnel.
 fn tunnelled(point: &PointPlan, contestants: &[&Contestant]) -> Option<Network> {
     let ([one], Some(handover)) = (contestants, &point.network.handover) else { return None };
     if handover.tunnel.0 == 0 || one.changes_address() {

@@ -7,7 +7,7 @@
 //! has hosts of its own. Every path then has two routers, which the path's link joins. All hosts share only the queues
 //! of that link.
 //!
-//! If clients move, each path is a network behind a router, and servers have a single address there.
+//! If clients move, each path is a network behind a router, and each server has a single address.
 
 use crate::plan::Network as Plan;
 use crate::plan::bounds::MAX_HOSTS as MAX;
@@ -38,7 +38,7 @@ pub struct Built {
     pub lanes: Vec<ContestantHosts>,
     /// The links of the paths. Their direction `up` leads from the clients to the servers.
     pub paths: Vec<LinkId>,
-    /// If clients move: for each path, the interface to it on the router next to the servers.
+    /// If clients move: for each path, the interface that leads to it from the router next to the servers.
     pub router_interfaces: Vec<InterfaceId>,
     /// If clients move: for each contestant, the links between its client and the network of each path.
     pub radios: Vec<Vec<LinkId>>,

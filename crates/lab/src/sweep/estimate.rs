@@ -93,7 +93,8 @@ fn packets(point: &PointPlan) -> u64 {
     payload(point) / 1400 + 2 * point.workload.page.objects.len() as u64 + 10
 }
 
-/// Returns the bytes of one run's captures. Every packet is recorded at both ends, and every second packet is acknowledged.
+/// Returns the bytes of one run's captures. Every packet is recorded at both ends, and every second packet is
+/// acknowledged.
 fn capture(point: &PointPlan) -> u64 {
     let (payload, packets) = (payload(point), packets(point));
     2 * (payload + packets * (60 + 36) + packets / 2 * (70 + 36))

@@ -1,5 +1,5 @@
 //! The manifest of a sweep's directory: the plan, a digest of the files that the plan reads, and the program version.
-//! Results of single points can only be combined as long as none of these changes.
+//! Results of single points can only be combined if plan, digest and version are the same.
 
 use super::{Digesting, Shard};
 use crate::plan::{Draft, Outline, Plan, PlanError};

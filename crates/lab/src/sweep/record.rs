@@ -72,8 +72,8 @@ fn digest(content: &str) -> String {
     digest.hex()
 }
 
-/// Returns the prefix of all file names for point `number` of `count`. The number is padded with zeros, so that the files
-/// sort by number.
+/// Returns the prefix of all file names for point `number` of `count`. The number is padded with zeros, so that the
+/// files sort by number.
 #[must_use]
 pub fn stem(number: usize, count: usize) -> String {
     let width = count.to_string().len();

@@ -1,7 +1,7 @@
 //! CoDel: drops packets when the queueing delay stays above a target for too long.
 //!
-//! Home of RFC 8289: §4.3 the target, §4.4 the estimator's interval, §5.5 the dequeue routine with its control law. The
-//! control law takes square roots of integers.
+//! Implements RFC 8289: §4.3 the target, §4.4 the estimator's interval, §5.5 the dequeue routine with its control law.
+//! The control law takes square roots of integers.
 
 use super::held::{Discipline, HeldQueue};
 use super::{Limit, Occupancy, mark_ce};
@@ -54,7 +54,7 @@ impl<P> Default for Fifo<P> {
 }
 
 impl<P: Carried> Fifo<P> {
-    /// Returns the amount of packets in the queue.
+    /// Returns how many packets and bytes are in the queue.
     #[must_use]
     pub fn occupancy(&self) -> Occupancy {
         Occupancy { packets: self.packets.len() as u64, bytes: self.bytes }
@@ -79,7 +79,7 @@ impl<P: Carried> Fifo<P> {
 pub struct Codel {
     /// While the delay exceeds the target: the time from which packets may be dropped, one interval after the delay
     /// first exceeded the target.
-    above_from: Option<Instant>,
+    first_above_time: Option<Instant>,
     dropping: bool,
     drop_next: Instant,
     count: u64,
@@ -148,16 +148,16 @@ impl Codel {
         queue: &mut Fifo<P>,
     ) -> Option<(P, bool)> {
         let Some((came, packet)) = queue.pop() else {
-            self.above_from = None;
+            self.first_above_time = None;
             return None;
         };
         if now.since(came) < config.target || queue.occupancy().bytes <= config.max_packet {
-            self.above_from = None;
+            self.first_above_time = None;
             return Some((packet, false));
         }
-        match self.above_from {
+        match self.first_above_time {
             None => {
-                self.above_from = Some(now + config.interval);
+                self.first_above_time = Some(now + config.interval);
                 Some((packet, false))
             }
             Some(from) => Some((packet, now >= from)),

@@ -1,8 +1,8 @@
 //! FQ-CoDel: one queue per flow, served in turn, each managed by CoDel.
 //!
-//! Home of RFC 8290: §4.1 enqueueing (classification, list of new flows, drops when the queue is full), §4.2 dequeueing
-//! by deficit round robin, §5.2.1 – §5.2.4 the parameters. A seeded hash assigns flows to queues, so flows with the
-//! same hash share a queue.
+//! Implements RFC 8290: §4.1 enqueueing (classification, list of new flows, drops when the queue is full), §4.2
+//! dequeueing by deficit round robin, §5.2.1 – §5.2.5 the parameters. A seeded hash assigns flows to queues, so flows
+//! with the same hash share a queue.
 
 use super::codel::{Codel, CodelConfig, Fifo};
 use super::held::{Discipline, HeldQueue};
@@ -66,16 +66,16 @@ impl<P> FairQueues<P> {
 
 impl<P: Carried> Discipline<P> for FairQueues<P> {
     fn join(&mut self, at: Instant, packet: P, out: &mut Released<P>) {
-        let place = self.queue_index(packet.flow());
+        let index = self.queue_index(packet.flow());
         let full = !self.limit.has_room(self.waiting, packet.wire_len());
         self.waiting.packets += 1;
         self.waiting.bytes += packet.wire_len() as u64;
-        let flow = &mut self.flows[place];
+        let flow = &mut self.flows[index];
         flow.queue.push(at, packet);
         if !flow.listed {
             flow.listed = true;
             flow.deficit = self.quantum;
-            self.new_flows.push_back(place);
+            self.new_flows.push_back(index);
         }
         if full && self.waiting.packets > 1 {
             self.drop_from_longest(at, out);
@@ -85,11 +85,11 @@ impl<P: Carried> Discipline<P> for FairQueues<P> {
     fn take(&mut self, at: Instant, out: &mut Released<P>, meter: &mut Meter) -> Option<P> {
         loop {
             // RFC 8290 §4.2: new flows are served before old flows.
-            let (place, is_fresh) = match self.new_flows.front() {
-                Some(place) => (*place, true),
+            let (index, is_fresh) = match self.new_flows.front() {
+                Some(index) => (*index, true),
                 None => (*self.old_flows.front()?, false),
             };
-            let flow = &mut self.flows[place];
+            let flow = &mut self.flows[index];
             if flow.deficit <= 0 {
                 flow.deficit += self.quantum;
                 if is_fresh {
@@ -97,7 +97,7 @@ impl<P: Carried> Discipline<P> for FairQueues<P> {
                 } else {
                     self.old_flows.pop_front()
                 };
-                self.old_flows.push_back(place);
+                self.old_flows.push_back(index);
                 continue;
             }
             let before = flow.queue.occupancy();
@@ -113,7 +113,7 @@ impl<P: Carried> Discipline<P> for FairQueues<P> {
             // packet always arrives just in time would stay new for ever.
             if is_fresh {
                 self.new_flows.pop_front();
-                self.old_flows.push_back(place);
+                self.old_flows.push_back(index);
             } else {
                 self.old_flows.pop_front();
                 flow.listed = false;
@@ -132,15 +132,15 @@ impl<P: Carried> FairQueues<P> {
         let active = self.new_flows.iter().chain(&self.old_flows).copied();
         // Of several equally long queues, the first is chosen: `max_by_key` returns the last maximum, and the order is
         // reversed.
-        let longest = active.rev().max_by_key(|place| self.flows[*place].queue.occupancy().bytes);
-        let Some((_, packet)) = longest.and_then(|place| self.flows[place].queue.pop()) else { return };
+        let longest = active.rev().max_by_key(|index| self.flows[*index].queue.occupancy().bytes);
+        let Some((_, packet)) = longest.and_then(|index| self.flows[index].queue.pop()) else { return };
         self.waiting.packets -= 1;
         self.waiting.bytes -= packet.wire_len() as u64;
         out.lost(at, packet, DropCause::Overflow);
     }
 }
 
-/// The number of queues (RFC 8290 §5.2.4).
+/// The number of queues (RFC 8290 §5.2.5).
 pub const QUEUES: usize = 1024;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A queue that decides about a packet when it is dequeued, with the serializer that the queue feeds.
+//! A queue with its serializer. The queue decides about a packet when the packet is dequeued.
 //!
 //! Whenever the serializer is free, the queueing discipline gives it the next packet.
 
@@ -15,25 +15,25 @@ pub trait Discipline<P> {
     /// Drops the packets that are due to be dropped, and returns the next packet to send.
     fn take(&mut self, at: Instant, out: &mut Released<P>, meter: &mut Meter) -> Option<P>;
 
-    /// Returns the amount of packets that wait.
+    /// Returns how many packets and bytes wait.
     fn waiting(&self) -> Occupancy;
 }
 
-/// A queueing discipline with its serializer. This element must be the first of a chain, because there packets enter at
-/// the instant at which they are pushed.
+/// A queueing discipline with its serializer. This element must be the first of a chain. Only the first element gets
+/// each packet at the instant at which the packet is pushed.
 #[derive(Clone, Debug)]
 pub struct HeldQueue<D> {
     discipline: D,
     serializer: Serializer,
     /// The time at which the last packet was added. No packet is dequeued before that time.
-    joined: Instant,
+    last_joined: Instant,
 }
 
 impl<D> HeldQueue<D> {
     /// Creates an empty queue in front of `serializer`.
     #[must_use]
     pub const fn new(discipline: D, serializer: Serializer) -> Self {
-        Self { discipline, serializer, joined: Instant::ZERO }
+        Self { discipline, serializer, last_joined: Instant::ZERO }
     }
 }
 
@@ -41,7 +41,7 @@ impl<P: Carried, D: Discipline<P>> HoldingElement<P> for HeldQueue<D> {
     fn push(&mut self, at: Instant, packet: P, out: &mut Released<P>, meter: &mut Meter) {
         self.advance(at, out, meter);
         if self.discipline.waiting().packets == 0 {
-            self.joined = at;
+            self.last_joined = at;
         }
         self.discipline.join(at, packet, out);
         self.advance(at, out, meter);
@@ -50,7 +50,7 @@ impl<P: Carried, D: Discipline<P>> HoldingElement<P> for HeldQueue<D> {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        (self.discipline.waiting().packets > 0).then(|| self.serializer.free().max(self.joined))
+        (self.discipline.waiting().packets > 0).then(|| self.serializer.free().max(self.last_joined))
     }
 
     fn advance(&mut self, now: Instant, out: &mut Released<P>, meter: &mut Meter) {

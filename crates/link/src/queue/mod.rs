@@ -56,14 +56,14 @@ impl Backlog {
         self.starts.push_back((start, bytes as u32));
     }
 
-    /// Returns the amount of packets that wait, as of the last [`settle`](Self::settle).
+    /// Returns how many packets and bytes wait, as of the last [`settle`](Self::settle).
     #[must_use]
     #[inline]
     pub fn occupancy(&self) -> Occupancy {
         Occupancy { packets: self.starts.len() as u64, bytes: self.bytes }
     }
 
-    /// Returns the amount of packets that wait at `at`, which may be any instant since the last call of
+    /// Returns how many packets and bytes wait at `at`. `at` may be any instant since the last call of
     /// [`settle`](Self::settle).
     #[must_use]
     pub fn occupancy_at(&self, at: Instant) -> Occupancy {
@@ -90,8 +90,8 @@ impl Backlog {
 pub enum Admission {
     /// The packet may join the queue.
     Take,
-    /// The packet joins the queue marked CE, if it is ECN-capable. Otherwise an AQM drops the packet, but a drop-tail
-    /// queue with a threshold accepts it unmarked.
+    /// If the packet is ECN-capable, it is marked CE and joins the queue. Otherwise an AQM drops the packet, but a
+    /// drop-tail queue with a threshold accepts it unmarked.
     MarkOrDrop,
     /// The packet is dropped.
     Drop,
@@ -124,7 +124,7 @@ impl Bottleneck {
         Self { limit, policy, serializer, backlog: Backlog::default() }
     }
 
-    /// Returns the amount of packets that wait at `now`.
+    /// Returns how many packets and bytes wait at `now`.
     #[must_use]
     pub fn occupancy(&self, now: Instant) -> Occupancy {
         self.backlog.occupancy_at(now)

@@ -1,8 +1,8 @@
 //! PIE: drops arriving packets at random, to hold the queueing delay at a target.
 //!
-//! Home of RFC 8033: §4.1 random dropping, §4.2 the drop probability, §4.3 the latency, §4.4 burst tolerance, §5.1 ECN,
-//! §5.4 derandomisation, §5.5 the cap on the probability's growth. The latency is measured as by the timestamps of
-//! §4.3, not estimated.
+//! Implements RFC 8033: §4.1 random dropping, §4.2 the drop probability, §4.3 the latency, §4.4 burst tolerance, §5.1
+//! ECN, §5.4 derandomisation, §5.5 the cap on the probability's growth. The latency is measured, as with the timestamps
+//! of §4.3, and not estimated.
 //!
 //! The probability is a fixed-point number in units of 10⁻¹². A delay in seconds is added to it, so a delay of 1 ns
 //! (10⁻⁹ s) counts as 1000 units.
@@ -214,8 +214,8 @@ mod tests {
         pie.probability = ONE / 5;
         pie.update(200_000_000);
         assert_eq!(pie.probability, ONE / 5 + ONE / 50);
-        // After two updates with an empty queue, the controller first reduces the probability, which then decays by
-        // 1/64.
+        // The queue was empty at two updates in a row. The controller first reduces the probability. The probability
+        // then decays by 1/64.
         (pie.old_delay, pie.probability) = (0, ONE / 2);
         pie.update(0);
         let down = ONE / 2 - 1_875_000_000;

@@ -104,8 +104,8 @@ impl Red {
         if self.average >> POINT >= self.config.max { Admission::Drop } else { Admission::MarkOrDrop }
     }
 
-    /// Updates the average queue length with the current one. An idle time counts as one sample of an empty queue for
-    /// each packet that the link could have sent in that time.
+    /// Updates the average queue length with the current queue length. An idle period adds samples of an empty queue:
+    /// one for each packet that the link could have sent in the period.
     pub fn observe(&mut self, at: Instant, backlog: &Backlog) {
         let waiting = backlog.occupancy().packets;
         if waiting == 0 {
@@ -124,7 +124,7 @@ impl Red {
         self.last_at = at;
     }
 
-    /// Sets the serialization time of the last packet, from which the number of samples of an idle time is computed.
+    /// Sets the serialization time of the last packet. This time determines how many samples an idle period adds.
     pub(super) fn served_in(&mut self, nanos: u64) {
         self.service = nanos;
     }

@@ -127,7 +127,7 @@ pub enum LossSpec {
 }
 
 impl LossSpec {
-    /// Returns independent losses of the same mean share in place of the Gilbert-Elliott model, and any other model
+    /// Replaces the Gilbert-Elliott model by independent losses with the same mean share. Returns any other model
     /// unchanged.
     #[must_use]
     pub(crate) fn independent(&self) -> Self {
@@ -369,8 +369,8 @@ impl fmt::Display for AqmSpec {
     }
 }
 
-/// Whether a queue marks ECN-capable packets. `no`: never; `yes`: an AQM marks where it would drop; a size such as
-/// `20p` or `30kB`: a drop-tail queue marks from this backlog on.
+/// Whether a queue marks ECN-capable packets. With `no`, it never marks packets. With `yes`, an AQM marks packets that
+/// it would otherwise drop. With a size such as `20p` or `30kB`, a drop-tail queue marks packets from this backlog on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EcnSpec {
     /// The queue drops packets and never marks them.

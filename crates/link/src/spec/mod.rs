@@ -58,7 +58,7 @@ pub struct LinkSpec {
     /// Whether both directions share one medium, and by which rules.
     pub half_duplex: HalfDuplex,
     /// The keys that the user has set explicitly. These keys are needed to find contradictions.
-    given: Vec<String>,
+    explicit_keys: Vec<String>,
 }
 
 /// A direction of a link.
@@ -101,7 +101,7 @@ impl LinkSpec {
     /// # Errors
     /// The key is unknown or was set before, or the value is invalid.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), SpecError> {
-        if self.given.iter().any(|given| given == key) {
+        if self.explicit_keys.iter().any(|given| given == key) {
             return Err(SpecError::of(key, "is given twice"));
         }
         let (row, side) = find(key)?;
@@ -118,17 +118,17 @@ impl LinkSpec {
         if name == "rate" {
             self.drop_overridden_traces(key);
         }
-        self.given.push(key.to_owned());
+        self.explicit_keys.push(key.to_owned());
         Ok(())
     }
 
-    /// Removes a preset's recorded trace from each direction whose rate the key `rate` sets explicitly.
+    /// Removes a preset's recorded trace from the directions for which the key `rate` sets an explicit rate.
     fn drop_overridden_traces(&mut self, rate: &str) {
-        let given = &self.given;
-        let by_hand = |key: &str| given.iter().any(|given| given == key);
+        let given = &self.explicit_keys;
+        let explicit = |key: &str| given.iter().any(|given| given == key);
         for (side, link) in [("up", &mut self.up), ("down", &mut self.down)] {
             let speaks_of_it = rate == "rate" || rate == format!("{side}-rate");
-            if speaks_of_it && !by_hand("trace") && !by_hand(&format!("{side}-trace")) {
+            if speaks_of_it && !explicit("trace") && !explicit(&format!("{side}-trace")) {
                 link.trace = None;
             }
         }
@@ -136,10 +136,10 @@ impl LinkSpec {
 
     /// Takes the settings of `other`, except for keys that the user has set explicitly.
     pub(crate) fn set_defaults_from(&mut self, other: Self) {
-        let given = std::mem::take(&mut self.given);
-        let by_hand = std::mem::replace(self, Self { given: Vec::new(), ..other });
+        let given = std::mem::take(&mut self.explicit_keys);
+        let explicit = std::mem::replace(self, Self { explicit_keys: Vec::new(), ..other });
         for key in &given {
-            self.take(key, &by_hand);
+            self.take(key, &explicit);
         }
         // An explicit rate replaces a recorded trace.
         let is_given = |key: &str| given.iter().any(|given| given == key);
@@ -148,15 +148,15 @@ impl LinkSpec {
                 link.trace = None;
             }
         }
-        self.given = given;
+        self.explicit_keys = given;
     }
 
     /// Copies the setting of the key `key` from `other`.
     fn take(&mut self, key: &str, other: &Self) {
         let Ok((row, side)) = find(key) else { return };
         match &row.scope {
-            Scope::Link { take, .. } => take(self, other),
-            Scope::Direction { take, .. } => {
+            Scope::Link { copy: take, .. } => take(self, other),
+            Scope::Direction { copy: take, .. } => {
                 for one in [Direction::Up, Direction::Down] {
                     if side.is_none_or(|side| side == one) {
                         take(self.direction_mut(one), other.direction(one));
@@ -236,7 +236,7 @@ impl LinkSpec {
         &mut self,
         mut read: impl FnMut(&str) -> Result<Trace, String>,
     ) -> Result<(), SpecError> {
-        let given = &self.given;
+        let given = &self.explicit_keys;
         for (side, direction) in [("up", &mut self.up), ("down", &mut self.down)] {
             let Some(spec) = &mut direction.trace else { continue };
             if spec.trace.is_some() {
@@ -244,26 +244,26 @@ impl LinkSpec {
             }
             let wrong = |why: String| SpecError(format!("trace '{}': {why}", spec.file));
             let trace = read(&spec.file).map_err(wrong)?;
-            let by_hand = |keys: &[&str]| {
+            let explicit = |keys: &[&str]| {
                 let is_of_side = |key: &str| {
                     keys.iter()
                         .any(|name| key == *name || key.strip_prefix(side) == Some(&format!("-{name}")))
                 };
                 given.iter().find(|key| is_of_side(key))
             };
-            let beside = |column: &str, key: &str| {
+            let conflict = |column: &str, key: &str| {
                 Err(wrong(format!("its column {column} says what {key} would: leave out one of them")))
             };
             if let Some(delays) = trace.delays() {
-                if let Some(key) = by_hand(&["rtt", "delay"]) {
-                    return beside("rtt", key);
+                if let Some(key) = explicit(&["rtt", "delay"]) {
+                    return conflict("rtt", key);
                 }
                 let least = delays.steps().iter().map(|(_, nanos)| *nanos).min().unwrap_or(0);
                 direction.delay = Duration::from_nanos(least);
             }
             if let Some(losses) = trace.losses() {
-                if let Some(key) = by_hand(&["loss"]) {
-                    return beside("loss", key);
+                if let Some(key) = explicit(&["loss"]) {
+                    return conflict("loss", key);
                 }
                 let has_loss = losses.steps().iter().any(|(_, loss)| *loss != Ratio::ZERO);
                 direction.loss = if has_loss { LossSpec::Recorded(losses.clone()) } else { LossSpec::None };
@@ -278,7 +278,7 @@ impl LinkSpec {
     /// # Errors
     /// The first contradiction found.
     pub fn check(&self) -> Result<(), SpecError> {
-        let given = |key: &str| self.given.iter().any(|given| given == key);
+        let given = |key: &str| self.explicit_keys.iter().any(|given| given == key);
         if given("rtt") && ["delay", "up-delay", "down-delay"].iter().any(|key| given(key)) {
             return Err(SpecError::new("delay is one way and rtt the round trip: give one of them"));
         }
@@ -300,7 +300,7 @@ impl LinkSpec {
     }
 }
 
-/// Returns the row of a key, and the direction that the key names with a prefix.
+/// Returns the row of a key, and the direction that the key's prefix names, if it has a prefix.
 fn find(key: &str) -> Result<(&'static Row, Option<Direction>), SpecError> {
     let (side, bare) = match key.split_once('-') {
         Some(("up", bare)) => (Some(Direction::Up), bare),
@@ -373,7 +373,7 @@ impl fmt::Display for LinkSpec {
                 settings.push((row.key, show(&self.up), show(&self.down)));
             }
         }
-        // A trace replaces the rate, so both are written first.
+        // The rate is written first, or the trace that replaces the rate.
         settings.sort_by_key(|(key, ..)| !["rate", "trace"].contains(key));
         let mut first = true;
         let mut item = |f: &mut fmt::Formatter<'_>, side: &str, key: &str, value: &str| {

@@ -70,7 +70,7 @@ fn a_preset_comes_first_wherever_it_stands() {
 
 #[test]
 fn errors_name_the_setting_and_the_accepted_forms_in_one_line() {
-    for (text, place, form) in [
+    for (text, key, form) in [
         ("rate=10", "rate", "10mbit"),
         ("rate=0mbit", "rate", "10mbit"),
         ("rate=10mbps", "rate", "10mbit"),
@@ -126,10 +126,7 @@ fn errors_name_the_setting_and_the_accepted_forms_in_one_line() {
         ("rate=unlimited,half-duplex", "half-duplex", "rate"),
     ] {
         let error = refusal(text);
-        assert!(
-            error.contains(place) && error.contains(form) && error.lines().count() == 1,
-            "{text}: {error}"
-        );
+        assert!(error.contains(key) && error.contains(form) && error.lines().count() == 1, "{text}: {error}");
     }
 }
 
@@ -202,8 +199,8 @@ fn a_trace_in_columns_has_its_own_delay_and_loss() {
     link.load_traces(read).expect("it is right");
     assert_eq!(link.rtt(), Duration::from_millis(40), "the shortest");
     assert!(link.is_random());
-    // Each packet takes 1 ms at 12 Mbit/s and 20 ms of delay. The packet sent at 1.5 s is lost. From 3 s to 4 s the
-    // rate is 0, and then the trace repeats.
+    // Each packet takes 21 ms: 1 ms of transmission at 12 Mbit/s, and 20 ms of delay. The packet sent at 1.5 s is lost.
+    // From 3 s to 4 s the rate is 0, and then the trace repeats.
     assert_eq!(passed(&link, &[0, 1500, 2500, 3500, 4500]), (vec![21.0, 2521.0, 4021.0, 4521.0], 1));
     assert_eq!(link.to_string().split(',').next(), Some("trace=walk"));
     assert!(!link.to_string().contains("loss") && !link.to_string().contains("delay"), "{link}");
@@ -213,7 +210,7 @@ fn a_trace_in_columns_has_its_own_delay_and_loss() {
         .load_traces(|_| Trace::parse("0 12000000\n1 0\n").map_err(|error| error.to_string()))
         .expect("it is right");
     assert_eq!((plain.rtt(), plain.is_random()), (Duration::from_millis(10), false));
-    for (text, told) in [
+    for (text, expected) in [
         ("trace=walk,rtt=10ms", "trace 'walk': its column rtt says what rtt would: leave out one of them"),
         (
             "trace=walk,down-delay=10ms",
@@ -224,7 +221,7 @@ fn a_trace_in_columns_has_its_own_delay_and_loss() {
             "trace 'walk': its column loss says what loss would: leave out one of them",
         ),
     ] {
-        assert_eq!(parse(text).load_traces(read).expect_err(text).to_string(), told);
+        assert_eq!(parse(text).load_traces(read).expect_err(text).to_string(), expected);
     }
     // The direction without a trace keeps its own settings.
     let mut half = parse("up-trace=walk,down-loss=1%,down-delay=7ms");

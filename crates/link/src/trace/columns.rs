@@ -24,8 +24,8 @@ enum ColumnKind {
     Loss,
 }
 
-/// A column, and the power of ten that converts its unit to the unit of [`Row`]: nanoseconds, bits per second, or parts
-/// in 10¹².
+/// A column, and the power of ten that converts its unit to the unit of [`Row`]. Rows have nanoseconds, bits per
+/// second, and parts in 10¹².
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Column {
     kind: ColumnKind,
@@ -104,8 +104,8 @@ fn assemble(mut rows: Vec<Row>, columns: &[Column]) -> Result<Trace, SpecError> 
     let Some(first) = rows.first().map(|row| row.time) else {
         return Err(SpecError::new("the trace has no lines; write a time and a rate in each"));
     };
-    // Of several rows with the same time, only the last row is kept. `dedup_by_key` keeps the first, so the order is
-    // reversed.
+    // Of several rows with the same time, only the last row is kept. `dedup_by_key` keeps the first row, so the order
+    // is reversed first.
     rows.reverse();
     rows.dedup_by_key(|row| row.time);
     rows.reverse();
@@ -251,8 +251,8 @@ fn column(cell: &str) -> Result<Column, String> {
 /// Parses a line of values into a row.
 fn row(cells: &[&str], columns: &[Column]) -> Result<Row, String> {
     if cells.len() != columns.len() {
-        let (got, wanted) = (cells.len(), columns.len());
-        return Err(format!("{got} values where there are {wanted} columns; write one for each"));
+        let (got, position) = (cells.len(), columns.len());
+        return Err(format!("{got} values where there are {position} columns; write one for each"));
     }
     let mut row = Row { time: 0, rate: 0, delay: 0, loss: Ratio::ZERO };
     for (cell, column) in cells.iter().zip(columns) {
@@ -316,15 +316,15 @@ fn decimal(text: &str, exponent: i32) -> Option<i128> {
         return None;
     }
     // Digits that do not affect the result are skipped, so `text` may have any number of digits.
-    let places = i64::from(exponent) + i64::from(power);
-    let wanted = whole.len() as i64 + places;
+    let shift = i64::from(exponent) + i64::from(power);
+    let position = whole.len() as i64 + shift;
     let mut value = 0_i128;
     let mut digits = all();
-    for _ in 0..wanted.clamp(0, 40) {
+    for _ in 0..position.clamp(0, 40) {
         let digit = digits.next().map_or(0, |digit| i128::from(digit - b'0'));
         value = value.checked_mul(10)?.checked_add(digit)?;
     }
-    (wanted <= 40 || value == 0).then_some(sign * value)
+    (position <= 40 || value == 0).then_some(sign * value)
 }
 
 /// An example of a header, for use in error messages.
@@ -394,7 +394,7 @@ mod tests {
     #[test]
     fn a_bad_line_is_named_with_what_to_write() {
         let says = |text: &str| Trace::parse(text).expect_err(text).to_string();
-        for (text, told) in [
+        for (text, expected) in [
             ("0 1000\nx 1000\n", "line 2: 'x' is no time; write a number such as 0.5"),
             ("0 1000\n1 fast\n", "line 2: 'fast' is no rate from 0 to"),
             ("0 1000\n1 -5\n", "line 2: '-5' is no rate from 0 to"),
@@ -422,7 +422,7 @@ mod tests {
             ("0 1000\n99999999999 1000\n", "it lasts more than a year"),
         ] {
             let line = says(text);
-            assert!(line.contains(told) && !line.contains('\n'), "{text}: {line}");
+            assert!(line.contains(expected) && !line.contains('\n'), "{text}: {line}");
         }
     }
 

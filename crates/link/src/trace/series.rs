@@ -1,6 +1,6 @@
 //! Values over time: each value holds until the time of the next value, and the sequence repeats after its end.
 //!
-//! This module holds the rates, delays and losses of a trace in columns, and the elements that play them:
+//! This module holds the rates, delays and losses of a trace in columns, and the elements that apply them to packets:
 //! [`RatePlayer`] for the capacity and [`TraceDelay`] for the propagation delay.
 
 use crate::element::{Fate, ImmediateElement};
@@ -37,7 +37,7 @@ impl<T: Copy> Series<T> {
         &self.steps
     }
 
-    /// Returns the period in nanoseconds after which the series repeats; `None` if it is constant.
+    /// Returns the period in nanoseconds after which the series repeats; `None` if the series is constant.
     #[must_use]
     pub const fn period(&self) -> Option<u64> {
         self.period
@@ -62,7 +62,8 @@ impl<T: Copy> Series<T> {
         (at - at % period).saturating_add(end)
     }
 
-    /// Returns the duration of each step in nanoseconds, and its value. A constant series counts as a step of 1 ns.
+    /// Returns the duration of each step in nanoseconds, and its value. For a constant series, returns one step of 1
+    /// ns.
     pub(super) fn spans(&self) -> impl Iterator<Item = (u64, T)> {
         let ends = self.steps.iter().skip(1).map(|(at, _)| *at);
         let ends = ends.chain([self.period.unwrap_or(1)]);
@@ -113,7 +114,7 @@ impl RatePlayer {
         self.free
     }
 
-    /// Returns the first nanosecond at or after `at` at which the rate is above 0.
+    /// Returns the first nanosecond with a rate above 0, from nanosecond `at` on.
     fn moving(&self, mut at: u64) -> u64 {
         let mut index = self.rates.index(at);
         // Each step is visited at most once before the loop ends, because at least one rate is above 0.

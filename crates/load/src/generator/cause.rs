@@ -1,4 +1,4 @@
-//! The causes for which an object or a session fails, in the categories of httperf.
+//! The causes of failed objects and sessions, in the categories of httperf.
 
 use anabranch_transport::{CloseReason, ConnectError};
 

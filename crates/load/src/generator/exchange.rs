@@ -14,7 +14,7 @@ use std::task::Poll;
 /// A request without a complete reply, and the cause.
 pub(super) struct RequestFailure {
     pub(super) cause: Cause,
-    pub(super) said: String,
+    pub(super) message: String,
     /// Whether it is certain that the server has not processed the request.
     pub(super) unprocessed: bool,
 }
@@ -29,8 +29,8 @@ impl RequestFailure {
         Self::new(Cause::of_close(&reason), reason.to_string())
     }
 
-    fn new(cause: Cause, said: String) -> Self {
-        Self { cause, said, unprocessed: false }
+    fn new(cause: Cause, message: String) -> Self {
+        Self { cause, message, unprocessed: false }
     }
 }
 
@@ -50,34 +50,35 @@ impl<W: World, T: Stream> RequestStream<W, T> {
         Self { world: world.clone(), stream, parser, idle, timeout }
     }
 
-    /// Sends a request and reads its reply. The returned flag is true if the server closes the connection after the reply.
-    /// `asked` is called when the transport has accepted the whole request.
+    /// Sends a request and reads its reply. The returned flag is true if the server closes the connection after the
+    /// reply.
+    /// `on_sent` is called when the transport has accepted the whole request.
     pub(super) async fn exchange(
         &mut self,
         planned: Instant,
         request: &[u8],
         buffer: &RefCell<Vec<u8>>,
-        asked: impl FnOnce(),
+        on_sent: impl FnOnce(),
     ) -> Result<(Reply, bool), RequestFailure> {
         let Self { world, stream, parser, idle, timeout } = self;
-        let begun = world.now();
-        let mut moved = begun;
+        let started_at = world.now();
+        let mut last_progress = started_at;
         let mut left = request;
         while !left.is_empty() {
-            let taken = idle.wait(moved, |cx| stream.poll_write(cx, left)).await;
-            let taken =
-                taken.ok_or_else(|| RequestFailure::idle(*timeout))?.map_err(RequestFailure::closed)?;
-            left = &left[taken..];
+            let written = idle.wait(last_progress, |cx| stream.poll_write(cx, left)).await;
+            let written =
+                written.ok_or_else(|| RequestFailure::idle(*timeout))?.map_err(RequestFailure::closed)?;
+            left = &left[written..];
             if !left.is_empty() {
-                moved = world.now();
+                last_progress = world.now();
             }
         }
-        asked();
+        on_sent();
         let (mut first, mut status, mut close) = (None, 0, false);
         let (mut total, mut body) = (0, 0);
         loop {
             // Parse the bytes within the poll, before another stream reads into the same buffer.
-            let read = idle.wait(moved, |cx| {
+            let read = idle.wait(last_progress, |cx| {
                 let buffer = &mut *buffer.borrow_mut();
                 let read = std::task::ready!(stream.poll_read(cx, buffer))?;
                 let mut input = &buffer[..read];
@@ -100,27 +101,29 @@ impl<W: World, T: Stream> RequestStream<W, T> {
                 Poll::Ready(Ok((read, ended, input.len())))
             });
             let read = read.await.ok_or_else(|| RequestFailure::idle(*timeout))?;
-            let (read, ended, behind) = read.map_err(RequestFailure::closed)?;
+            let (read, ended, unparsed) = read.map_err(RequestFailure::closed)?;
             let now = world.now();
             if let Some(first) = first.filter(|_| read == 0 && parser.end()) {
                 let (head_bytes, body_bytes) = (total - body, body);
-                let reply = Reply { status, planned, sent: begun, first, done: now, head_bytes, body_bytes };
+                let reply =
+                    Reply { status, planned, sent: started_at, first, done: now, head_bytes, body_bytes };
                 return Ok((reply, true));
             }
             if read == 0 {
-                let said = "the session ended before the answer was complete".to_owned();
-                return Err(RequestFailure::new(Cause::ClosedEarly, said));
+                let message = "the session ended before the answer was complete".to_owned();
+                return Err(RequestFailure::new(Cause::ClosedEarly, message));
             }
-            let malformed = |said: String| RequestFailure::new(Cause::Malformed, said);
-            moved = now;
+            let malformed = |message: String| RequestFailure::new(Cause::Malformed, message);
+            last_progress = now;
             total += read as u64;
             let first = *first.get_or_insert(now);
             if ended.map_err(|error| malformed(error.to_string()))? {
-                if behind > 0 {
+                if unparsed > 0 {
                     return Err(malformed("more came than was asked for".to_owned()));
                 }
                 let (head_bytes, body_bytes) = (total - body, body);
-                let reply = Reply { status, planned, sent: begun, first, done: now, head_bytes, body_bytes };
+                let reply =
+                    Reply { status, planned, sent: started_at, first, done: now, head_bytes, body_bytes };
                 return Ok((reply, close));
             }
         }

@@ -21,7 +21,7 @@ pub struct ReportContext {
     pub transport: String,
     /// The settings of the transport, as names and values.
     pub settings: Vec<(String, String)>,
-    /// The CPU time of this process in user mode during the load. The next field has the time in the kernel.
+    /// The CPU time of this process in user mode during the load.
     pub user: Duration,
     /// The CPU time of this process in the kernel during the load.
     pub system: Duration,
@@ -89,7 +89,7 @@ impl Text<'_> {
             "Connection rate: {:.1} conn/s ({:.1} ms/conn, <={} concurrent connections)",
             self.a_second(t.sessions),
             self.each_ms(t.sessions),
-            t.most_concurrent
+            t.max_concurrent
         );
         let life = &t.lifetime;
         line!(
@@ -192,7 +192,7 @@ impl Text<'_> {
         let t = self.tally;
         line!(self, "Latency [ms]: {}, {}", spans(&t.latency), counted_from(plan));
         if !matches!(plan.pace, Pace::Closed { .. }) {
-            let late = spans(&t.late);
+            let late = spans(&t.start_delay);
             line!(self, "Late [ms]: {late}, of these what this host itself was behind its plan");
             let service = spans(&t.service);
             line!(self, "Service [ms]: {service}, from when the request was written");
@@ -216,8 +216,8 @@ impl Text<'_> {
     fn failures(&mut self) {
         for cause in Cause::ALL {
             let count = self.tally.errors[cause as usize];
-            if let (1.., Some(said)) = (count, &self.tally.said[cause as usize]) {
-                line!(self, "Failed: {count} by {}, the first: {said}", cause.name());
+            if let (1.., Some(message)) = (count, &self.tally.first_messages[cause as usize]) {
+                line!(self, "Failed: {count} by {}, the first: {message}", cause.name());
             }
         }
     }
@@ -331,7 +331,7 @@ pub fn json(plan: &Plan, tally: &Tally, framing: &ReportContext) -> String {
             "http3": tally.http3,
             "early": tally.early,
             "broken": tally.broken,
-            "most_concurrent": tally.most_concurrent,
+            "most_concurrent": tally.max_concurrent,
             "per_s": a_second(tally.sessions),
             "lifetime": summary(&tally.lifetime),
             "connect": summary(&tally.connect),
@@ -348,7 +348,7 @@ pub fn json(plan: &Plan, tally: &Tally, framing: &ReportContext) -> String {
             "content_bytes": tally.body_bytes,
             "status": { "1xx": one, "2xx": two, "3xx": three, "4xx": four, "5xx": five },
             "latency": summary(&tally.latency),
-            "late": summary(&tally.late),
+            "late": summary(&tally.start_delay),
             "service": summary(&tally.service),
             "response_mean_ns": nanos(tally.response).checked_div(tally.replies),
             "transfer_mean_ns": nanos(tally.transfer).checked_div(tally.replies),
@@ -388,7 +388,7 @@ fn row(second: &Second) -> [u64; 10] {
     [nanos(second.at), sessions, concurrent, requests, replies, bytes, errors, p50, p99, max]
 }
 
-/// Returns the lines of the tally as CSV, one row per line.
+/// Returns the tally as CSV, with one row for each of its lines.
 #[must_use]
 pub fn csv(tally: &Tally) -> String {
     let mut out = COLUMNS.join(",") + "\n";
@@ -399,7 +399,7 @@ pub fn csv(tally: &Tally) -> String {
     out
 }
 
-/// The names of the columns in a row.
+/// The names of the columns of the CSV.
 const COLUMNS: [&str; 10] = [
     "at_ns",
     "sessions",

@@ -31,37 +31,44 @@ impl<W: World> RequestSender<W> {
         Self { world: world.clone(), requests, query, meter, idle, timeout }
     }
 
-    /// Sends a request and reads its reply. `asked` is called when the request has been sent, with its size in bytes. The
+    /// Sends a request and reads its reply. When the request has been sent, calls `on_sent` with its size in bytes. The
     /// returned flag is always false, because the connection stays open.
     pub(super) async fn exchange(
         &mut self,
         planned: Instant,
-        asked: impl FnOnce(u64),
+        on_sent: impl FnOnce(u64),
     ) -> Result<(Reply, bool), RequestFailure> {
         let Self { world, requests, query, meter, idle, timeout } = self;
-        let begun = world.now();
-        let ready = idle.wait(begun, |cx| requests.poll_ready(cx)).await;
+        let started_at = world.now();
+        let ready = idle.wait(started_at, |cx| requests.poll_ready(cx)).await;
         ready.ok_or_else(|| RequestFailure::idle(*timeout))?.map_err(failed)?;
-        let mut coming = requests.send(query).map_err(failed)?;
+        let mut response = requests.send(query).map_err(failed)?;
         // Wait until the request is sent. Over HTTP/3, the server may not allow another stream yet.
-        let sent = idle.wait(begun, |cx| coming.poll_sent(cx)).await;
+        let sent = idle.wait(started_at, |cx| response.poll_sent(cx)).await;
         sent.ok_or_else(|| RequestFailure::idle(*timeout))?.map_err(failed)?;
         // The size of a compressed header is known only after it was sent. `sent` therefore counts all bytes that the
         // connection has sent since the last call.
-        asked(meter.sent());
-        let (mut first, mut status, mut body_bytes, mut moved) = (None, 0, 0, begun);
+        on_sent(meter.sent());
+        let (mut first, mut status, mut body_bytes, mut last_progress) = (None, 0, 0, started_at);
         loop {
-            let part = idle.wait(moved, |cx| coming.poll(cx)).await;
+            let part = idle.wait(last_progress, |cx| response.poll(cx)).await;
             let part = part.ok_or_else(|| RequestFailure::idle(*timeout))?.map_err(failed)?;
-            moved = world.now();
-            let first = *first.get_or_insert(moved);
+            last_progress = world.now();
+            let first = *first.get_or_insert(last_progress);
             match part {
-                Part::Head(said) => status = said,
+                Part::Head(head_status) => status = head_status,
                 Part::Body(bytes) => body_bytes += bytes,
                 Part::End => {
                     let head_bytes = meter.framing();
-                    let reply =
-                        Reply { status, planned, sent: begun, first, done: moved, head_bytes, body_bytes };
+                    let reply = Reply {
+                        status,
+                        planned,
+                        sent: started_at,
+                        first,
+                        done: last_progress,
+                        head_bytes,
+                        body_bytes,
+                    };
                     return Ok((reply, false));
                 }
             }

@@ -7,7 +7,7 @@ use super::requests::{Meter, RequestSender};
 use super::tally::Tally;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
-use anabranch_http::get::{Begun, Requests};
+use anabranch_http::get::{Requests, StartedConnection};
 use anabranch_http::mapping::Version;
 use anabranch_http::serve::Versions;
 use anabranch_transport::{Connector, OpenError, Session};
@@ -20,31 +20,31 @@ use std::task::{Poll, Waker};
 
 /// Runs one session that was due at `planned`, and requests its objects.
 pub(super) async fn open<W: World, C: Connector>(shared: Rc<LoadState<W, C>>, planned: Instant) {
-    let wanted = shared.plan.objects.unwrap_or(1);
-    let from = if wanted == 0 { ObjectSource::Nothing } else { ObjectSource::Planned(planned) };
-    run_session(&shared, from, wanted).await;
+    let objects = shared.plan.objects.unwrap_or(1);
+    let source = if objects == 0 { ObjectSource::Nothing } else { ObjectSource::Planned(planned) };
+    run_session(&shared, source, objects).await;
 }
 
 /// Runs one session after the other. On each stream of a session, the next object is due when the previous one has arrived.
 pub(super) async fn closed<W: World, C: Connector>(shared: Rc<LoadState<W, C>>) {
-    let wanted = shared.plan.objects.unwrap_or(u64::MAX);
-    let from = if wanted == 0 { ObjectSource::Nothing } else { ObjectSource::Now };
-    one_after_another(&shared, from, wanted).await;
+    let objects = shared.plan.objects.unwrap_or(u64::MAX);
+    let source = if objects == 0 { ObjectSource::Nothing } else { ObjectSource::Now };
+    run_sessions(&shared, source, objects).await;
 }
 
 /// Runs one session after the other. Each session takes its objects from the queue.
 pub(super) async fn pool<W: World, C: Connector>(shared: Rc<LoadState<W, C>>) {
-    let wanted = shared.plan.objects.unwrap_or(u64::MAX);
-    one_after_another(&shared, ObjectSource::Queue, wanted).await;
+    let objects = shared.plan.objects.unwrap_or(u64::MAX);
+    run_sessions(&shared, ObjectSource::Queue, objects).await;
 }
 
-async fn one_after_another<W: World, C: Connector>(
+async fn run_sessions<W: World, C: Connector>(
     shared: &Rc<LoadState<W, C>>,
-    from: ObjectSource,
-    wanted: u64,
+    source: ObjectSource,
+    objects: u64,
 ) {
     let mut pause = FIRST_PAUSE;
-    let more = || match from {
+    let more = || match source {
         ObjectSource::Queue => {
             shared.abandon();
             !shared.queue.is_over()
@@ -52,12 +52,12 @@ async fn one_after_another<W: World, C: Connector>(
         _ => shared.requests_left.get() > 0 && shared.world.now() < shared.ends,
     };
     // Objects in the queue already count as begun, and need sessions even if no further object may begin.
-    let take_session = || match from {
+    let take_session = || match source {
         ObjectSource::Queue => super::take(&shared.sessions_left),
         _ => shared.take_session(),
     };
     while more() && take_session() {
-        if run_session(shared, from, wanted).await {
+        if run_session(shared, source, objects).await {
             pause = FIRST_PAUSE;
             continue;
         }
@@ -70,7 +70,7 @@ async fn one_after_another<W: World, C: Connector>(
 /// The source of a session's objects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ObjectSource {
-    /// The session has no objects: the work is to open and close it.
+    /// The session has no objects. It is only opened and closed.
     Nothing,
     /// All objects are due at this time.
     Planned(Instant),
@@ -82,14 +82,15 @@ enum ObjectSource {
 
 /// The remaining objects of a session, and the results so far.
 pub(super) struct SessionWork {
-    from: ObjectSource,
-    begun: Instant,
+    source: ObjectSource,
+    started_at: Instant,
     established: Cell<bool>,
     /// The number of objects that the session may still request.
     left: Cell<u64>,
     replies: Cell<u64>,
     last: Cell<Instant>,
-    /// Whether the session requests no more objects, because a request failed or the server is closing the connection.
+    /// Whether the session requests no more objects. It stops if a request fails or if the server is closing the
+    /// connection.
     retired: Cell<bool>,
     failed: Cell<bool>,
 }
@@ -97,21 +98,21 @@ pub(super) struct SessionWork {
 /// Runs one session with its objects. Returns true if the session was established and nothing failed.
 async fn run_session<W: World, C: Connector>(
     shared: &Rc<LoadState<W, C>>,
-    from: ObjectSource,
-    wanted: u64,
+    source: ObjectSource,
+    objects: u64,
 ) -> bool {
     let world = &shared.world;
-    let begun = world.now();
+    let started_at = world.now();
     let session = match shared.connector.connect(shared.server) {
         Ok(session) => session,
         Err(error) => {
-            spend(shared, from, Cause::of_connect(&error), || error.to_string());
+            fail_next_object(shared, source, Cause::of_connect(&error), || error.to_string());
             return false;
         }
     };
-    let open = OpenSession::new(shared, SessionWork::new(from, wanted, begun));
+    let open = OpenSession::new(shared, SessionWork::new(source, objects, started_at));
     // Early requests are sent with the handshake, so do not wait until the session is established.
-    let early = session.early_data() && shared.plan.versions == Versions::Http3 && wanted > 0;
+    let early = session.early_data() && shared.plan.versions == Versions::Http3 && objects > 0;
     let established = match early {
         true => Some(Ok(())),
         false => world.timeout(shared.plan.timeout, session.established()).await,
@@ -124,8 +125,8 @@ async fn run_session<W: World, C: Connector>(
             format!("no session within {} s", shared.plan.timeout.as_secs_f32()),
         )),
     };
-    if let Some((cause, said)) = refused {
-        spend(shared, from, cause, || said);
+    if let Some((cause, message)) = refused {
+        fail_next_object(shared, source, cause, || message);
         session.abort();
         return false;
     }
@@ -133,12 +134,12 @@ async fn run_session<W: World, C: Connector>(
     {
         let now = world.now();
         let mut tally = shared.tally.borrow_mut();
-        tally.established(now.since(begun));
+        tally.established(now.since(started_at));
         tally.early += u64::from(early);
         tally.last = now;
     }
     let open = Rc::new(open);
-    let streams = session.streams().min(shared.plan.streams.into()).max(1).min(wanted);
+    let streams = session.streams().min(shared.plan.streams.into()).max(1).min(objects);
     let version = shared.plan.versions.on(&session);
     match streams {
         0 => {
@@ -147,15 +148,15 @@ async fn run_session<W: World, C: Connector>(
         }
         _ if version != Version::Http1 => {
             match Requests::begin(session.clone(), version, shared.plan.secure).await {
-                Ok(begun) => ask(&open, begun, version).await,
-                Err(error) => open.ended_at_once(&error),
+                Ok(started_at) => send_multiplexed(&open, started_at, version).await,
+                Err(error) => open.ended_before_first_request(&error),
             }
         }
-        1 => ask_on_stream(open.clone(), session.clone(), 0).await,
+        1 => send_on_stream(open.clone(), session.clone(), 0).await,
         _ => {
             let tasks = Tasks::new(world.clone());
             for number in 0..streams {
-                tasks.spawn("load stream", ask_on_stream(open.clone(), session.clone(), number));
+                tasks.spawn("load stream", send_on_stream(open.clone(), session.clone(), number));
             }
             tasks.wait_idle().await;
         }
@@ -166,7 +167,7 @@ async fn run_session<W: World, C: Connector>(
     }
     session.close();
     let ended = world.timeout(CLOSING, session.closed()).await;
-    if from == ObjectSource::Nothing {
+    if source == ObjectSource::Nothing {
         let mut tally = shared.tally.borrow_mut();
         tally.last = world.now();
         match ended {
@@ -180,17 +181,17 @@ async fn run_session<W: World, C: Connector>(
     true
 }
 
-/// Counts a failed session as a failed object, so that a load with a fixed number of objects ends. The failed session
-/// does not count if other sessions have begun all objects meanwhile.
-fn spend<W: World, C: Connector>(
+/// Counts a failed session as a failed object, so that a load with a fixed number of objects ends. If other sessions
+/// have begun all objects meanwhile, the failed session does not count as an object.
+fn fail_next_object<W: World, C: Connector>(
     shared: &LoadState<W, C>,
-    from: ObjectSource,
+    source: ObjectSource,
     cause: Cause,
-    said: impl FnOnce() -> String,
+    message: impl FnOnce() -> String,
 ) {
     // Objects from the queue already count as begun.
-    if from == ObjectSource::Queue || super::take(&shared.requests_left) {
-        shared.fail(cause, said);
+    if source == ObjectSource::Queue || super::take(&shared.requests_left) {
+        shared.fail(cause, message);
     }
 }
 
@@ -210,14 +211,14 @@ impl<W: World, C: Connector> Drop for OpenSession<W, C> {
 }
 
 impl SessionWork {
-    fn new(from: ObjectSource, wanted: u64, begun: Instant) -> Self {
+    fn new(source: ObjectSource, objects: u64, started_at: Instant) -> Self {
         Self {
-            from,
-            begun,
+            source,
+            started_at,
             established: Cell::new(false),
-            left: Cell::new(wanted),
+            left: Cell::new(objects),
             replies: Cell::new(0),
-            last: Cell::new(begun),
+            last: Cell::new(started_at),
             retired: Cell::new(false),
             failed: Cell::new(false),
         }
@@ -225,7 +226,7 @@ impl SessionWork {
 
     /// Adds the session to the tally, with its duration and its number of replies.
     fn ended(&self, tally: &mut Tally, broken: bool) {
-        tally.ended(self.last.get().since(self.begun), self.replies.get(), broken);
+        tally.ended(self.last.get().since(self.started_at), self.replies.get(), broken);
     }
 
     /// Adds this session, which is still open, to the tally. The session counts as broken only if a request has failed.
@@ -251,13 +252,13 @@ impl<W: World, C: Connector> OpenSession<W, C> {
 
     /// Records that the session ended before its first request. Each of its streams may report the same end, but the
     /// end counts once.
-    fn ended_at_once(&self, error: &OpenError) {
+    fn ended_before_first_request(&self, error: &OpenError) {
         if !self.work.failed.replace(true) {
             let cause = match error {
                 OpenError::Closed(reason) => Cause::of_close(reason),
                 _ => Cause::Protocol,
             };
-            spend(&self.shared, self.work.from, cause, || error.to_string());
+            fail_next_object(&self.shared, self.work.source, cause, || error.to_string());
         }
         self.retire();
     }
@@ -284,7 +285,7 @@ impl<W: World, C: Connector> OpenSession<W, C> {
                     self.retire();
                 }
                 Err(failed) => {
-                    shared.fail(failed.cause, || failed.said);
+                    shared.fail(failed.cause, || failed.message);
                     work.failed.set(true);
                     self.retire();
                 }
@@ -296,7 +297,7 @@ impl<W: World, C: Connector> OpenSession<W, C> {
     /// object.
     fn put_back(&self, planned: Instant) -> bool {
         let shared = &self.shared;
-        match self.work.from {
+        match self.work.source {
             ObjectSource::Nothing | ObjectSource::Planned(_) => false,
             ObjectSource::Now => {
                 shared.requests_left.set(shared.requests_left.get().saturating_add(1));
@@ -317,7 +318,7 @@ impl<W: World, C: Connector> OpenSession<W, C> {
             return None;
         }
         work.left.set(work.left.get() - 1);
-        match work.from {
+        match work.source {
             ObjectSource::Nothing => None,
             // An object that was due before the end of the load is still requested, even if it is late.
             ObjectSource::Planned(at) => {
@@ -325,7 +326,7 @@ impl<W: World, C: Connector> OpenSession<W, C> {
                     return None;
                 }
                 if shared.is_too_late(Some(shared.ends)) {
-                    (0..=work.left.take()).for_each(|_| shared.fail_unasked());
+                    (0..=work.left.take()).for_each(|_| shared.fail_unsent());
                     return None;
                 }
                 Some(at)
@@ -340,7 +341,7 @@ impl<W: World, C: Connector> OpenSession<W, C> {
 }
 
 /// Requests one object after the other on a stream (HTTP/1.1).
-async fn ask_on_stream<W: World, C: Connector>(
+async fn send_on_stream<W: World, C: Connector>(
     open: Rc<OpenSession<W, C>>,
     session: C::Session,
     number: u64,
@@ -348,19 +349,19 @@ async fn ask_on_stream<W: World, C: Connector>(
     let shared = &open.shared;
     let stream = match session.open(number) {
         Ok(stream) => stream,
-        Err(error) => return open.ended_at_once(&error),
+        Err(error) => return open.ended_before_first_request(&error),
     };
     let mut stream = RequestStream::new(&shared.world, stream, shared.plan.timeout);
     let bytes = shared.request.len() as u64;
-    let asked = || shared.tally.borrow_mut().asked(bytes);
-    let exchange = async |planned| stream.exchange(planned, &shared.request, &shared.buffer, asked).await;
+    let on_sent = || shared.tally.borrow_mut().request_sent(bytes);
+    let exchange = async |planned| stream.exchange(planned, &shared.request, &shared.buffer, on_sent).await;
     open.one_by_one(exchange).await;
 }
 
 /// Requests objects over HTTP/2 or HTTP/3, with as many outstanding requests as the plan allows per session.
-async fn ask<W: World, C: Connector>(
+async fn send_multiplexed<W: World, C: Connector>(
     open: &Rc<OpenSession<W, C>>,
-    (requests, conversation, traffic): Begun,
+    (requests, conversation, traffic): StartedConnection,
     version: Version,
 ) {
     let shared = &open.shared;
@@ -372,38 +373,38 @@ async fn ask<W: World, C: Connector>(
     }
     let query = match requests.query(&plan.authority, &plan.target) {
         Ok(query) => query,
-        Err(reason) => return open.ended_at_once(&OpenError::Closed(reason)),
+        Err(reason) => return open.ended_before_first_request(&OpenError::Closed(reason)),
     };
     let meter = Rc::new(Meter::new(traffic));
-    let talking = world.spawn("load requests", conversation);
+    let conversation_task = world.spawn("load requests", conversation);
     let tasks = Tasks::new(world.clone());
     for _ in 0..u64::from(plan.streams).min(open.work.left.get()) {
         let (open, meter) = (open.clone(), meter.clone());
-        let mut asker = RequestSender::new(world, (requests.clone(), query.clone()), meter, plan.timeout);
+        let mut sender = RequestSender::new(world, (requests.clone(), query.clone()), meter, plan.timeout);
         tasks.spawn("load stream", async move {
-            let asked = |bytes| open.shared.tally.borrow_mut().asked(bytes);
-            open.one_by_one(async |planned| asker.exchange(planned, asked).await).await;
+            let on_sent = |bytes| open.shared.tally.borrow_mut().request_sent(bytes);
+            open.one_by_one(async |planned| sender.exchange(planned, on_sent).await).await;
         });
     }
     tasks.wait_idle().await;
     // Dropping the last handle of the requests ends the connection.
     drop(requests);
     if !open.work.failed.get() {
-        let _ = world.timeout(CLOSING, talking).await;
+        let _ = world.timeout(CLOSING, conversation_task).await;
     }
-    shared.tally.borrow_mut().carried(meter.sent(), meter.framing());
+    shared.tally.borrow_mut().add_framing(meter.sent(), meter.framing());
 }
 
 impl<W: World, C: Connector> LoadState<W, C> {
-    /// Whether the waiting objects must be given up: the last object was added at `ended`, at least one timeout ago.
-    /// Without this limit, a load on a slow server would last as long as its queue, and a load without a server would
-    /// never end.
+    /// Returns whether the waiting objects must be given up. This is the case one timeout after the last object was
+    /// added, at `ended`. Without this limit, a load on a slow server would last as long as its queue, and a load
+    /// without a server would never end.
     fn is_too_late(&self, ended: Option<Instant>) -> bool {
         let now = self.world.now();
         ended.is_some_and(|ended| now >= ended && now.since(ended) >= self.plan.timeout)
     }
 
-    fn fail_unasked(&self) {
+    fn fail_unsent(&self) {
         self.fail(Cause::Timeout, || "not asked for in time: no stream was free".to_owned());
     }
 
@@ -417,7 +418,7 @@ impl<W: World, C: Connector> LoadState<W, C> {
     /// Gives up the waiting objects, because no session is left that could request them.
     pub(super) fn abandon_rest(&self) {
         let due = std::mem::take(&mut *self.queue.due.borrow_mut());
-        due.iter().for_each(|_| self.fail_unasked());
+        due.iter().for_each(|_| self.fail_unsent());
     }
 }
 

@@ -8,7 +8,7 @@ use anabranch_base::{Histogram, Instant};
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Tally {
     /// The time at which the load began.
-    pub begun: Instant,
+    pub started_at: Instant,
     /// The time of the last event.
     pub last: Instant,
     /// The number of sessions that were begun.
@@ -24,7 +24,7 @@ pub struct Tally {
     /// The number of sessions that are open now.
     pub concurrent: u64,
     /// The highest number of sessions that were open at once.
-    pub most_concurrent: u64,
+    pub max_concurrent: u64,
     /// The number of ended sessions with at least one reply.
     pub sessions_with_replies: u64,
     /// The number of sessions that ended before their work was done.
@@ -48,7 +48,7 @@ pub struct Tally {
     /// The times from the planned time of an object to the arrival of its last byte.
     pub latency: Histogram,
     /// The times from the planned time of a session or an object to its actual start.
-    pub late: Histogram,
+    pub start_delay: Histogram,
     /// The times from writing a request to the arrival of the last byte of the object.
     pub service: Histogram,
     /// The time from writing a request to the first byte of its reply, summed over all replies.
@@ -58,7 +58,7 @@ pub struct Tally {
     /// The number of failures by cause.
     pub errors: [u64; Cause::ALL.len()],
     /// The message of the first failure of each cause.
-    pub said: [Option<String>; Cause::ALL.len()],
+    pub first_messages: [Option<String>; Cause::ALL.len()],
     /// The values over time: one line per [`width`](Self::width) seconds. When the number of lines reaches
     /// [`MAX_LINES`], each pair of lines is merged into one.
     pub seconds: Vec<Second>,
@@ -67,7 +67,7 @@ pub struct Tally {
     /// The number of seconds in the current line so far, and the values of these seconds.
     so_far: u32,
     second: Second,
-    within: Histogram,
+    line_latency: Histogram,
 }
 
 /// The values of one line, which covers one or several seconds.
@@ -105,19 +105,19 @@ pub(super) struct Reply {
 }
 
 impl Tally {
-    pub(super) fn new(begun: Instant) -> Self {
+    pub(super) fn new(started_at: Instant) -> Self {
         // Writes all of the memory once, because the kernel allocates memory on the first write. The memory of a long
         // load must not grow.
         let mut seconds = vec![Second { at: Duration::MAX, ..Second::default() }; MAX_LINES];
         seconds.clear();
-        Self { begun, last: begun, width: 1, seconds, ..Self::default() }
+        Self { started_at, last: started_at, width: 1, seconds, ..Self::default() }
     }
 
     pub(super) fn began(&mut self) {
         self.sessions += 1;
         self.second.sessions += 1;
         self.concurrent += 1;
-        self.most_concurrent = self.most_concurrent.max(self.concurrent);
+        self.max_concurrent = self.max_concurrent.max(self.concurrent);
     }
 
     pub(super) fn established(&mut self, after: Duration) {
@@ -135,14 +135,14 @@ impl Tally {
         }
     }
 
-    pub(super) fn asked(&mut self, bytes: u64) {
+    pub(super) fn request_sent(&mut self, bytes: u64) {
         self.requests += 1;
         self.second.requests += 1;
         self.request_bytes += bytes;
     }
 
     /// Counts bytes of a session that belong to no particular request or reply.
-    pub(super) fn carried(&mut self, sent: u64, received: u64) {
+    pub(super) fn add_framing(&mut self, sent: u64, received: u64) {
         self.request_bytes += sent;
         self.head_bytes += received;
     }
@@ -159,17 +159,17 @@ impl Tally {
         }
         let latency = reply.done.since(reply.planned);
         self.latency.add(latency);
-        self.within.add(latency);
+        self.line_latency.add(latency);
         self.service.add(reply.done.since(reply.sent));
         self.response += reply.first.since(reply.sent);
         self.transfer += reply.done.since(reply.first);
     }
 
-    pub(super) fn failed(&mut self, now: Instant, cause: Cause, said: impl FnOnce() -> String) {
+    pub(super) fn failed(&mut self, now: Instant, cause: Cause, message: impl FnOnce() -> String) {
         self.last = now;
         self.second.errors += 1;
         self.errors[cause as usize] += 1;
-        self.said[cause as usize].get_or_insert_with(said);
+        self.first_messages[cause as usize].get_or_insert_with(message);
     }
 
     /// Records that a second has passed, and closes the current line if it is complete.
@@ -186,17 +186,17 @@ impl Tally {
     }
 
     fn close_line(&mut self, now: Instant) {
-        self.second.at = now.since(self.begun);
+        self.second.at = now.since(self.started_at);
         self.second.concurrent = self.concurrent;
-        let within = &self.within;
-        self.second.latency = [within.percentile(0.5), within.percentile(0.99), within.max()];
+        let latency = &self.line_latency;
+        self.second.latency = [latency.percentile(0.5), latency.percentile(0.99), latency.max()];
         self.seconds.push(self.second);
         if self.seconds.len() == MAX_LINES {
             self.halve();
         }
         self.second = Second::default();
         self.so_far = 0;
-        self.within.clear();
+        self.line_latency.clear();
     }
 
     /// Merges each pair of lines into one, and doubles the number of seconds per line.
@@ -223,7 +223,7 @@ impl Tally {
     /// Returns the time from the start of the load to its last event.
     #[must_use]
     pub fn duration(&self) -> Duration {
-        self.last.since(self.begun)
+        self.last.since(self.started_at)
     }
 }
 
@@ -262,13 +262,13 @@ mod tests {
         for second in 1..=100_000_u64 {
             let now = Instant::from_millis(second * 1000);
             for _ in 0..second % 3 {
-                tally.asked(10);
+                tally.request_sent(10);
                 tally.failed(now, Cause::Timeout, String::new);
             }
             tally.tick(now);
             assert!(tally.seconds.len() <= MAX_LINES);
         }
-        tally.asked(10);
+        tally.request_sent(10);
         tally.finish(Instant::from_millis(100_000_500));
         assert_eq!(tally.width, 128);
         assert_eq!(tally.seconds.iter().map(|line| line.requests).sum::<u64>(), tally.requests);

@@ -22,11 +22,11 @@ where
 {
     let started = world.now();
     let inbox = Rc::new(RefCell::new(Inbox::new(&messages, recorder)));
-    let asks = asks(&messages);
-    let connections = asks.len();
+    let requests = connection_requests(&messages);
+    let connections = requests.len();
     let mut tasks = Vec::new();
-    for ask in asks {
-        let task = receive(world.clone(), connector.clone(), ask, inbox.clone());
+    for request in requests {
+        let task = receive(world.clone(), connector.clone(), request, inbox.clone());
         tasks.push(world.spawn("message connection", task));
     }
     let results = join(&world, messages.deadline, tasks).await;
@@ -37,11 +37,11 @@ where
 }
 
 /// Returns the requests for all connections.
-fn asks(messages: &Messages) -> Vec<MessagesRequest> {
+fn connection_requests(messages: &Messages) -> Vec<MessagesRequest> {
     let connections = messages.connections.max(1);
-    let apart = messages.bulk > 0 && connections > 1;
-    let step = if apart { connections - 1 } else { connections };
-    let ask = MessagesRequest {
+    let separate_bulk = messages.bulk > 0 && connections > 1;
+    let step = if separate_bulk { connections - 1 } else { connections };
+    let request = MessagesRequest {
         interval_ns: nanos(messages.interval),
         size: messages.size as u32,
         count: messages.count,
@@ -52,11 +52,11 @@ fn asks(messages: &Messages) -> Vec<MessagesRequest> {
     };
     let bulk = messages.bulk;
     (0..connections)
-        .map(|i| match (apart, i) {
+        .map(|i| match (separate_bulk, i) {
             // The first message number equals the count, so this connection carries only the bulk transfer.
-            (true, 0) => MessagesRequest { bulk, first: messages.count, ..ask },
-            (true, _) => MessagesRequest { first: i as u32 - 1, ..ask },
-            (false, _) => MessagesRequest { first: i as u32, bulk: if i == 0 { bulk } else { 0 }, ..ask },
+            (true, 0) => MessagesRequest { bulk, first: messages.count, ..request },
+            (true, _) => MessagesRequest { first: i as u32 - 1, ..request },
+            (false, _) => MessagesRequest { first: i as u32, bulk: if i == 0 { bulk } else { 0 }, ..request },
         })
         .collect()
 }
@@ -64,7 +64,7 @@ fn asks(messages: &Messages) -> Vec<MessagesRequest> {
 async fn receive<W, C>(
     world: W,
     connector: C,
-    ask: MessagesRequest,
+    request: MessagesRequest,
     inbox: Rc<RefCell<Inbox>>,
 ) -> Result<(), FetchError>
 where
@@ -79,7 +79,7 @@ where
         session.established().await.map_err(FetchError::Closed)?;
     }
     let mut stream = session.open(0).map_err(|error| FetchError::Connect(error.to_string()))?;
-    stream.write_message(&ask.encode()).await.map_err(FetchError::Closed)?;
+    stream.write_message(&request.encode()).await.map_err(FetchError::Closed)?;
     session.established().await.map_err(FetchError::Closed)?;
     inbox.borrow().recorder.established(id, world.now());
     let mut readers = Vec::new();
@@ -88,7 +88,8 @@ where
         Box::pin(world.spawn("message stream", task))
     };
     readers.push(read(stream));
-    // On a transport with one stream, no further stream can be accepted, and the call returns at the end of the session.
+    // On a transport with one stream, no further stream can be accepted, and `accept` returns at the end of the
+    // session.
     let end = loop {
         match session.accept().await {
             Ok(stream) => readers.push(read(stream)),
@@ -127,7 +128,7 @@ async fn read_stream<W: World, N: Session>(
 ) -> Result<(), FetchError> {
     let mut buffer = vec![0; 64 * 1024];
     let mut frame = Partial::default();
-    let in_parts = inbox.borrow().gives_up_in_parts;
+    let in_parts = inbox.borrow().may_abandon_partially;
     loop {
         let read = match in_parts {
             true => poll_fn(|cx| stream.poll_read_message(cx, &mut buffer)).await,
@@ -154,7 +155,7 @@ async fn read_stream<W: World, N: Session>(
     }
 }
 
-/// The maximum size in bytes up to which every profile delivers a message as a whole.
+/// The maximum size in bytes of a message that every transport profile delivers as a whole.
 const HANDED_OVER_WHOLE: usize = 60_000;
 
 /// A message that has been read in part.
@@ -207,9 +208,9 @@ impl Partial {
 /// The messages received over all connections together.
 struct Inbox {
     recorder: Recorder,
-    /// Whether a message may be abandoned after a part of it has been read. If so, the receiver must detect the end of such
-    /// a message. Small messages are delivered as a whole by every profile.
-    gives_up_in_parts: bool,
+    /// Whether a message may be abandoned after a part of it has been read. If so, the receiver must detect the end of
+    /// such a message. Every transport profile delivers small messages as a whole.
+    may_abandon_partially: bool,
     size: usize,
     /// The time at which each message was read completely, by message number. The bulk transfer is the last entry.
     delivered: Vec<Option<Instant>>,
@@ -224,7 +225,7 @@ impl Inbox {
         let partial = messages.delivery.reliability != Reliability::Full;
         Self {
             recorder,
-            gives_up_in_parts: partial && messages.size > HANDED_OVER_WHOLE,
+            may_abandon_partially: partial && messages.size > HANDED_OVER_WHOLE,
             size: messages.size,
             delivered: vec![None; objects],
             bulk: messages.bulk,

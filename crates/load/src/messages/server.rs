@@ -38,17 +38,17 @@ async fn send<W: World, N: Session>(
 ) -> Result<(), CloseReason> {
     let mut stream = session.accept().await?;
     let Some(request) = read_request(&mut stream).await? else { return Ok(()) };
-    let Some(ask) = MessagesRequest::decode(&request) else {
+    let Some(messages_request) = MessagesRequest::decode(&request) else {
         session.abort();
         return Ok(());
     };
-    let begun = world.now();
+    let started_at = world.now();
     let streams = BTreeMap::new();
     let mut timer = world.timer();
     let mut sender = Sender {
-        ask,
+        request: messages_request,
         delivery,
-        begun,
+        started_at,
         session,
         recorder,
         streams,
@@ -71,15 +71,15 @@ struct Frame {
     bytes: Vec<u8>,
     /// Whether the frame has been offered to the transport at least once.
     offered: bool,
-    taken: usize,
+    written: usize,
     number: u32,
 }
 
 struct Sender<N: Session> {
-    ask: MessagesRequest,
+    request: MessagesRequest,
     delivery: Delivery,
     /// The time at which message number 0 is due.
-    begun: Instant,
+    started_at: Instant,
     session: N,
     recorder: Recorder,
     streams: BTreeMap<u64, N::Stream>,
@@ -92,15 +92,15 @@ struct Sender<N: Session> {
 }
 
 impl<N: Session> Sender<N> {
-    /// Returns the number of the message that this connection sends after `turn` earlier ones; `None` after the last
-    /// message.
+    /// Returns the number of the message that this connection sends after `turn` earlier messages; `None` after the
+    /// last message.
     fn number(&self, turn: u32) -> Option<u32> {
-        let number = turn.checked_mul(self.ask.step)?.checked_add(self.ask.first)?;
-        (number < self.ask.count).then_some(number)
+        let number = turn.checked_mul(self.request.step)?.checked_add(self.request.first)?;
+        (number < self.request.count).then_some(number)
     }
 
     fn due(&self, number: u32) -> Instant {
-        self.begun + Duration::from_nanos(self.ask.interval_ns.saturating_mul(u64::from(number)))
+        self.started_at + Duration::from_nanos(self.request.interval_ns.saturating_mul(u64::from(number)))
     }
 
     /// Reports the planned times of all messages to the recorder, which counts them as issue times.
@@ -110,8 +110,8 @@ impl<N: Session> Sender<N> {
             self.recorder.issued(number as usize, self.due(number));
             turn += 1;
         }
-        if self.ask.bulk > 0 {
-            self.recorder.issued(self.ask.count as usize, self.begun);
+        if self.request.bulk > 0 {
+            self.recorder.issued(self.request.count as usize, self.started_at);
         }
     }
 
@@ -129,16 +129,16 @@ impl<N: Session> Sender<N> {
                 self.message = Some(self.cut_message(number));
                 self.next += 1;
             }
-            if self.bulk.is_none() && self.bulk_at < self.ask.bulk {
+            if self.bulk.is_none() && self.bulk_at < self.request.bulk {
                 self.bulk = Some(self.cut_bulk());
             }
-            // A frame that has been written in part is completed before the next frame begins, because a transport may have
-            // only one stream.
-            let bulk_first = self.bulk.as_ref().is_some_and(|frame| frame.taken > 0);
+            // A frame that has been written in part is completed before the next frame begins, because a transport may
+            // have only one stream.
+            let bulk_first = self.bulk.as_ref().is_some_and(|frame| frame.written > 0);
             let order = if bulk_first { [true, false] } else { [false, true] };
             let mut moved = false;
             for bulk in order {
-                let busy = self.message.as_ref().is_some_and(|frame| frame.taken > 0);
+                let busy = self.message.as_ref().is_some_and(|frame| frame.written > 0);
                 if bulk && busy || !bulk && bulk_first {
                     continue;
                 }
@@ -151,7 +151,7 @@ impl<N: Session> Sender<N> {
                     Poll::Ready(Ok(())) => moved = true,
                     Poll::Pending => {}
                 }
-                if frame.taken < frame.bytes.len() {
+                if frame.written < frame.bytes.len() {
                     *slot = Some(frame);
                 }
                 if moved {
@@ -178,8 +178,8 @@ impl<N: Session> Sender<N> {
 
     /// Adds a stream to the sender, and sets how its messages are delivered.
     fn take(&mut self, mut stream: N::Stream) {
-        let beside = self.ask.bulk > 0 && stream.number() == 0 && self.session.streams() > 1;
-        stream.set_delivery(match beside {
+        let is_background = self.request.bulk > 0 && stream.number() == 0 && self.session.streams() > 1;
+        stream.set_delivery(match is_background {
             true => Delivery { background: true, ..Delivery::default() },
             false => self.delivery,
         });
@@ -189,31 +189,31 @@ impl<N: Session> Sender<N> {
     fn cut_message(&self, number: u32) -> Frame {
         let streams = self.session.streams().max(1);
         let turn = self.next;
-        let stream = match (self.ask.bulk > 0, streams) {
+        let stream = match (self.request.bulk > 0, streams) {
             (true, 2..) => 1 + u64::from(turn) % (streams - 1),
             _ => u64::from(turn) % streams,
         };
-        let mut bytes = head(number, self.ask.size);
-        let body = self.ask.size as usize - HEADER;
+        let mut bytes = head(number, self.request.size);
+        let body = self.request.size as usize - HEADER;
         append(&mut bytes, Pattern::of(MESSAGE_NAME), u64::from(number), body as u64);
-        Frame { stream, bytes, offered: false, taken: 0, number }
+        Frame { stream, bytes, offered: false, written: 0, number }
     }
 
     fn cut_bulk(&mut self) -> Frame {
-        let body = u64::from(self.ask.bulk_write).min(self.ask.bulk - self.bulk_at);
+        let body = u64::from(self.request.bulk_write).min(self.request.bulk - self.bulk_at);
         let mut bytes = head(BULK, body as u32 + HEADER as u32);
         append(&mut bytes, Pattern::of(BULK_NAME), self.bulk_at, body);
         self.bulk_at += body;
-        Frame { stream: 0, bytes, offered: false, taken: 0, number: BULK }
+        Frame { stream: 0, bytes, offered: false, written: 0, number: BULK }
     }
 
-    /// Reports that a frame is offered to the transport for the first time. For a message, the reported time is its planned
-    /// time. If the message is offered later, the transport had no room for earlier messages, so the delay is the
-    /// transport's.
+    /// Reports that a frame is offered to the transport for the first time. For a message, the reported time is its
+    /// planned time. If the message is offered later, the transport had no room for earlier messages, so the transport
+    /// has caused the delay.
     fn offer(&self, now: Instant, frame: &Frame) {
         let (object, at) = match frame.number {
-            BULK if self.bulk_at > u64::from(self.ask.bulk_write) => return,
-            BULK => (self.ask.count, now),
+            BULK if self.bulk_at > u64::from(self.request.bulk_write) => return,
+            BULK => (self.request.count, now),
             number => (number, self.due(number)),
         };
         let exchange =
@@ -242,18 +242,18 @@ impl<N: Session> Sender<N> {
         }
         let Some(stream) = self.streams.get_mut(&frame.stream) else { return Poll::Pending };
         let before = stream.bytes_written();
-        let taken = match stream.poll_write_message(cx, &frame.bytes[frame.taken..]) {
-            Poll::Ready(Ok(taken)) => taken,
+        let written = match stream.poll_write_message(cx, &frame.bytes[frame.written..]) {
+            Poll::Ready(Ok(written)) => written,
             Poll::Ready(Err(reason)) => return Poll::Ready(Err(reason)),
             Poll::Pending => return Poll::Pending,
         };
         let whole = frame.bytes.len() as u64;
-        if frame.taken == 0 && (frame.number != BULK || self.bulk_at == self.ask.bulk) {
+        if frame.written == 0 && (frame.number != BULK || self.bulk_at == self.request.bulk) {
             // The bulk transfer is reported with its last piece.
-            let object = if frame.number == BULK { self.ask.count } else { frame.number };
+            let object = if frame.number == BULK { self.request.count } else { frame.number };
             self.recorder.placed(object as usize, before..before + whole);
         }
-        frame.taken += taken;
+        frame.written += written;
         Poll::Ready(Ok(()))
     }
 }

@@ -1,7 +1,7 @@
 //! The client of a throughput test. It opens the sessions, requests the test from the server, and reports each interval.
 
 use super::frame::Hello;
-use super::paths::{PathReport, add_path, several};
+use super::paths::{PathReport, add_path, listed_paths};
 use super::session::{Known, MeasuredSession, SessionFailure};
 use super::{Plan, Processor, Received, SenderReport, Settings};
 use anabranch_base::Instant;
@@ -39,7 +39,7 @@ pub struct Interval {
     pub sent: u64,
     /// The number of bytes of this end that the peer has acknowledged.
     pub acknowledged: u64,
-    /// Whether all data was written before the interval, so that only the send buffer drains.
+    /// Whether all data was written before the interval began. If so, only the send buffer drains in the interval.
     pub draining: bool,
     /// The number of bytes that this end has read.
     pub received: u64,
@@ -54,12 +54,12 @@ pub struct Outcome {
     pub connect: Duration,
     /// The time from the first message to the last report.
     pub duration: Duration,
-    /// The counters of the data from the client to the server: those of the client, and those of the server.
+    /// The client's and the server's counters of the data that the client sends; `None` if it sends none.
     pub up: Option<(SenderReport, Received)>,
-    /// The counters of the data from the server to the client: those of the server, and those of the client.
+    /// The server's and the client's counters of the data that the server sends; `None` if it sends none.
     pub down: Option<(SenderReport, Received)>,
-    /// The drain phase. It begins when the client has written everything, with this number of unacknowledged bytes. Its
-    /// duration is the rest of the test.
+    /// The drain phase: the number of unacknowledged bytes at its start, and its duration. It starts when the client
+    /// has written everything, and ends with the test.
     pub drain: Option<(u64, Duration)>,
     /// The statistics of each path of a multihomed client; empty for a client with one path.
     pub paths: Vec<PathFigures>,
@@ -99,10 +99,10 @@ struct TestContext<W: World, C: Connector> {
 
 struct TestState<W: World, C: Connector> {
     ends: Vec<SessionEnd<W, C::Session>>,
-    begun: Instant,
+    started_at: Instant,
     connect: Duration,
     intervals: Vec<Interval>,
-    before: Counts,
+    previous: Counts,
     /// The transport statistics at the end of the test, taken while the sessions were still open.
     last: Option<Figures>,
     /// The time at which the test ended.
@@ -136,13 +136,13 @@ impl<W: World, C: Connector> fmt::Debug for Test<W, C> {
 impl<W: World, C: Connector> Test<W, C> {
     /// Creates a test with the first server of `connector` that answers. `servers` are the addresses of the servers.
     pub fn new(world: W, connector: C, servers: Vec<SocketAddr>, plan: Plan, processor: Processor) -> Self {
-        let begun = world.now();
+        let started_at = world.now();
         let state = TestState {
             ends: Vec::new(),
-            begun,
+            started_at,
             connect: Duration::ZERO,
             intervals: Vec::new(),
-            before: Counts::default(),
+            previous: Counts::default(),
             last: None,
             ended: None,
             failed: None,
@@ -162,18 +162,18 @@ impl<W: World, C: Connector> Test<W, C> {
         let (world, plan) = (&shared.world, &shared.plan);
         let mut server = None;
         for _ in 0..plan.sessions.max(1) {
-            let mut begun = world.now();
+            let mut started_at = world.now();
             let session = match server {
                 Some(server) => self.open(server).await.map_err(Failure::Connect)?,
                 None => {
                     let (found, session, at) = self.find().await.map_err(Failure::Connect)?;
-                    (server, begun) = (Some(found), at);
+                    (server, started_at) = (Some(found), at);
                     session
                 }
             };
             let end = MeasuredSession::new(world, &session, shared.processor, None);
             let mut state = shared.state.borrow_mut();
-            state.connect = state.connect.max(world.now().since(begun));
+            state.connect = state.connect.max(world.now().since(started_at));
             state.ends.push((session, end));
         }
         let count = u64::from(plan.sessions.max(1));
@@ -189,19 +189,19 @@ impl<W: World, C: Connector> Test<W, C> {
             bytes: plan.bytes.map_or(0, |bytes| bytes.div_ceil(count).max(1)),
         };
         let tasks = Tasks::new(world.clone());
-        shared.state.borrow_mut().begun = world.now();
+        shared.state.borrow_mut().started_at = world.now();
         let ends: Vec<_> = shared.state.borrow().ends.iter().map(|(_, end)| end.clone()).collect();
         for end in ends {
             let shared = shared.clone();
             tasks.spawn("throughput session", async move {
                 if let Err(failed) = end.ask(hello, shared.plan.timeout).await {
-                    let why = match failed {
+                    let message = match failed {
                         SessionFailure::Closed(CloseReason::Finished) => {
                             "the server closed before the test was complete".to_owned()
                         }
                         failed => failed.to_string(),
                     };
-                    shared.state.borrow_mut().failed.get_or_insert(Failure::Broken(why));
+                    shared.state.borrow_mut().failed.get_or_insert(Failure::Broken(message));
                 }
             });
         }
@@ -220,7 +220,7 @@ impl<W: World, C: Connector> Test<W, C> {
             over
         })
         .await;
-        if let Some(rest) = self.rest() {
+        if let Some(rest) = self.final_interval() {
             line(&rest);
         }
         let failed = shared.state.borrow_mut().failed.take();
@@ -243,43 +243,43 @@ impl<W: World, C: Connector> Test<W, C> {
 
     /// Returns the unfinished interval at the end of the test. Returns `None` if it is shorter than a twentieth of an
     /// interval.
-    pub fn rest(&self) -> Option<Interval> {
+    pub fn final_interval(&self) -> Option<Interval> {
         let shared = &self.shared;
         let shortest = shared.plan.interval / 20;
-        let (begun, last) = {
+        let (started_at, last) = {
             let state = shared.state.borrow();
             // Without sessions, nothing has been sent.
             if state.ends.is_empty() {
                 return None;
             }
-            (state.begun, state.intervals.last().map_or(Duration::ZERO, |last| last.to))
+            (state.started_at, state.intervals.last().map_or(Duration::ZERO, |last| last.to))
         };
-        (shared.world.now().since(begun) > last + shortest).then(|| self.interval())
+        (shared.world.now().since(started_at) > last + shortest).then(|| self.interval())
     }
 
     /// Connects to the first server that answers. Returns its number, the session, and the time at which the connection was
     /// begun. If no server answers, returns all error messages.
     async fn find(&self) -> Result<(usize, C::Session, Instant), String> {
         let servers = &self.shared.servers;
-        let mut whys = Vec::new();
+        let mut errors = Vec::new();
         for server in 0..servers.len().max(1) {
-            let begun = self.shared.world.now();
+            let started_at = self.shared.world.now();
             match self.open(server).await {
-                Ok(session) => return Ok((server, session, begun)),
-                Err(why) if servers.len() > 1 => whys.push(format!("{}: {why}", servers[server].ip())),
-                Err(why) => whys.push(why),
+                Ok(session) => return Ok((server, session, started_at)),
+                Err(error) if servers.len() > 1 => errors.push(format!("{}: {error}", servers[server].ip())),
+                Err(error) => errors.push(error),
             }
         }
-        Err(whys.join("; "))
+        Err(errors.join("; "))
     }
 
     /// Opens a session with this server, and waits until the session is established.
     async fn open(&self, server: usize) -> Result<C::Session, String> {
         let TestContext { world, plan, connector, .. } = &*self.shared;
-        let session = connector.connect(server).map_err(|why| why.to_string())?;
+        let session = connector.connect(server).map_err(|error| error.to_string())?;
         match world.timeout(plan.timeout, session.established()).await {
             Some(Ok(())) => Ok(session),
-            Some(Err(why)) => Err(why.to_string()),
+            Some(Err(error)) => Err(error.to_string()),
             None => {
                 session.abort();
                 Err(format!("no answer within {} s", plan.timeout.as_secs_f32()))
@@ -287,22 +287,22 @@ impl<W: World, C: Connector> Test<W, C> {
         }
     }
 
-    /// Returns the result of `ask` for each established session.
-    pub fn each<T>(&self, ask: impl Fn(&C::Session) -> T) -> Vec<T> {
-        self.shared.state.borrow().ends.iter().map(|(session, _)| ask(session)).collect()
+    /// Returns the result of `read` for each established session.
+    pub fn each<T>(&self, read: impl Fn(&C::Session) -> T) -> Vec<T> {
+        self.shared.state.borrow().ends.iter().map(|(session, _)| read(session)).collect()
     }
 
     /// Saves the statistics that are available only while the sessions are open.
     fn freeze(&self) {
         let (probe, now) = (self.probe(), self.shared.world.now());
         let mut state = self.shared.state.borrow_mut();
-        state.before.retransmitted = probe.as_ref().map_or(0, |probe| probe.retransmitted);
+        state.previous.retransmitted = probe.as_ref().map_or(0, |probe| probe.retransmitted);
         (state.last, state.ended) = (probe, Some(now));
     }
 
     /// Returns the time at which the test began, from which intervals are measured.
-    pub fn begun(&self) -> Instant {
-        self.shared.state.borrow().begun
+    pub fn started_at(&self) -> Instant {
+        self.shared.state.borrow().started_at
     }
 
     /// Returns the statistics of all sessions together: sums, and the round-trip time of the first session.
@@ -311,7 +311,7 @@ impl<W: World, C: Connector> Test<W, C> {
         let mut all: Option<Figures> = None;
         for (session, _) in &state.ends {
             let one = session.figures()?;
-            let paths = several(one.paths);
+            let paths = listed_paths(one.paths);
             match &mut all {
                 Some(all) => {
                     all.retransmitted += one.retransmitted;
@@ -329,36 +329,38 @@ impl<W: World, C: Connector> Test<W, C> {
         let mut state = self.shared.state.borrow_mut();
         let now = self.shared.world.now();
         let from = state.intervals.last().map_or(Duration::ZERO, |last| last.to);
-        let began = state.begun + from + self.shared.plan.interval / 20;
-        let mut counts = Counts { paths: state.before.paths.clone(), ..Counts::default() };
+        let began = state.started_at + from + self.shared.plan.interval / 20;
+        let mut counts = Counts { paths: state.previous.paths.clone(), ..Counts::default() };
         let mut draining = self.shared.plan.up;
-        for (session, end) in &state.ends {
+        for (_, end) in &state.ends {
             let sent = end.sent_bytes.get();
             counts.sent += sent;
             counts.received += end.received_bytes.get();
-            counts.acknowledged += sent.saturating_sub(session.unacknowledged());
+            counts.acknowledged += sent.saturating_sub(end.unacknowledged());
             draining &= end.finished.get().is_some_and(|(at, _)| at <= began);
         }
-        counts.acknowledged = counts.acknowledged.max(state.before.acknowledged);
+        counts.acknowledged = counts.acknowledged.max(state.previous.acknowledged);
         counts.retransmitted = probe.as_ref().map_or(0, |probe| probe.retransmitted);
         let probe = probe.map(|mut probe| {
             for path in &mut probe.paths {
-                let so_far = (path.acknowledged, path.received);
-                let (acknowledged, received) = counts.paths.insert(path.address, so_far).unwrap_or((0, 0));
-                path.acknowledged = path.acknowledged.saturating_sub(acknowledged);
+                let (acknowledged, received) = counts.paths.get(&path.address).copied().unwrap_or((0, 0));
+                // The count falls if the peer drops data that it has acknowledged. No byte counts in two intervals.
+                let so_far = path.acknowledged.max(acknowledged);
+                counts.paths.insert(path.address, (so_far, path.received));
+                path.acknowledged = so_far - acknowledged;
                 path.received = path.received.saturating_sub(received);
             }
-            probe.retransmitted = counts.retransmitted.saturating_sub(state.before.retransmitted);
+            probe.retransmitted = counts.retransmitted.saturating_sub(state.previous.retransmitted);
             probe
         });
-        let before = std::mem::replace(&mut state.before, counts);
+        let before = std::mem::replace(&mut state.previous, counts);
         let interval = Interval {
             from,
-            to: now.since(state.begun),
-            sent: state.before.sent - before.sent,
-            acknowledged: state.before.acknowledged - before.acknowledged,
+            to: now.since(state.started_at),
+            sent: state.previous.sent - before.sent,
+            acknowledged: state.previous.acknowledged - before.acknowledged,
             draining,
-            received: state.before.received - before.received,
+            received: state.previous.received - before.received,
             probe,
         };
         state.intervals.push(interval.clone());
@@ -400,7 +402,7 @@ impl<W: World, C: Connector> Test<W, C> {
             server_paths: state.ends.iter().filter_map(|(_, end)| end.peer_paths()).reduce(PathReport::add),
             streams: first.streams,
             server_settings: state.ends.first().and_then(|(_, end)| end.peer_settings()),
-            retransmitted: probed.then_some(state.before.retransmitted),
+            retransmitted: probed.then_some(state.previous.retransmitted),
             client: (nanos(user.saturating_sub(shared.cost.0)), nanos(system.saturating_sub(shared.cost.1))),
             server,
             intervals: state.intervals.clone(),

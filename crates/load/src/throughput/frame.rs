@@ -105,7 +105,7 @@ pub(super) enum Control {
     Paths(PathReport),
     /// Begins a stream of the client. On some transports, a stream exists for the server only after the client has sent
     /// data on it.
-    Begun,
+    StreamStart,
 }
 
 const DATA: u8 = 0;
@@ -113,7 +113,7 @@ const HELLO: u8 = 1;
 const SENT: u8 = 2;
 const RECEIVED: u8 = 3;
 const SETTINGS: u8 = 4;
-const BEGUN: u8 = 5;
+const STREAM_START: u8 = 5;
 const PATHS: u8 = 6;
 /// The maximum size in bytes of a frame with settings. All settings of SCTP take about 1 kB.
 const MAX_SETTINGS: usize = 8 << 10;
@@ -154,8 +154,8 @@ impl Control {
                 frame[0] = HELLO;
                 frame.extend_from_slice(&MAGIC);
                 frame.extend([hello.up, hello.down, hello.unordered].map(u8::from));
-                // An older server without reports on paths reads this byte as the request for settings, and takes any
-                // value but 0 for a yes.
+                // An older server, without reports on paths, reads this byte as the request for settings. To such a
+                // server, any value other than 0 requests the settings.
                 frame.push(u8::from(hello.settings) | u8::from(hello.paths) << 1);
                 let nanos = anabranch_base::time::nanos(hello.span);
                 vec![u64::from(hello.streams), u64::from(hello.message), nanos, hello.bytes]
@@ -181,8 +181,8 @@ impl Control {
                     whole,
                 ]
             }
-            Self::Begun => {
-                frame[0] = BEGUN;
+            Self::StreamStart => {
+                frame[0] = STREAM_START;
                 Vec::new()
             }
         };
@@ -248,7 +248,7 @@ impl Control {
                 let plain = pairs.filter(|(key, value)| plain(key) && plain(value));
                 Self::Settings(plain.map(|(key, value)| (key.to_owned(), value.to_owned())).collect())
             }
-            BEGUN => Self::Begun,
+            STREAM_START => Self::StreamStart,
             PATHS if content.is_empty() => Self::PathsFollow,
             PATHS => Self::Paths(PathReport::decode(std::str::from_utf8(content).ok()?)),
             _ => return None,
@@ -271,16 +271,16 @@ pub(super) struct ParseProgress {
 #[derive(Debug, Default)]
 pub(super) struct Parser {
     /// The received part of a header or of a control frame.
-    held: Vec<u8>,
+    partial: Vec<u8>,
     /// The number of bytes of the current data message that are still missing.
-    left: usize,
+    missing: usize,
     /// Whether the peer may send its settings and its report on paths on this stream.
     settings: bool,
 }
 
 impl Parser {
-    /// Creates a parser. `settings` is whether the peer may send its settings and its report on paths, which take more
-    /// memory than other control frames.
+    /// Creates a parser. `settings` is set if the peer may send its settings and its report on paths. These frames take
+    /// more memory than other control frames.
     pub(super) fn new(settings: bool) -> Self {
         Self { settings, ..Self::default() }
     }
@@ -290,61 +290,62 @@ impl Parser {
     /// # Errors
     /// If the bytes are not a valid frame.
     pub(super) fn step(&mut self, input: &mut &[u8]) -> Result<ParseProgress, &'static str> {
-        let mut brought = ParseProgress::default();
+        let mut progress = ParseProgress::default();
         loop {
-            if self.left > 0 {
-                let taken = self.left.min(input.len());
-                *input = &input[taken..];
-                self.left -= taken;
-                brought.bytes += taken as u64;
-                if self.left > 0 {
-                    return Ok(brought);
+            if self.missing > 0 {
+                let consumed = self.missing.min(input.len());
+                *input = &input[consumed..];
+                self.missing -= consumed;
+                progress.bytes += consumed as u64;
+                if self.missing > 0 {
+                    return Ok(progress);
                 }
-                brought.messages += 1;
+                progress.messages += 1;
             }
             // The usual case: the input begins with the complete header of a data frame.
-            if self.held.is_empty()
+            if self.partial.is_empty()
                 && let Some(header) = input.first_chunk::<HEADER>()
                 && let (DATA, length) = of(header, self.settings)?
             {
-                self.left = length;
+                self.missing = length;
                 continue;
             }
-            let wanted = match self.held.first_chunk::<HEADER>() {
+            let needed = match self.partial.first_chunk::<HEADER>() {
                 None => HEADER,
                 Some(header) => of(header, self.settings)?.1,
             };
-            let taken = (wanted - self.held.len()).min(input.len());
-            self.held.extend_from_slice(&input[..taken]);
-            *input = &input[taken..];
-            if self.held.len() < wanted {
-                return Ok(brought);
+            let consumed = (needed - self.partial.len()).min(input.len());
+            self.partial.extend_from_slice(&input[..consumed]);
+            *input = &input[consumed..];
+            if self.partial.len() < needed {
+                return Ok(progress);
             }
-            let Some(header) = self.held.first_chunk::<HEADER>() else { return Ok(brought) };
+            let Some(header) = self.partial.first_chunk::<HEADER>() else { return Ok(progress) };
             let (kind, length) = of(header, self.settings)?;
             if kind == DATA {
-                brought.bytes += HEADER as u64;
-                self.left = length - HEADER;
-                self.held.clear();
-                if self.left == 0 {
-                    brought.messages += 1;
+                progress.bytes += HEADER as u64;
+                self.missing = length - HEADER;
+                self.partial.clear();
+                if self.missing == 0 {
+                    progress.messages += 1;
                 }
-            } else if self.held.len() == length {
-                let control = Control::decode(kind, &self.held[HEADER..]);
-                self.held.clear();
-                brought.control = Some(control.ok_or("the peer does not speak this protocol")?);
-                return Ok(brought);
+            } else if self.partial.len() == length {
+                let control = Control::decode(kind, &self.partial[HEADER..]);
+                self.partial.clear();
+                progress.control = Some(control.ok_or("the peer does not speak this protocol")?);
+                return Ok(progress);
             }
         }
     }
 }
 
-/// Returns the kind and the length of a frame. `settings` is whether a frame with settings is allowed.
+/// Returns the kind and the length of a frame. `settings` is set if frames with settings and reports on paths are
+/// allowed.
 fn of(header: &[u8; HEADER], settings: bool) -> Result<(u8, usize), &'static str> {
     let length = u32::from_be_bytes([header[4], header[5], header[6], header[7]]) as usize;
     let most = match header[0] {
         DATA => MAX_FRAME,
-        HELLO | SENT | RECEIVED | BEGUN => 256,
+        HELLO | SENT | RECEIVED | STREAM_START => 256,
         SETTINGS if settings => MAX_SETTINGS,
         PATHS if settings => HEADER + 1 + MAX_REPORT,
         _ => return Err("the peer does not speak this protocol"),
@@ -398,7 +399,7 @@ mod tests {
             Control::Paths(PathReport::default()),
             Control::Received(received),
             settings,
-            Control::Begun,
+            Control::StreamStart,
         ];
         let mut bytes = data(8);
         for control in &controls {
@@ -422,9 +423,10 @@ mod tests {
     #[test]
     fn settings_are_plain_and_bounded() {
         let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
-        let told = vec![pair("cc", "\u{1b}[2J"), pair("sndbuf", "4MiB"), pair("a b", "1"), pair("rtt", "")];
+        let settings =
+            vec![pair("cc", "\u{1b}[2J"), pair("sndbuf", "4MiB"), pair("a b", "1"), pair("rtt", "")];
         let read_all = |frame: &[u8]| read(frame, 100).expect("a frame").2;
-        let found = read_all(&Control::Settings(told).encode());
+        let found = read_all(&Control::Settings(settings).encode());
         assert_eq!(found, [Control::Settings(vec![pair("sndbuf", "4MiB")])]);
         let many: Settings = (0..5_000).map(|n| pair(&format!("key{n}"), "value")).collect();
         let frame = Control::Settings(many).encode();

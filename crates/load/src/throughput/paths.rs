@@ -11,19 +11,19 @@ use std::fmt::Write;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-/// What a server tells its clients about the transport of a session of type `N`.
+/// The reports of a server to its clients about the transport of a session of type `N`.
 pub trait ServerReports<N> {
     /// Returns the settings of the transport.
     fn settings(&self, session: &N) -> Settings;
 
     /// Called when the client has requested a test in which this end `sends` data, `receives` data, or both.
-    fn begun(&self, session: &N, sends: bool, receives: bool) {
+    fn test_started(&self, session: &N, sends: bool, receives: bool) {
         let _ = (session, sends, receives);
     }
 
-    /// Returns the report on the paths of the session, with times since `begun`. It is called once, at the end.
-    fn paths(&self, session: &N, begun: Instant) -> PathReport {
-        let _ = (session, begun);
+    /// Returns the report on the paths of the session, with times since `started_at`. It is called once, at the end.
+    fn paths(&self, session: &N, started_at: Instant) -> PathReport {
+        let _ = (session, started_at);
         PathReport::default()
     }
 }
@@ -108,19 +108,19 @@ impl PathReport {
     pub(super) fn decode(text: &str) -> Self {
         let mut report = Self::default();
         for line in text.lines() {
-            let words: Vec<&str> = line.split(' ').collect();
-            let _ = report.take(&words);
+            let fields: Vec<&str> = line.split(' ').collect();
+            let _ = report.add_line(&fields);
         }
         report
     }
 
-    fn take(&mut self, words: &[&str]) -> Option<()> {
-        let number = |at: usize| words.get(at)?.parse::<u64>().ok();
+    fn add_line(&mut self, fields: &[&str]) -> Option<()> {
+        let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
         let span = |at| number(at).map(Duration::from_nanos);
-        let address = |at: usize| words.get(at)?.parse::<IpAddr>().ok();
+        let address = |at: usize| fields.get(at)?.parse::<IpAddr>().ok();
         // The state is printed on a terminal, so only known words are accepted.
-        let state = |at: usize| STATES.into_iter().find(|state| words.get(at) == Some(state));
-        match *words.first()? {
+        let state = |at: usize| STATES.into_iter().find(|state| fields.get(at) == Some(state));
+        match *fields.first()? {
             "path" => self.paths.push(PathFigures {
                 address: address(1)?,
                 state: state(2)?,
@@ -147,7 +147,7 @@ impl PathReport {
 
     /// Leaves out interruptions in directions in which the test sends no data, because a pause is normal in such a
     /// direction.
-    pub(super) fn only_where_data_waits(mut self, sends: bool, receives: bool) -> Self {
+    pub(super) fn only_tested_directions(mut self, sends: bool, receives: bool) -> Self {
         self.interruptions.retain(|it| if it.received { receives } else { sends });
         self
     }
@@ -163,9 +163,9 @@ impl PathReport {
     }
 }
 
-/// Returns the paths of a session for results, if it has several.
+/// Returns the paths that a result lists: all paths that were not removed. Returns no paths if only one path is left.
 #[must_use]
-pub fn several(mut paths: Vec<PathFigures>) -> Vec<PathFigures> {
+pub fn listed_paths(mut paths: Vec<PathFigures>) -> Vec<PathFigures> {
     paths.retain(|path| !path.removed);
     if paths.len() > 1 { paths } else { Vec::new() }
 }
@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn a_report_is_read_as_it_was_written() {
         assert_eq!(PathReport::decode(&some().encode()), some());
-        let only = |sends, receives| some().only_where_data_waits(sends, receives).interruptions.len();
+        let only = |sends, receives| some().only_tested_directions(sends, receives).interruptions.len();
         assert_eq!((only(true, false), only(false, true)), (1, 0));
     }
 

@@ -163,14 +163,14 @@ pub fn summary(plan: &Plan, outcome: &Outcome, framing: &ReportContext) -> Strin
         && multipath < u64::from(plan.sessions)
     {
         let fallen = u64::from(plan.sessions) - multipath;
-        let which = match plan.sessions {
+        let sessions = match plan.sessions {
             1 => "The connection is".to_owned(),
             all if multipath == 0 => format!("All {all} connections are"),
             all => format!("{fallen} of {all} connections are"),
         };
         let _ = writeln!(
             out,
-            "{which} plain TCP, on one path: the other end, or a box on the way, has no MPTCP."
+            "{sessions} plain TCP, on one path: the other end, or a box on the way, has no MPTCP."
         );
     }
     if framing.interrupted {
@@ -184,7 +184,8 @@ fn senders<'a>(up: bool, outcome: &'a Outcome, framing: &'a ReportContext) -> Op
     if up { Some(&framing.settings) } else { outcome.server_settings.as_ref() }
 }
 
-/// The minimum duration of a drain phase that is reported. A shorter one is little more than the last round trip.
+/// The minimum duration of a drain phase that is reported. A shorter drain phase is little more than the last round
+/// trip.
 const SHORTEST_DRAIN: Duration = Duration::from_millis(500);
 
 fn gigabytes(outcome: &Outcome) -> f64 {

@@ -38,14 +38,18 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
     processor: Processor,
     /// The CPU time that the process had used when the session began, in user mode and in the kernel.
     cost: (Duration, Duration),
-    begun: Cell<Instant>,
-    moved: Cell<Instant>,
+    started_at: Cell<Instant>,
+    /// The time of the last progress. At the client only data and its acknowledgement are progress: while one direction
+    /// stands still, reports of the receiving end may still arrive. A server also keeps a client that only reports.
+    last_progress: Cell<Instant>,
+    /// The number of bytes that were acknowledged at the last check for progress.
+    acknowledged_bytes: Cell<u64>,
     /// The client's request between its arrival and the start of the test; `None` otherwise.
     hello: Cell<Option<Hello>>,
     streams: RefCell<Vec<Rc<RefCell<N::Stream>>>>,
     /// The number of streams that the test uses.
-    wanted: Cell<u16>,
-    /// Streams that the client has begun before a stream with a lower number, by stream number.
+    stream_count: Cell<u16>,
+    /// Streams that the client has begun, by stream number, while a stream with a lower number is still missing.
     early: RefCell<BTreeMap<u64, N::Stream>>,
     /// The test that begins when all streams exist, and whether this end sends data in the test.
     ready: Cell<Option<(Hello, bool)>>,
@@ -55,28 +59,29 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
     sent_messages: Cell<u64>,
     /// The final report on the sent data; `None` until the transport has accepted all data.
     sent: Cell<Option<SenderReport>>,
-    /// The time of the final report, and the number of bytes that the peer had not acknowledged then.
+    /// The time at which sending ended, and the number of bytes that the peer had not acknowledged then.
     pub(super) finished: Cell<Option<(Instant, u64)>>,
     pub(super) received_bytes: Cell<u64>,
     received_messages: Cell<u64>,
     /// The number of bytes received on each stream.
     received: RefCell<Vec<u64>>,
-    last: Cell<Instant>,
+    last_received: Cell<Instant>,
     /// The peer's reports: on the data that it has sent, and on the data that it has received.
     peer_sent: Cell<Option<SenderReport>>,
     peer_received: Cell<Option<Received>>,
-    /// Whether the final report on the received data has been queued. The next field says whether it has been written.
+    /// Whether the final report on the received data has been queued. The next field, `acknowledged`, says whether this
+    /// report has been written.
     final_reported: Cell<bool>,
     acknowledged: Cell<bool>,
     /// Whether the client's request is known at this end.
-    asked: Cell<bool>,
+    request_known: Cell<bool>,
     /// The server's reports on its transport; `None` at the client.
     own_reports: Option<Reports<N>>,
-    /// At the server: the test whose report on paths is not queued yet, if the client has requested one.
-    owes_paths: Cell<Option<Hello>>,
+    /// At the server: the test, while its report on paths is not queued yet. `None` if no report is due.
+    unsent_path_report: Cell<Option<Hello>>,
     /// Whether a report on paths is still to be written (at the server) or to arrive (at the client).
-    awaits_paths: Cell<bool>,
-    /// The report on paths that the server has sent.
+    path_report_outstanding: Cell<bool>,
+    /// The server's report on its paths; `None` until it has arrived.
     peer_paths: RefCell<Option<PathReport>>,
     /// The settings that the server has sent; `None` at the server.
     peer_settings: RefCell<Option<Settings>>,
@@ -89,10 +94,10 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
 /// The counters of both ends, as far as this end knows them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Known {
-    /// The data that this end has sent: counted by this end, and counted by the peer.
+    /// Counters of the data that this end has sent: its own, and then those of the peer.
     pub(super) sent: SenderReport,
     pub(super) peer_received: Received,
-    /// The data that this end has received: counted by the peer, and counted by this end.
+    /// Counters of the data that this end has received: those of the peer, and then its own.
     pub(super) peer_sent: SenderReport,
     pub(super) received: Received,
     pub(super) streams: u16,
@@ -107,11 +112,12 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
             session: session.clone(),
             processor,
             cost: processor(),
-            begun: Cell::new(now),
-            moved: Cell::new(now),
+            started_at: Cell::new(now),
+            last_progress: Cell::new(now),
+            acknowledged_bytes: Cell::new(0),
             hello: Cell::new(None),
             streams: RefCell::default(),
-            wanted: Cell::new(1),
+            stream_count: Cell::new(1),
             early: RefCell::default(),
             ready: Cell::new(None),
             buffer: RefCell::new(vec![0; READ_BYTES]),
@@ -122,15 +128,15 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
             received_bytes: Cell::new(0),
             received_messages: Cell::new(0),
             received: RefCell::default(),
-            last: Cell::new(now),
+            last_received: Cell::new(now),
             peer_sent: Cell::new(None),
             peer_received: Cell::new(None),
             final_reported: Cell::new(false),
             acknowledged: Cell::new(false),
-            asked: Cell::new(false),
+            request_known: Cell::new(false),
             own_reports: reports,
-            owes_paths: Cell::new(None),
-            awaits_paths: Cell::new(false),
+            unsent_path_report: Cell::new(None),
+            path_report_outstanding: Cell::new(false),
             peer_paths: RefCell::default(),
             peer_settings: RefCell::default(),
             controls: RefCell::default(),
@@ -145,7 +151,7 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
     /// # Errors
     /// [`SessionFailure`], after which the session cannot be used any more.
     pub(super) async fn ask(self: &Rc<Self>, hello: Hello, timeout: Duration) -> Result<(), SessionFailure> {
-        let streams = hello.streams.min(self.most_streams());
+        let streams = hello.streams.min(self.max_streams());
         let hello = if self.session.fresh_streams() { Hello { streams, ..hello } } else { hello };
         self.controls.borrow_mut().push_back(Control::Hello(hello));
         self.run(Some(hello), timeout).await
@@ -166,22 +172,23 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
             self.begin(hello, true)?;
         }
         let mut idle = IdleTimer::new(&self.world, timeout);
-        let mut tell = self.world.timer();
-        tell.set(Some(self.world.now() + REPORTING));
+        let mut report_timer = self.world.timer();
+        report_timer.set(Some(self.world.now() + REPORTING));
         poll_fn(|cx| {
             store(&self.owner, cx);
             if let Some(hello) = self.hello.take() {
                 self.begin(hello, false)?;
             }
-            self.gather(&tasks, client, cx)?;
-            // Check this before the end of the session, because a peer that has finished may have closed already.
+            self.open_streams(&tasks, client, cx)?;
+            // Check this before checking whether the session has ended. A peer that is done may have closed the session
+            // already.
             if self.is_done() {
                 // The report on paths comes last. A test is complete without it.
-                if let Some(hello) = self.owes_paths.take() {
+                if let Some(hello) = self.unsent_path_report.take() {
                     self.report_paths(&hello);
                 }
                 let ended = self.failed.borrow().is_some() || self.session.poll_closed(cx).is_ready();
-                if ended || !self.awaits_paths.get() {
+                if ended || !self.path_report_outstanding.get() {
                     return Poll::Ready(Ok(()));
                 }
             }
@@ -193,30 +200,36 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
                 Poll::Pending | Poll::Ready(CloseReason::Finished) => {}
                 Poll::Ready(reason) => return Poll::Ready(Err(SessionFailure::Closed(reason))),
             }
-            while tell.poll(cx).is_ready() {
+            while report_timer.poll(cx).is_ready() {
                 self.report(false);
-                tell.set(Some(self.world.now() + REPORTING));
+                self.check_acknowledged();
+                report_timer.set(Some(self.world.now() + REPORTING));
             }
-            idle.poll(self.moved.get(), cx).map(|()| Err(SessionFailure::Stuck(timeout)))
+            while idle.poll(self.last_progress.get(), cx).is_ready() {
+                if !self.check_acknowledged() {
+                    return Poll::Ready(Err(SessionFailure::Stuck(timeout)));
+                }
+            }
+            Poll::Pending
         })
         .await
     }
 
     /// Returns the maximum number of streams that a test can use on this session.
-    fn most_streams(&self) -> u16 {
+    fn max_streams(&self) -> u16 {
         u16::try_from(self.session.streams()).unwrap_or(u16::MAX).max(1)
     }
 
     /// Sets the parameters of the test. The test begins when all its streams exist.
     fn begin(&self, hello: Hello, client: bool) -> Result<(), SessionFailure> {
-        self.asked.set(true);
-        // If streams are begun by their users, the client determines the number of streams.
-        if self.session.fresh_streams() && hello.streams > self.most_streams() {
+        self.request_known.set(true);
+        // On transports with fresh streams, the client determines the number of streams.
+        if self.session.fresh_streams() && hello.streams > self.max_streams() {
             return Err(SessionFailure::ProtocolViolation(
                 "the peer asks for more streams than there may be",
             ));
         }
-        self.wanted.set(hello.streams.min(self.most_streams()).max(1));
+        self.stream_count.set(hello.streams.min(self.max_streams()).max(1));
         let sends = if client { hello.up } else { hello.down };
         // An end that sends no data has sent everything already, and an end that expects no data has received everything
         // already.
@@ -231,12 +244,12 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
             self.acknowledged.set(true);
         }
         if let Some(reports) = &self.own_reports {
-            reports.begun(&self.session, hello.down, hello.up);
+            reports.test_started(&self.session, hello.down, hello.up);
             let mut controls = self.controls.borrow_mut();
             if hello.paths {
                 controls.push_front(Control::PathsFollow);
-                self.owes_paths.set(Some(hello));
-                self.awaits_paths.set(true);
+                self.unsent_path_report.set(Some(hello));
+                self.path_report_outstanding.set(true);
             }
             if hello.settings {
                 controls.push_front(Control::Settings(reports.settings(&self.session)));
@@ -248,7 +261,7 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
 
     /// Collects the missing streams of the test. When all streams exist and the client's request is known, the test
     /// begins.
-    fn gather(
+    fn open_streams(
         self: &Rc<Self>,
         tasks: &Tasks<W>,
         client: bool,
@@ -256,7 +269,7 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
     ) -> Result<(), SessionFailure> {
         loop {
             let number = self.streams.borrow().len();
-            if number >= usize::from(self.wanted.get()) {
+            if number >= usize::from(self.stream_count.get()) {
                 break;
             }
             let Poll::Ready(stream) = self.poll_stream(number as u64, client, cx)? else { return Ok(()) };
@@ -266,7 +279,7 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
             tasks.spawn("throughput reader", read(self.clone(), stream, number));
         }
         if let Some((hello, sends)) = self.ready.take() {
-            self.begun.set(self.world.now());
+            self.started_at.set(self.world.now());
             tasks.spawn("throughput writer", write(self.clone(), hello, sends, client));
         }
         Ok(())
@@ -280,7 +293,7 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
         client: bool,
         cx: &mut Context<'_>,
     ) -> Result<Poll<N::Stream>, SessionFailure> {
-        let failed = |why| match why {
+        let failed = |error| match error {
             OpenError::Closed(reason) => SessionFailure::Closed(reason),
             _ => SessionFailure::ProtocolViolation("a stream is not to be had"),
         };
@@ -323,11 +336,32 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
         }
     }
 
+    /// Returns the number of bytes that were written and that the peer has not acknowledged, in order or out of order.
+    pub(super) fn unacknowledged(&self) -> u64 {
+        let ahead = self.session.figures().map_or(0, |figures| figures.gap_acknowledged);
+        self.session.unacknowledged().saturating_sub(ahead)
+    }
+
+    /// Records progress if the peer has acknowledged more bytes since the last check. Returns whether it has.
+    fn check_acknowledged(&self) -> bool {
+        let acknowledged = self.sent_bytes.get().saturating_sub(self.unacknowledged());
+        let more = acknowledged > self.acknowledged_bytes.get();
+        if more {
+            self.acknowledged_bytes.set(acknowledged);
+            self.last_progress.set(self.world.now());
+        }
+        more
+    }
+
+    fn is_client(&self) -> bool {
+        self.own_reports.is_none()
+    }
+
     /// Queues the server's report on its paths.
     fn report_paths(&self, hello: &Hello) {
         let Some(reports) = &self.own_reports else { return };
-        let report = reports.paths(&self.session, self.begun.get());
-        let report = report.only_where_data_waits(hello.down, hello.up);
+        let report = reports.paths(&self.session, self.started_at.get());
+        let report = report.only_tested_directions(hello.down, hello.up);
         self.controls.borrow_mut().push_back(Control::Paths(report));
         wake(&self.writer);
     }
@@ -339,7 +373,7 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
         Received {
             bytes: self.received_bytes.get(),
             messages: self.received_messages.get(),
-            nanos: nanos(self.last.get().since(self.begun.get())),
+            nanos: nanos(self.last_received.get().since(self.started_at.get())),
             user: nanos(user),
             system: nanos(system),
             streams: used.count() as u64,
@@ -354,10 +388,10 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
         SenderReport {
             bytes: self.sent_bytes.get(),
             messages: self.sent_messages.get(),
-            nanos: nanos(self.world.now().since(self.begun.get())),
+            nanos: nanos(self.world.now().since(self.started_at.get())),
             user: nanos(user),
             system: nanos(system),
-            unacknowledged: Some(self.session.unacknowledged()),
+            unacknowledged: Some(self.unacknowledged()),
         }
     }
 
@@ -393,7 +427,7 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
         self.peer_settings.borrow().clone()
     }
 
-    /// Returns the report on paths that the server has sent.
+    /// Returns the server's report on its paths, if it has arrived.
     pub(super) fn peer_paths(&self) -> Option<PathReport> {
         self.peer_paths.borrow().clone()
     }
@@ -408,6 +442,20 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
         }
     }
 
+    /// Records that sending ends now. Of the last message, `rest` bytes are still to be written.
+    fn finish(&self, rest: u64) {
+        self.finished.set(Some((self.world.now(), self.unacknowledged() + rest)));
+    }
+
+    /// Queues the final report on the sent data, if sending has ended.
+    fn report_sent(&self) {
+        let Some((at, unacknowledged)) = self.finished.get() else { return };
+        let nanos = nanos(at.since(self.started_at.get()));
+        let sent = SenderReport { nanos, unacknowledged: Some(unacknowledged), ..self.sent_so_far() };
+        self.sent.set(Some(sent));
+        self.controls.borrow_mut().push_back(Control::Sent(sent));
+    }
+
     fn fail(&self, failed: SessionFailure) {
         self.failed.borrow_mut().get_or_insert(failed);
         wake(&self.owner);
@@ -417,6 +465,16 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
     fn take(&self, parser: &mut Parser, number: usize, mut input: &[u8]) -> Result<(), &'static str> {
         while !input.is_empty() {
             let brought = parser.step(&mut input)?;
+            let repeats = match &brought.control {
+                None => brought.bytes == 0,
+                Some(Control::Received(received)) => {
+                    self.peer_received.get().is_some_and(|before| before.bytes == received.bytes)
+                }
+                Some(_) => false,
+            };
+            if !(repeats && self.is_client()) {
+                self.last_progress.set(self.world.now());
+            }
             self.received_bytes.set(self.received_bytes.get() + brought.bytes);
             self.received_messages.set(self.received_messages.get() + brought.messages);
             if let Some(bytes) = self.received.borrow_mut().get_mut(number) {
@@ -425,17 +483,19 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
             match brought.control {
                 None => {}
                 Some(Control::Hello(hello)) => {
-                    if self.asked.replace(true) {
+                    if self.request_known.replace(true) {
                         return Err("the peer asks twice");
                     }
                     self.hello.set(Some(hello));
                     wake(&self.owner);
                 }
-                Some(Control::Begun) => {}
-                Some(Control::PathsFollow) => self.awaits_paths.set(self.peer_paths.borrow().is_none()),
+                Some(Control::StreamStart) => {}
+                Some(Control::PathsFollow) => {
+                    self.path_report_outstanding.set(self.peer_paths.borrow().is_none())
+                }
                 Some(Control::Paths(report)) => {
                     *self.peer_paths.borrow_mut() = Some(report);
-                    self.awaits_paths.set(false);
+                    self.path_report_outstanding.set(false);
                     wake(&self.owner);
                 }
                 Some(Control::Settings(settings)) => *self.peer_settings.borrow_mut() = Some(settings),
@@ -461,24 +521,22 @@ async fn read<W: World, N: Session>(
     stream: Rc<RefCell<N::Stream>>,
     number: usize,
 ) {
-    let mut parser = Parser::new(number == 0 && end.own_reports.is_none());
+    let mut parser = Parser::new(number == 0 && end.is_client());
     let room = if number == 0 { READ_BYTES } else { STREAM_READ_BYTES };
     loop {
         // Handle the bytes within the poll, before another stream reads into the same buffer.
-        let taken = poll_fn(|cx| {
+        let progress = poll_fn(|cx| {
             let mut buffer = end.buffer.borrow_mut();
             Poll::Ready(match ready!(stream.borrow_mut().poll_read(cx, &mut buffer[..room])) {
                 Ok(0) => Err(SessionFailure::Closed(CloseReason::Finished)),
                 Err(reason) => Err(SessionFailure::Closed(reason)),
                 Ok(read) => {
-                    let now = end.world.now();
-                    end.moved.set(now);
-                    end.last.set(now);
+                    end.last_received.set(end.world.now());
                     end.take(&mut parser, number, &buffer[..read]).map_err(SessionFailure::ProtocolViolation)
                 }
             })
         });
-        if let Err(failed) = taken.await {
+        if let Err(failed) = progress.await {
             return end.fail(failed);
         }
     }
@@ -493,18 +551,21 @@ async fn write<W: World, N: Session>(
 ) {
     let streams: Vec<_> = end.streams.borrow().clone();
     if client && end.session.fresh_streams() {
-        let frame = Control::Begun.encode();
+        let frame = Control::StreamStart.encode();
         for stream in &streams[1..] {
-            if let Err(reason) = write_frames(&end, stream, &frame, frame.len()).await {
+            if let Err(reason) = write_frames(stream, &frame, frame.len()).await {
                 return end.fail(SessionFailure::Closed(reason));
             }
+            end.last_progress.set(end.world.now());
         }
     }
     let message = frame::data(hello.message as usize);
     // With a single stream, several small messages are written in one call.
     let most = if streams.len() == 1 { (MAX_AT_ONCE / message.len()).max(1) } else { 1 };
     let messages = message.repeat(most);
-    let ends = end.begun.get() + hello.span;
+    let ends = end.started_at.get() + hello.span;
+    let mut deadline = end.world.timer();
+    deadline.set((hello.bytes == 0).then_some(ends));
     let mut turn = 0;
     let mut unordered = false;
     loop {
@@ -512,14 +573,17 @@ async fn write<W: World, N: Session>(
         let outcome = match control {
             Some(control) => {
                 let frame = control.encode();
-                let written = write_frames(&end, &streams[0], &frame, frame.len()).await;
+                let written = write_frames(&streams[0], &frame, frame.len()).await;
+                if !end.is_client() {
+                    end.last_progress.set(end.world.now());
+                }
                 match control {
                     Control::Received(Received { whole: true, .. }) => {
                         end.acknowledged.set(true);
                         wake(&end.owner);
                     }
                     Control::Paths(_) => {
-                        end.awaits_paths.set(false);
+                        end.path_report_outstanding.set(false);
                         wake(&end.owner);
                     }
                     _ => {}
@@ -541,21 +605,18 @@ async fn write<W: World, N: Session>(
                         usize::try_from(left).unwrap_or(most).min(most)
                     }
                 };
-                let written = write_frames(&end, &streams[turn], &messages[..count * size], size).await;
-                end.sent_bytes.set(end.sent_bytes.get() + (count * size) as u64);
-                end.sent_messages.set(end.sent_messages.get() + count as u64);
+                let batch = &messages[..count * size];
+                let written = write_messages(&end, &streams[turn], batch, size, &mut deadline).await;
                 turn = if turn + 1 == streams.len() { 0 } else { turn + 1 };
                 let over = match hello.bytes {
-                    0 => end.moved.get() >= ends,
+                    0 => end.last_progress.get() >= ends,
                     bytes => end.sent_bytes.get() >= bytes,
                 };
-                if over {
-                    sends = false;
-                    let sent = end.sent_so_far();
-                    end.sent.set(Some(sent));
-                    end.finished.set(Some((end.world.now(), end.session.unacknowledged())));
-                    end.controls.borrow_mut().push_back(Control::Sent(sent));
+                if over && end.finished.get().is_none() {
+                    end.finish(0);
                 }
+                sends = end.finished.get().is_none();
+                end.report_sent();
                 written
             }
             None => {
@@ -577,30 +638,62 @@ async fn write<W: World, N: Session>(
 }
 
 /// Writes frames of `size` bytes each to a stream.
-async fn write_frames<W: World, N: Session>(
-    end: &MeasuredSession<W, N>,
-    stream: &RefCell<N::Stream>,
+async fn write_frames<S: Stream>(
+    stream: &RefCell<S>,
     mut frames: &[u8],
     size: usize,
 ) -> Result<(), CloseReason> {
     while !frames.is_empty() {
-        let taken = poll_fn(|cx| stream.borrow_mut().poll_write_messages(cx, frames, size)).await?;
-        frames = &frames[taken..];
+        let written = poll_fn(|cx| stream.borrow_mut().poll_write_messages(cx, frames, size)).await?;
+        frames = &frames[written..];
     }
-    end.moved.set(end.world.now());
     Ok(())
 }
 
-fn store(place: &RefCell<Option<Waker>>, cx: &Context<'_>) {
-    let mut place = place.borrow_mut();
-    match &mut *place {
+/// Writes messages of `size` bytes each, and counts them. If `deadline` fires meanwhile, sending ends at that time:
+/// only the rest of a message that the transport has started_at to take is still written.
+async fn write_messages<W: World, N: Session>(
+    end: &MeasuredSession<W, N>,
+    stream: &RefCell<N::Stream>,
+    messages: &[u8],
+    size: usize,
+    deadline: &mut W::Timer,
+) -> Result<(), CloseReason> {
+    let (mut written, mut until) = (0, messages.len());
+    while written < until {
+        let taken = poll_fn(|cx| {
+            let taken = stream.borrow_mut().poll_write_messages(cx, &messages[written..until], size);
+            if taken.is_pending() && deadline.poll(cx).is_ready() {
+                return Poll::Ready(Ok(None));
+            }
+            taken.map(|taken| taken.map(Some))
+        });
+        match taken.await? {
+            Some(taken) => {
+                written += taken;
+                end.sent_bytes.set(end.sent_bytes.get() + taken as u64);
+                end.last_progress.set(end.world.now());
+            }
+            None => {
+                until = written.next_multiple_of(size);
+                end.finish((until - written) as u64);
+            }
+        }
+    }
+    end.sent_messages.set(end.sent_messages.get() + (until / size) as u64);
+    Ok(())
+}
+
+fn store(slot: &RefCell<Option<Waker>>, cx: &Context<'_>) {
+    let mut slot = slot.borrow_mut();
+    match &mut *slot {
         Some(waker) => waker.clone_from(cx.waker()),
         none => *none = Some(cx.waker().clone()),
     }
 }
 
-fn wake(place: &RefCell<Option<Waker>>) {
-    if let Some(waker) = &*place.borrow() {
+fn wake(slot: &RefCell<Option<Waker>>) {
+    if let Some(waker) = &*slot.borrow() {
         waker.wake_by_ref();
     }
 }

@@ -45,13 +45,13 @@ impl Relation {
         by: ComparisonContext,
     ) -> Vec<(Outcome, String)> {
         match self {
-            Self::Within(one, other, bounds) => within(figures, at, by, one, other.as_ref(), *bounds),
+            Self::Within(one, other, bounds) => decide_bounds(figures, at, by, one, other.as_ref(), *bounds),
             Self::Trend(term, direction, factor) => trend(figures, at, by, term, *direction, factor),
         }
     }
 
-    /// Returns the number of comparisons that decide the relation. Each point and object counts as one comparison. For
-    /// a trend the number is multiplied by the number of levels.
+    /// Returns the number of comparisons that decide the relation. Each object at each point counts as one comparison.
+    /// For a trend the number is multiplied by the number of levels.
     #[must_use]
     pub fn comparisons(
         &self,
@@ -59,7 +59,7 @@ impl Relation {
         at: &BTreeMap<String, String>,
         by: ComparisonContext,
     ) -> usize {
-        let places = self.outcomes(figures, at, ComparisonContext { comparisons: 1, ..by }).len();
+        let outcomes = self.outcomes(figures, at, ComparisonContext { comparisons: 1, ..by }).len();
         let steps = |factor: &String| {
             let mut levels: Vec<_> =
                 figures.points.iter().filter_map(|point| point.factors.get(factor)).collect();
@@ -68,12 +68,13 @@ impl Relation {
             levels.len().max(1)
         };
         match self {
-            Self::Within(..) => places,
-            Self::Trend(_, _, factor) => places * steps(factor),
+            Self::Within(..) => outcomes,
+            Self::Trend(_, _, factor) => outcomes * steps(factor),
         }
     }
 
-    /// Returns the first of `keys` whose levels select points in the relation, in one of its terms or in `at`.
+    /// Returns the first of `keys` that is a key of `at`, a key of one of the relation's terms, or the factor of its
+    /// trend.
     pub(crate) fn names_of(&self, at: &BTreeMap<String, String>, keys: &[String]) -> Option<String> {
         let is_named = |key: &&String| {
             at.contains_key(*key)
@@ -105,24 +106,24 @@ impl Term {
         &self.at
     }
 
-    /// Returns the value of the term, or the ratio of the term to `other`. Each term is measured at its own levels.
+    /// Returns the value of the term, or the ratio of the term to `unless`. Each term is measured at its own levels.
     /// `metric` is the default of terms that name no metric.
     pub(crate) fn estimate(
         &self,
-        other: Option<&Self>,
+        unless: Option<&Self>,
         figures: &Figures,
         metric: Metric,
     ) -> Option<MeanEstimate> {
         let own = figures.at(&self.at)?;
-        match other {
+        match unless {
             None => MeanEstimate::of_values(&self.values(own, metric, None)),
-            Some(other) => {
-                let second = figures.at(&other.at)?;
+            Some(unless) => {
+                let second = figures.at(&unless.at)?;
                 let logs = |values: Vec<Option<f64>>| {
                     let log = |value: Option<f64>| value.filter(|value| *value > 0.0).map(f64::ln);
                     values.into_iter().map(log).collect::<Vec<_>>()
                 };
-                let (one, two) = (self.by_run(own, metric, None), other.by_run(second, metric, None));
+                let (one, two) = (self.by_run(own, metric, None), unless.by_run(second, metric, None));
                 MeanEstimate::of(&difference(&logs(one), &logs(two)))
             }
         }
@@ -145,7 +146,7 @@ impl Term {
         (1..=count).map(Some).collect()
     }
 
-    /// Returns the values of the term at a point, without runs that have no value.
+    /// Returns the values of the term at a point. Runs without a value are left out.
     fn values(&self, point: &Point, metric: Metric, object: Option<usize>) -> Vec<f64> {
         self.by_run(point, metric, object).into_iter().flatten().collect()
     }
@@ -179,23 +180,23 @@ fn moved_point<'a>(figures: &'a Figures, from: &Point, at: &BTreeMap<String, Str
 /// Decides whether the ratio of two numbers is within the bounds, run by run. If a value is 0, the differences of the
 /// two numbers decide instead. `None` if no run has both numbers.
 fn compared(
-    one: &[Option<f64>],
-    other: &[Option<f64>],
+    first: &[Option<f64>],
+    second: &[Option<f64>],
     bounds: [f64; 2],
     by: ComparisonContext,
 ) -> Option<(Outcome, String)> {
-    let runs = difference(one, other).iter().flatten().count();
+    let runs = difference(first, second).iter().flatten().count();
     if by.means
-        && let Some(found) = MeanEstimate::of_means(one, other)
+        && let Some(found) = MeanEstimate::of_means(first, second)
     {
         let found = found.of_cases(runs, by.cases);
         return Some((found.among(runs, by.comparisons, true).outcome(bounds), found.to_string()));
     }
-    if one.iter().chain(other).flatten().any(|value| *value <= 0.0) {
-        return by_difference(&difference(one, other), bounds, by);
+    if first.iter().chain(second).flatten().any(|value| *value <= 0.0) {
+        return by_difference(&difference(first, second), bounds, by);
     }
     let logs = |values: &[Option<f64>]| values.iter().map(|value| value.map(f64::ln)).collect::<Vec<_>>();
-    let found = MeanEstimate::of(&difference(&logs(one), &logs(other)))?.of_cases(runs, by.cases);
+    let found = MeanEstimate::of(&difference(&logs(first), &logs(second)))?.of_cases(runs, by.cases);
     Some((found.among(runs, by.comparisons, true).outcome(bounds), found.to_string()))
 }
 
@@ -231,43 +232,47 @@ impl MeanEstimate {
     }
 }
 
-fn within(
+fn decide_bounds(
     figures: &Figures,
     at: &BTreeMap<String, String>,
     by: ComparisonContext,
-    one: &Term,
-    other: Option<&Term>,
+    first_term: &Term,
+    second_term: Option<&Term>,
     bounds: [f64; 2],
 ) -> Vec<(Outcome, String)> {
     let mut outcomes = Vec::new();
     let mut done: Vec<BTreeMap<String, String>> = Vec::new();
     for point in figures.points.iter().filter(|point| is_at(point, at)) {
-        // If both terms fix their own level of a factor, points that differ only in that factor give the same comparison,
-        // which counts once.
-        let own: Vec<&String> =
-            one.at.keys().filter(|key| other.is_none_or(|other| other.at.contains_key(*key))).collect();
-        let mut place = point.factors.clone();
-        place.retain(|key, _| !own.contains(&key));
-        if done.contains(&place) {
+        // If both terms fix their own level of a factor, the factor's levels do not distinguish comparisons. Points
+        // that differ only in this factor then give the same comparison, which counts once.
+        let own: Vec<&String> = first_term
+            .at
+            .keys()
+            .filter(|key| second_term.is_none_or(|second_term| second_term.at.contains_key(*key)))
+            .collect();
+        let mut factors = point.factors.clone();
+        factors.retain(|key, _| !own.contains(&key));
+        if done.contains(&factors) {
             continue;
         }
-        done.push(place);
-        let (Some(first), second) =
-            (moved_point(figures, point, &one.at), other.map(|term| moved_point(figures, point, &term.at)))
-        else {
+        done.push(factors);
+        let (Some(first), second) = (
+            moved_point(figures, point, &first_term.at),
+            second_term.map(|term| moved_point(figures, point, &term.at)),
+        ) else {
             continue;
         };
-        for object in one.objects(first, at, by.metric) {
-            // A number that is compared with bounds may be 0. A number that is compared with another number needs a
-            // ratio or a difference.
-            let found = match (other, second) {
+        for object in first_term.objects(first, at, by.metric) {
+            // If a single number is compared with bounds, it may be 0. If two numbers are compared, they need a ratio
+            // or a difference.
+            let found = match (second_term, second) {
                 (Some(term), Some(Some(second))) => {
-                    let ours = one.by_run(first, by.metric, object);
-                    compared(&ours, &term.by_run(second, by.metric, object), bounds, by)
+                    let first_values = first_term.by_run(first, by.metric, object);
+                    compared(&first_values, &term.by_run(second, by.metric, object), bounds, by)
                 }
                 (Some(_), _) => None,
                 (None, _) => {
-                    let values = one.values(first, by.metric, object);
+                    let values = first_term.values(first, by.metric, object);
                     let found =
                         MeanEstimate::of_values(&values).map(|all| all.of_cases(values.len(), by.cases));
                     let wide = |found: MeanEstimate| found.among(values.len(), by.comparisons, false);
@@ -295,11 +300,11 @@ fn trend(
         if !point.factors.contains_key(factor) {
             continue;
         }
-        let mut others = point.factors.clone();
-        others.remove(factor);
-        match lines.iter_mut().find(|(known, _)| *known == others) {
+        let mut other_factors = point.factors.clone();
+        other_factors.remove(factor);
+        match lines.iter_mut().find(|(known, _)| *known == other_factors) {
             Some((_, line)) => line.push(point),
-            None => lines.push((others, vec![point])),
+            None => lines.push((other_factors, vec![point])),
         }
     }
     let mut outcomes = Vec::new();
@@ -308,12 +313,12 @@ fn trend(
         for object in term.objects(first, at, by.metric) {
             let values = |point: &Point| term.by_run(point, by.metric, object);
             let step = |from: &Point, to: &Point, bounds| compared(&values(to), &values(from), bounds, by);
-            let (ahead, back) = match direction {
+            let (ahead, reverse) = match direction {
                 Direction::Rises => (LARGER, SMALLER),
                 Direction::Falls => (SMALLER, LARGER),
             };
             let is_back = |pair: &[&Point]| {
-                step(pair[0], pair[1], back).is_some_and(|(outcome, _)| outcome == Outcome::Holds)
+                step(pair[0], pair[1], reverse).is_some_and(|(outcome, _)| outcome == Outcome::Holds)
             };
             let (outcome, change) =
                 step(first, last, ahead).unwrap_or((Outcome::Undetermined, "no value".to_owned()));

@@ -20,9 +20,9 @@
 //! several readings, separated by ` | `, each after its name. For example: `(page) t: a < b | (mean over objects) t:
 //! a.object-mean < b`.
 //!
-//! A relation holds if it holds at every point, each by its own 95 % interval. It fails if it fails at a single point.
-//! To fail, a point must fail by an interval that is widened for the number of comparisons (Bonferroni). All
-//! comparisons of all checks of a reading count.
+//! A relation holds if the 95 % interval of each point is within the bounds. It fails if one point fails. A point fails
+//! if its interval is outside the bounds, even after the interval is widened for the number of comparisons
+//! (Bonferroni). All comparisons of all checks of a reading count.
 //!
 //! Two numbers are compared by their ratio, run by run. If the published numbers of a table are means of several runs,
 //! the ratio of the means is used, because the paper compares means.
@@ -91,12 +91,12 @@ pub struct Reading {
 pub struct ComparisonContext {
     /// The metric of terms that do not name a metric.
     pub metric: Metric,
-    /// Whether the paper publishes means over runs. If so, means are compared instead of runs.
+    /// Whether the paper publishes means over runs. If so, means are compared instead of single runs.
     pub means: bool,
     /// The number of runs that cover all possible cases. Numbers from all of these runs are exact and have no interval.
     pub cases: Option<u64>,
-    /// The number of comparisons. The claim fails if one of them fails, so each gets its share of the error
-    /// (Bonferroni).
+    /// The number of comparisons. The claim fails if one comparison fails, so each comparison gets its share of the
+    /// error (Bonferroni).
     pub comparisons: usize,
 }
 
@@ -180,9 +180,9 @@ pub struct CheckResult {
     pub description: String,
 }
 
-/// Combines the outcomes of the readings of a claim. If one reading holds and another fails, the outcome depends on the
-/// reading. Otherwise the worst outcome counts. An undetermined reading does not contradict a reading that holds or
-/// fails.
+/// Combines the outcomes of the readings of a claim. If one reading holds and another fails, returns
+/// [`Outcome::Reading`]. Otherwise the worst outcome counts. An undetermined reading does not contradict a reading that
+/// holds or fails.
 #[must_use]
 pub fn of_readings(mut found: Vec<(&str, CheckResult)>) -> Option<CheckResult> {
     if found.len() < 2 {

@@ -26,8 +26,8 @@ fn figures() -> Figures {
     }
 }
 
-/// If a run has the value 0, there is no ratio. Checks that orders and trends are then decided by differences, and that
-/// no run is left out.
+/// If a run has the value 0, there is no ratio. This test checks that differences decide orders and trends in that
+/// case, and that no run is left out.
 #[test]
 fn runs_with_the_value_zero_are_not_left_out() {
     let runs = |pages: [f64; 4]| pages.map(crate::figures::Numbers::of_page).to_vec();
@@ -39,7 +39,7 @@ fn runs_with_the_value_zero_are_not_left_out() {
     };
     let points = vec![
         point("0", [0.0; 4], [0.0; 4]),
-        // In the two runs whose ratio exists, the first number is larger.
+        // The ratio exists in only two of the four runs. In these two runs, the first number is larger.
         point("1%", [0.0, 0.0, 3.0, 3.0], [5.0, 6.0, 2.0, 2.0]),
         point("2%", [0.0, 1.0, 0.0, 1.0], [8.0, 9.0, 8.0, 9.0]),
     ];
@@ -95,8 +95,8 @@ fn numbers_of_a_table_decide() {
     }
 }
 
-/// One point of many may fail by chance at its 95 % interval. Checks that a relation over many points only fails by a
-/// wider interval.
+/// With many points, one 95 % interval may be out of bounds by chance. Checks that a relation over many points fails
+/// only if a wider interval is out of bounds.
 #[test]
 fn one_place_of_many_fails_by_a_wider_interval() {
     let runs = |pages: [f64; 4]| pages.map(crate::figures::Numbers::of_page).to_vec();
@@ -110,8 +110,8 @@ fn one_place_of_many_fails_by_a_wider_interval() {
     // At one point the ratio is 1.10 (1.04 to 1.17). The check fails if this is the only point, but not if it is one of
     // thirty.
     let shaky = point(1, [1.05, 1.10, 1.15, 1.10]);
-    let others = (2..=30).map(|loss| point(loss, [0.5; 4]));
-    let points: Vec<_> = std::iter::once(shaky).chain(others).collect();
+    let other_points = (2..=30).map(|loss| point(loss, [0.5; 4]));
+    let points: Vec<_> = std::iter::once(shaky).chain(other_points).collect();
     let figures = Figures { points, cases: None };
     let checks = parse("t: sctp < tcp").expect("a check");
     let [Check::Table { relation, at, .. }] = checks.as_slice() else { panic!("one of a table") };
@@ -120,8 +120,8 @@ fn one_place_of_many_fails_by_a_wider_interval() {
     assert_eq!(comparisons, 30);
     let found = relation.decide(&figures, at, ComparisonContext { comparisons, ..PAGE });
     assert_eq!(found.outcome, Outcome::Undetermined, "{}", found.description);
-    // The ratio of the first point is far out of bounds, so the check fails even with the wider interval. To hold, each
-    // point needs only its 95 % interval.
+    // The ratio of the first point is far out of bounds, so the check fails even with the wider interval. For a check
+    // to hold, only the 95 % interval of each point has to be within the bounds.
     let figures = Figures { points: vec![point(1, [2.0, 2.1, 2.0, 2.1])], cases: None };
     assert_eq!(
         relation.decide(&figures, at, ComparisonContext { comparisons, ..PAGE }).outcome,
@@ -139,7 +139,7 @@ fn one_place_of_many_fails_by_a_wider_interval() {
 
 #[test]
 fn the_outcome_may_depend_on_the_reading() {
-    let said = |text: &str| {
+    let parsed = |text: &str| {
         let readings = readings(text).expect(text);
         let found = readings.iter().map(|reading| {
             let [Check::Table { relation, at, .. }] = reading.checks.as_slice() else { panic!("{text}") };
@@ -147,7 +147,7 @@ fn the_outcome_may_depend_on_the_reading() {
         });
         of_readings(found.collect()).expect("an outcome")
     };
-    let found = said("(without loss) t: tcp < sctp at loss=0 | (with it) t: tcp < sctp at loss=1%");
+    let found = parsed("(without loss) t: tcp < sctp at loss=0 | (with it) t: tcp < sctp at loss=1%");
     assert_eq!(found.outcome, Outcome::Reading);
     assert!(
         found.description.starts_with("without loss: holds (")
@@ -159,13 +159,13 @@ fn the_outcome_may_depend_on_the_reading() {
         ("(a) t: tcp < sctp at loss=0 | (b) t: tcp.net-io < sctp", Outcome::Undetermined),
         ("t: tcp < sctp at loss=0", Outcome::Holds),
     ] {
-        assert_eq!(said(text).outcome, outcome, "{text}");
+        assert_eq!(parsed(text).outcome, outcome, "{text}");
     }
 }
 
 #[test]
 fn what_cannot_be_read_is_told() {
-    for (text, told) in [
+    for (text, expected) in [
         ("", "nothing"),
         ("tcp < sctp", "TABLE"),
         ("t: tcp sctp", "was expected"),
@@ -179,16 +179,16 @@ fn what_cannot_be_read_is_told() {
         ("t: tcp < sctp;", "nothing"),
     ] {
         let error = parse(text).expect_err(text);
-        assert!(error.contains(told), "{text}: {error}");
+        assert!(error.contains(expected), "{text}: {error}");
     }
-    for (text, told) in [
+    for (text, expected) in [
         ("(page) cause a", "several"),
         ("(page) cause a | cause b", "NAME OF THE READING"),
         ("(page) cause a | (objects) ;", "nothing"),
         ("cause a | ", "NAME OF THE READING"),
     ] {
         let error = readings(text).expect_err(text);
-        assert!(error.contains(told), "{text}: {error}");
+        assert!(error.contains(expected), "{text}: {error}");
     }
     let both = parse("cause a; prediction b").expect("two");
     assert_eq!(both, [Check::Cause("a".to_owned()), Check::Prediction("b".to_owned())]);

@@ -1,5 +1,5 @@
 //! Readings of a paper: all ways to read what the paper leaves open. The scores show which reading is nearest to the
-//! published values. They also show how near the selection comes to rows that had no part in it.
+//! published values. They also show how near the selected reading comes to rows that had no part in the selection.
 //!
 //! `readings.toml` holds axes, each with its choices. A reading takes one choice of each axis. A scored row is a group
 //! of a table's cells, for example those of one contestant at one loss. The file names the columns that make a row. The
@@ -48,8 +48,8 @@ pub struct Readings {
     pub runs: u64,
     /// The number of seeds of a quick run.
     pub quick_runs: u64,
-    /// The cells that are not scored. Each entry is a set of labels, and a cell with all of them is left out. `table` may be
-    /// one of the labels.
+    /// The cells that are not scored. Each entry is a set of labels, and a cell with all of them is left out. `table`
+    /// may be one of the labels.
     #[serde(default)]
     pub leave_out: Vec<BTreeMap<String, String>>,
     /// The questions that the paper leaves open.
@@ -66,7 +66,7 @@ pub struct Readings {
 pub struct Axis {
     /// The name of the question.
     pub name: String,
-    /// The location in the paper of the open question.
+    /// The location of the open question in the paper.
     pub why: String,
     /// The tables to which the question applies; if absent, it applies to all.
     pub tables: Option<Vec<String>>,
@@ -90,13 +90,13 @@ pub struct Choice {
     pub change: Vec<String>,
     /// The metric; absent if it is that of the table.
     pub metric: Option<Metric>,
-    /// The number of facts stated in the paper from which the choice departs.
+    /// The number of the paper's stated facts that the choice contradicts.
     #[serde(default)]
     pub stated: u32,
-    /// The number of defaults of the paper's day from which the choice departs.
+    /// The number of defaults of the paper's day that the choice replaces.
     #[serde(default)]
     pub default: u32,
-    /// Whether the choice was added after the results were known. It is reported, but never selected.
+    /// Whether the choice was added after the results were known. If so, it is reported but never selected.
     #[serde(default)]
     pub exploratory: bool,
 }
@@ -114,7 +114,7 @@ impl Readings {
     /// # Errors
     /// A one-line message with the error and its location.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let wrong = |what: String| format!("readings.toml: {what}");
+        let wrong = |message: String| format!("readings.toml: {message}");
         let mut own: Self = super::from_toml("readings.toml", text)?;
         own.hash = hex(text.as_bytes());
         if own.tables.is_empty() || own.runs == 0 || own.quick_runs == 0 {
@@ -137,11 +137,11 @@ impl Readings {
         }
         for calibration in &own.calibrations {
             let known = calibration.when.as_ref().is_none_or(|id| ids.contains(&id.as_str()));
-            let what =
+            let message =
                 calibration.wrong().or((!known)
                     .then(|| format!("when: no reading '{}'", calibration.when.as_deref().unwrap_or(""))));
-            if let Some(what) = what {
-                return Err(wrong(format!("calibrate {}: {what}", calibration.key)));
+            if let Some(message) = message {
+                return Err(wrong(format!("calibrate {}: {message}", calibration.key)));
             }
         }
         let mut crossed = own.axes.iter().filter(|axis| !axis.alone);
@@ -162,7 +162,7 @@ impl Readings {
         self.tables.iter().chain(self.calibrations.iter().map(|one| &one.table)).map(String::as_str)
     }
 
-    /// Returns an error message for the first table, change or cell that the file names and that the study does not have.
+    /// Returns an error message for the first table, change or cell that the file names but the study does not have.
     pub(super) fn first_unknown_item(&self, study: &Study) -> Option<String> {
         let all = self.axes.iter().filter_map(|axis| axis.tables.as_ref()).flatten();
         let named = self.tables.iter().chain(all).chain(self.calibrations.iter().map(|one| &one.table));
@@ -191,7 +191,8 @@ impl Readings {
     }
 
     /// Returns every combination of choices, with the last axis varying fastest. An axis that varies alone has its
-    /// first choice in these combinations. Readings in which one such axis has another choice follow.
+    /// first choice in these combinations. Further readings follow. In each of them, one of these axes has another
+    /// choice.
     #[must_use]
     pub fn all(&self) -> Vec<Reading<'_>> {
         let mut all = vec![Reading { parts: Vec::new() }];

@@ -26,9 +26,9 @@ impl Study {
         for reading in readings.all() {
             for table in readings.tables.iter().filter_map(|name| self.table(name)) {
                 let (table, changes) = reading.of(table)?;
-                let places = places(&table, &readings.rows(&table), &changes, &seeds)
+                let table_points = table_points_of(&table, &readings.rows(&table), &changes, &seeds)
                     .map_err(|error| format!("readings.toml: {}: {error}", reading.name()))?;
-                count += places.iter().map(|place| place.plan.run_count()).sum::<usize>();
+                count += table_points.iter().map(|table_point| table_point.plan.run_count()).sum::<usize>();
             }
         }
         Ok(count)
@@ -81,8 +81,9 @@ impl Study {
                     printed.map(|row| PublishedCell::measure(&table, row, &figures)).collect();
                 let found = Orders::of(&table, &all);
                 for (list, same) in [(&found.preserved, 1), (&found.missed, 0)] {
-                    for (_, place) in list {
-                        let one = orders.entry(row_name(&table, &table.definition.rows, place)).or_default();
+                    for (_, table_point) in list {
+                        let one =
+                            orders.entry(row_name(&table, &table.definition.rows, table_point)).or_default();
                         *one = (one.0 + same, one.1 + 1);
                     }
                 }
@@ -95,7 +96,7 @@ impl Study {
                 departures: reading.departures(),
                 exploratory: reading.is_exploratory(),
                 calibrated: calibrated.iter().map(|one| one.change.to_string()).collect(),
-                left,
+                remaining_error: left,
                 errors: by_row.iter().map(|(_, errors)| rms(errors)).collect(),
                 orders: order_rows
                     .iter()
@@ -110,14 +111,20 @@ impl Study {
             .map(|(name, shares)| OrderRow { name, shares: shares.iter().filter_map(at).collect() })
             .collect();
         Scores::of(readings.hash.clone(), rows, order_rows, scored)
-            .map(|scores| Scores { seeds: seeds.runs, of: self.stored_scores.of_scores.clone(), ..scores })
+            .map(|scores| Scores {
+                seeds: seeds.runs,
+                digest: self.stored_scores.of_scores.clone(),
+                ..scores
+            })
             .ok_or_else(|| "readings.toml: no cell is left to score".to_owned().into())
     }
 }
 
 /// Returns ln(ours/published) of a cell, or the logarithm of ten if we have no positive value.
 pub(crate) fn log_ratio(cell: &PublishedCell) -> f64 {
-    cell.ours.filter(|ours| *ours > 0.0).map_or(MISSING, |ours| (ours / cell.published).ln())
+    cell.ours
+        .filter(|own_value| *own_value > 0.0)
+        .map_or(MISSING, |own_value| (own_value / cell.published).ln())
 }
 
 /// Returns the name of a row: the table, and the labels of the row in these columns.
@@ -135,8 +142,8 @@ pub(crate) fn figures(
     seeds: &Seeds<'_>,
     bench: &mut StudyRuns<'_>,
 ) -> Result<Figures, StudyError> {
-    let places = places(table, rows, changes, seeds)?;
-    bench.figures(&places, table.definition.heads)
+    let table_points = table_points_of(table, rows, changes, seeds)?;
+    bench.figures(&table_points, table.definition.heads)
 }
 
 /// Returns the figures of the points of these rows, only for the contestants of the rows.
@@ -147,18 +154,18 @@ pub(crate) fn figures_of(
     seeds: &Seeds<'_>,
     bench: &mut StudyRuns<'_>,
 ) -> Result<Figures, StudyError> {
-    let mut places = places(table, rows, changes, seeds)?;
-    for TablePoint { plan, .. } in places.iter_mut().filter(|place| !place.plan.together) {
+    let mut table_points = table_points_of(table, rows, changes, seeds)?;
+    for TablePoint { plan, .. } in table_points.iter_mut().filter(|place| !place.plan.together) {
         let is_of =
             |text: &str| rows.iter().any(|row| row.contestant() == anabranch_results::label::shown(text));
         plan.contestants.retain(|one| is_of(&one.text));
         plan.draft.transports.retain(|(text, _)| is_of(text));
     }
-    bench.figures(&places, table.definition.heads)
+    bench.figures(&table_points, table.definition.heads)
 }
 
-/// Returns the places at which these rows were measured, each with its plan.
-fn places(
+/// Returns the points at which these rows were measured, each with its plan.
+fn table_points_of(
     table: &Table,
     rows: &[&Row],
     changes: &[Change],
@@ -167,22 +174,22 @@ fn places(
     if rows.is_empty() {
         return Ok(Vec::new());
     }
-    // Includes every contestant of the table, for two reasons. The plan may be invalid without one of them, and tables with
-    // the same plan then share their runs.
+    // Includes every contestant of the table, for two reasons. The plan may be invalid without one of its contestants.
+    // Tables with the same plan can share their runs only if all contestants run.
     let printed = table.rows();
     let mut names: Vec<String> = printed.map(|row| row.contestant().to_owned()).collect();
     names.sort();
     names.dedup();
     let runs = table.definition.enumerated.unwrap_or(seeds.runs);
     let draft = Seeds { runs, ..*seeds }.draft(table, &of_table(table, changes))?;
-    let mut places = table.table_points(&draft, &BTreeMap::new(), Some(&names), seeds.transports)?;
-    places.retain(|place| {
+    let mut table_points = table.table_points(&draft, &BTreeMap::new(), Some(&names), seeds.transports)?;
+    table_points.retain(|table_point| {
         let is_in = |row: &Row, (key, level): (&String, &String)| {
             row.labels.get(key).is_some_and(|label| label == level || label == MEAN)
         };
-        rows.iter().any(|row| place.factors.iter().all(|factor| is_in(row, factor)))
+        rows.iter().any(|row| table_point.factors.iter().all(|factor| is_in(row, factor)))
     });
-    Ok(places)
+    Ok(table_points)
 }
 
 /// Returns the changes that apply to the table.

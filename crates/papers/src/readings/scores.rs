@@ -11,13 +11,13 @@ pub struct ScoredReading {
     pub name: String,
     /// The number of departures from stated facts, and the number of departures from defaults.
     pub departures: (u32, u32),
-    /// Whether the reading is exploratory, so that it is never selected.
+    /// Whether the reading is exploratory. If so, it is never selected.
     pub exploratory: bool,
     /// The values that calibration set for the reading.
     pub calibrated: Vec<String>,
-    /// The remaining error of the calibrated cells: the root of the mean square of ln(ours/published). It shows whether the
-    /// reading can meet them.
-    pub left: Option<f64>,
+    /// The remaining error of the calibrated cells: the root of the mean square of ln(ours/published). It shows whether
+    /// calibration could meet these cells in the reading.
+    pub remaining_error: Option<f64>,
     /// The root of the mean square of ln(ours/published) of each row.
     pub errors: Vec<f64>,
     /// For each row with orders, the number of orders that are as published, and the number of all orders.
@@ -40,7 +40,7 @@ pub struct Scores {
     /// The digest of the file `readings.toml`.
     pub hash: String,
     /// The digest of everything that determines the scores.
-    pub of: String,
+    pub digest: String,
     /// The number of seeds of each run.
     pub seeds: u64,
     /// The names of the scored rows.
@@ -52,11 +52,11 @@ pub struct Scores {
     /// The index of the reading that is selected by all rows.
     pub selected: usize,
     /// The number of readings within one standard error of the least loss, without exploratory readings.
-    pub alike: usize,
+    pub equally_good: usize,
     /// For each row, the error of the reading that all other rows select, and the index of that reading.
     pub held_out: Vec<(f64, usize)>,
-    /// The index of the reading that is selected by its departures alone, without any row.
-    pub stated: usize,
+    /// The index of the reading that is selected by its departures alone, without the errors of any row.
+    pub stated_only: usize,
     /// The median of the losses, without exploratory readings.
     pub median: f64,
     /// The index of the exploratory reading with the least loss; `None` if there is none.
@@ -76,15 +76,15 @@ impl Scores {
             return None;
         }
         let all: Vec<usize> = (0..count).collect();
-        let (selected, alike) = choose(&readings, &all)?;
+        let (selected, equally_good) = choose(&readings, &all)?;
         let held_out = (0..count).map(|left_out| {
             let rest: Vec<usize> = (0..count).filter(|row| *row != left_out).collect();
-            // If there is only one row and it is held out, no row is left to select by, so only the departures decide.
+            // If the only row is held out, no row is left to select by, so only the departures decide.
             let (chosen, _) = choose(&readings, &rest)?;
             Some((readings[chosen].errors[left_out], chosen))
         });
         let held_out = held_out.collect::<Option<Vec<_>>>()?;
-        let (stated, _) = choose(&readings, &[])?;
+        let (stated_only, _) = choose(&readings, &[])?;
         let of = |exploratory: bool| {
             let mut some: Vec<(f64, usize)> = (0..readings.len())
                 .filter(|at| readings[*at].exploratory == exploratory)
@@ -93,42 +93,45 @@ impl Scores {
             some.sort_by(|a, b| a.0.total_cmp(&b.0));
             some
         };
-        let others = of(false);
-        let median = (others[(others.len() - 1) / 2].0 + others[others.len() / 2].0) / 2.0;
+        let other_readings = of(false);
+        let median = (other_readings[(other_readings.len() - 1) / 2].0
+            + other_readings[other_readings.len() / 2].0)
+            / 2.0;
         let exploratory = of(true).first().map(|(_, at)| *at);
-        let (of, seeds) = (String::new(), 0);
+        let (digest, seeds) = (String::new(), 0);
         Some(Self {
             hash,
-            of,
+            digest,
             seeds,
             rows,
             order_rows,
             selected,
-            alike,
+            equally_good,
             held_out,
-            stated,
+            stated_only,
             median,
             exploratory,
             readings,
         })
     }
 
-    /// Counts the orders of a reading: orders as published, all orders, rows in which all orders are as published, and all
-    /// rows with orders.
+    /// Counts the orders of a reading: orders as published, all orders, rows in which all orders are as published, and
+    /// all rows with orders.
     #[must_use]
     pub fn orders_of(&self, reading: usize) -> [usize; 4] {
         counted(self.readings[reading].orders.iter().copied())
     }
 
-    /// Counts the orders, as [`orders_of`](Self::orders_of) does, with each row held out. The orders of a row are those of
-    /// the reading that is selected by the rows that share no cell with it.
+    /// Counts the orders as [`orders_of`](Self::orders_of) does, but holds out each row in turn. The scored rows that
+    /// share no cell with the held-out row select a reading. The orders of this reading in the held-out row are
+    /// counted.
     #[must_use]
     pub fn held_out_orders(&self) -> [usize; 4] {
         counted(self.held_out_each().into_iter().flatten())
     }
 
-    /// Returns for each row the number of its orders as published, and the number of all its orders, when the row is
-    /// held out. `None` for a row without orders.
+    /// Holds out each row in turn. Returns the number of the row's orders that are as published, and the number of all
+    /// its orders. `None` for a row without orders.
     pub(crate) fn held_out_each(&self) -> Vec<Option<(usize, usize)>> {
         let each = self.order_rows.iter().enumerate().map(|(at, row)| {
             let rest: Vec<usize> = (0..self.rows.len()).filter(|one| !row.shares.contains(one)).collect();
@@ -162,19 +165,20 @@ impl Scores {
              ln(ours/print), {} a place; {} within one standard error of the best",
             self.hash,
             if self.seeds == 1 { "one run".to_owned() } else { format!("{} runs", self.seeds) },
-            self.alike
+            self.equally_good
         )
     }
 
     /// Returns one line per result, as description, reading, loss and orders.
     #[must_use]
     pub fn lines(&self) -> Vec<[String; 4]> {
-        let of = |what: &str, at: usize| {
+        let of = |label: &str, at: usize| {
             let reading = &self.readings[at];
-            let left =
-                reading.left.map_or(String::new(), |left| format!("; calibrated cells {}", shown(left)));
+            let left = reading
+                .remaining_error
+                .map_or(String::new(), |left| format!("; calibrated cells {}", shown(left)));
             let orders = in_words(self.orders_of(at));
-            [what.to_owned(), reading.name.clone(), shown(reading.loss()) + &left, orders]
+            [label.to_owned(), reading.name.clone(), shown(reading.loss()) + &left, orders]
         };
         let mut lines = vec![
             of("selected", self.selected),
@@ -184,7 +188,7 @@ impl Scores {
                 shown(self.held_out_loss()),
                 in_words(self.held_out_orders()),
             ],
-            of("stated only", self.stated),
+            of("stated only", self.stated_only),
             ["median of all".to_owned(), String::new(), shown(self.median), String::new()],
         ];
         lines.extend(self.exploratory.map(|at| of("best exploratory, never chosen", at)));
@@ -202,8 +206,8 @@ impl ScoredReading {
 
 /// Counts orders as published, all orders, rows in which all orders are as published, and rows that have orders.
 fn counted(rows: impl Iterator<Item = (usize, usize)>) -> [usize; 4] {
-    rows.filter(|(_, all)| *all > 0).fold([0; 4], |[same, all, whole, rows], (kept, of)| {
-        [same + kept, all + of, whole + usize::from(kept == of), rows + 1]
+    rows.filter(|(_, all)| *all > 0).fold([0; 4], |[same, all, whole, rows], (preserved, of)| {
+        [same + preserved, all + of, whole + usize::from(preserved == of), rows + 1]
     })
 }
 
@@ -232,7 +236,7 @@ fn choose(readings: &[ScoredReading], rows: &[usize]) -> Option<(usize, usize)> 
     let squares = rows.iter().map(|row| (best.errors[*row] - least).powi(2)).sum::<f64>();
     let error = if rows.len() > 1 { (squares / (n - 1.0) / n).sqrt() } else { 0.0 };
     // The tolerance keeps rounding errors from separating equal losses.
-    let alike = || open().filter(|(_, reading)| loss(reading) <= least + error + 1e-12);
-    let chosen = alike().min_by_key(|(at, reading)| (reading.departures, *at))?;
-    Some((chosen.0, alike().count()))
+    let equally_good = || open().filter(|(_, reading)| loss(reading) <= least + error + 1e-12);
+    let chosen = equally_good().min_by_key(|(at, reading)| (reading.departures, *at))?;
+    Some((chosen.0, equally_good().count()))
 }

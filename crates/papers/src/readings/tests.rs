@@ -8,7 +8,7 @@ fn scored(name: &str, departures: (u32, u32), errors: &[f64]) -> ScoredReading {
         departures,
         exploratory: false,
         calibrated: Vec::new(),
-        left: None,
+        remaining_error: None,
         errors: errors.to_vec(),
         orders: Vec::new(),
     }
@@ -38,16 +38,16 @@ fn orders_of_a_row_that_is_left_out_are_those_of_what_the_others_choose() {
 
 #[test]
 fn held_out_rows_are_scored_by_the_reading_that_the_rest_selects() {
-    // All rows together select reading a. Its mean is 0.2, and with a deviation of 0.1 over 3 rows the standard error is
-    // 0.0577. Reading b has the mean 0.3.
+    // All rows together select reading a. Its mean is 0.2, and with a deviation of 0.1 over 3 rows the standard error
+    // is 0.0577. Reading b has the mean 0.3.
     let found = scores(vec![scored("b", (0, 0), &[0.0, 0.0, 0.9]), scored("a", (0, 0), &[0.1, 0.2, 0.3])]);
-    assert_eq!((found.selected, found.alike), (1, 1));
+    assert_eq!((found.selected, found.equally_good), (1, 1));
     // Without row 3, reading b is selected, and its error in row 3 is counted. Without row 1 or 2, reading a is
     // selected. The means of reading a are then 0.25 and 0.2, with standard errors of 0.05 and 0.1. The means of
     // reading b are 0.45.
     assert_eq!(found.held_out, [(0.1, 1), (0.2, 1), (0.9, 0)]);
     assert!((found.held_out_loss() - 0.4).abs() < 1e-12);
-    assert_eq!(found.stated, 0, "the first, where nothing departs");
+    assert_eq!(found.stated_only, 0, "the first, where nothing departs");
     assert!((found.median - 0.25).abs() < 1e-12);
 }
 
@@ -67,7 +67,7 @@ fn among_those_alike_the_fewest_departures_decide() {
     assert_eq!(order((2, 0), (1, 0)).selected, 2, "defaults come after what is stated");
     assert_eq!(order((0, 9), (1, 0)).selected, 1, "what is stated comes first");
     assert_eq!(order((1, 0), (1, 0)).selected, 1, "then the order of the file");
-    assert_eq!((order((1, 0), (1, 0)).alike, order((1, 0), (1, 0)).stated), (3, 3));
+    assert_eq!((order((1, 0), (1, 0)).equally_good, order((1, 0), (1, 0)).stated_only), (3, 3));
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn exploratory_readings_are_never_selected() {
     let mut found = scored("found afterwards", (0, 0), &[0.0, 0.0]);
     found.exploratory = true;
     let found = scores(vec![found, scored("a", (1, 0), &[0.5, 0.7])]);
-    assert_eq!((found.selected, found.stated, found.exploratory), (1, 1, Some(0)));
+    assert_eq!((found.selected, found.stated_only, found.exploratory), (1, 1, Some(0)));
     assert_eq!(found.held_out, [(0.5, 1), (0.7, 1)]);
     assert!((found.median - 0.6).abs() < 1e-12);
     assert_eq!(found.lines()[0], ["selected", "a", "0.600 (x1.82)", ""].map(str::to_owned));
@@ -117,7 +117,7 @@ fn what_is_added_alone_goes_with_the_first_of_every_axis() {
 
 #[test]
 fn what_is_wrong_is_told_in_a_line() {
-    for (text, told) in [
+    for (text, expected) in [
         ("", "tables"),
         (&FILE.replace("runs = 2", "runs = 0"), "at least one"),
         (&FILE.replace("id = '160'", "id = '80'"), "two readings"),
@@ -135,8 +135,8 @@ fn what_is_wrong_is_told_in_a_line() {
             "no reading 'no'",
         ),
     ] {
-        let error = Readings::parse(text).expect_err(told);
-        assert!(error.starts_with("readings.toml: ") && error.contains(told), "{told}: {error}");
+        let error = Readings::parse(text).expect_err(expected);
+        assert!(error.starts_with("readings.toml: ") && error.contains(expected), "{expected}: {error}");
         assert_eq!(error.lines().count(), 1, "{error}");
     }
     let many: String = (0..8)

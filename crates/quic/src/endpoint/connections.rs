@@ -1,6 +1,6 @@
 //! Begins and ends connections of clients and servers, and handles the events of quinn's connections.
 //!
-//! Home of RFC 9000 §8.1.2 (Retry) and §10.2 (immediate close), as far as quinn does not implement them.
+//! Implements the parts of RFC 9000 §8.1.2 (Retry) and §10.2 (immediate close) that quinn does not implement.
 
 use super::handshake_limiter::Room;
 use super::proof::UnvalidatedAddress;
@@ -30,19 +30,19 @@ impl Endpoint {
     /// A one-line text that says why the connection could not be begun.
     pub fn connect(&mut self, now: Instant, target: SocketAddr) -> Result<Id, String> {
         self.clock.set(now.as_nanos());
-        let (crypto, name, distrust) = self.client.clone().ok_or("no client's settings")?;
+        let (crypto, name, rejection) = self.client.clone().ok_or("no client's settings")?;
         let first = self.identifiers.next();
         let watch = self.watch(Side::Client, first);
-        // If this server rejected early data before, quinn sends none: repeated requests wait until the handshake is
-        // done.
+        // If this server has rejected early data before, the client sends no early data on this connection. Requests
+        // wait until the handshake is done.
         let early = !self.refused_early.remove(&target);
         let mut config = ClientConfig::new(Arc::new(WatchedClient {
             inner: crypto,
             watch: watch.clone(),
-            distrust,
+            rejection,
             early,
         }));
-        // Clients let a server open no two-way streams, because in this crate only clients begin two-way streams.
+        // A client permits its server no two-way streams, because in this crate only clients begin two-way streams.
         config.transport_config(Arc::new(self.transport(watch.clone(), 0)?));
         config.initial_dst_cid_provider(Arc::new(move || first));
         let at = self.at(now);
@@ -70,11 +70,11 @@ impl Endpoint {
         connection: Connection,
         watch: Arc<Watch>,
         first: Option<ConnectionId>,
-        unproven: Option<UnvalidatedAddress>,
+        unvalidated: Option<UnvalidatedAddress>,
     ) -> Id {
         let id = Id(self.next);
         self.next += 1;
-        let held = ConnectionEntry {
+        let entry = ConnectionEntry {
             handle,
             connection,
             watch,
@@ -85,20 +85,20 @@ impl Endpoint {
             unsent: None,
             account: self.config.memory.as_ref().map(|memory| Account::new(memory, SHARES)),
             deadline: None,
-            told: false,
-            answered: false,
+            end_reported: false,
+            has_response: false,
             announced: false,
             closing: false,
-            unproven,
+            unvalidated,
         };
-        self.connections.insert(id, held);
+        self.connections.insert(id, entry);
         self.handles.insert(handle, id);
         self.settle(now, id);
         id
     }
 
-    /// Handles the first datagram of a client; `came` is the length of the datagram in bytes.
-    pub(super) fn accept(&mut self, now: Instant, incoming: quinn_proto::Incoming, came: usize) {
+    /// Handles the first datagram of a client; `bytes` is the length of the datagram in bytes.
+    pub(super) fn accept(&mut self, now: Instant, incoming: quinn_proto::Incoming, bytes: usize) {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
         if self.listening.is_none() || self.server.is_none() {
@@ -121,9 +121,9 @@ impl Endpoint {
                 self.reply(&transmit, &buffer);
             }
         } else if room == Room::None {
-            // The datagram is dropped as if it were lost. The client will send it again, whereas a refusal would end
-            // the client's attempt.
-            if let Some(incoming) = self.queue.push(now, incoming, came) {
+            // Drop the datagram without an answer, as if it were lost. The client will send it again. A refusal would
+            // end the client's attempt.
+            if let Some(incoming) = self.queue.push(now, incoming, bytes) {
                 self.inner.ignore(incoming);
             }
         } else {
@@ -131,7 +131,7 @@ impl Endpoint {
                 self.abort(now, oldest);
                 self.handshake_limiter.remove(oldest);
             }
-            self.begin(now, incoming, came, &mut buffer);
+            self.begin(now, incoming, bytes, &mut buffer);
         }
         self.buffer = buffer;
     }
@@ -144,7 +144,7 @@ impl Endpoint {
         {
             if is_there {
                 buffer.clear();
-                self.begin(now, waits.incoming, waits.came, &mut buffer);
+                self.begin(now, waits.incoming, waits.bytes, &mut buffer);
             } else {
                 self.inner.ignore(waits.incoming);
             }
@@ -158,7 +158,7 @@ impl Endpoint {
     }
 
     /// Accepts the first packet of a client and begins the handshake with it.
-    fn begin(&mut self, now: Instant, incoming: quinn_proto::Incoming, came: usize, buffer: &mut Vec<u8>) {
+    fn begin(&mut self, now: Instant, incoming: quinn_proto::Incoming, bytes: usize, buffer: &mut Vec<u8>) {
         let (at, address) = (self.at(now), incoming.remote_address().ip());
         if let Some((crypto, config)) = self.server.clone() {
             let watch = self.watch(Side::Server, *incoming.orig_dst_cid());
@@ -168,8 +168,8 @@ impl Endpoint {
             if let Ok(transport) = self.transport(watch.clone(), self.config.streams) {
                 config.transport_config(Arc::new(transport));
             }
-            let unproven = UnvalidatedAddress::begins(incoming.remote_address(), came);
-            let unproven = (!incoming.remote_address_validated()).then_some(unproven);
+            let unvalidated = UnvalidatedAddress::begins(incoming.remote_address(), bytes);
+            let unvalidated = (!incoming.remote_address_validated()).then_some(unvalidated);
             let inner = &mut self.inner;
             #[expect(clippy::result_large_err, reason = "quinn's own type, looked at and gone")]
             let accepted =
@@ -178,7 +178,7 @@ impl Endpoint {
                 Ok((handle, connection)) => {
                     let id = Id(self.next);
                     self.handshake_limiter.insert(now, id, address);
-                    self.hold(now, handle, connection, watch, None, unproven);
+                    self.hold(now, handle, connection, watch, None, unvalidated);
                 }
                 Err(error) => {
                     if let Some(transmit) = error.response {
@@ -194,64 +194,64 @@ impl Endpoint {
     pub(super) fn settle(&mut self, now: Instant, id: Id) {
         self.clock.set(now.as_nanos());
         let at = self.at(now);
-        let Some(held) = self.connections.get_mut(&id) else { return };
+        let Some(entry) = self.connections.get_mut(&id) else { return };
         self.ready.insert(id);
-        held.watch.settled();
-        held.limit_send_window(self.config.sndbuf);
+        entry.watch.settled();
+        entry.limit_send_window(self.config.sndbuf);
         let streams = self.config.streams;
-        while let Some(event) = held.connection.poll() {
+        while let Some(event) = entry.connection.poll() {
             match event {
-                quinn_proto::Event::Connected if held.connection.side().is_client() => {
-                    held.watch.note(TraceEvent::Established);
-                    if held.opened > 0 && !held.connection.accepted_0rtt() {
-                        // The early data is lost together with its streams, so the application has to repeat its
-                        // requests.
+                quinn_proto::Event::Connected if entry.connection.side().is_client() => {
+                    entry.watch.note(TraceEvent::Established);
+                    if entry.opened > 0 && !entry.connection.accepted_0rtt() {
+                        // The server has rejected the early data. The streams with early data are lost, so the
+                        // application has to repeat its requests.
                         if self.refused_early.len() < MOST_REFUSED {
-                            self.refused_early.insert(held.connection.remote_address());
+                            self.refused_early.insert(entry.connection.remote_address());
                         }
-                        held.connection.close(at, ABORTED, bytes::Bytes::new());
-                        held.end(&mut self.events, id, Some(ConnectionError::Reset));
+                        entry.connection.close(at, ABORTED, bytes::Bytes::new());
+                        entry.end(&mut self.events, id, Some(ConnectionError::Reset));
                         continue;
                     }
-                    let streams = streams.min(held.watch.granted_streams());
+                    let streams = streams.min(entry.watch.granted_streams());
                     self.events.push_back(Event::Connected { id, streams });
                 }
                 quinn_proto::Event::Connected => {
-                    held.announce(&mut self.events, &mut self.accepted, id, streams)
+                    entry.announce(&mut self.events, &mut self.accepted, id, streams)
                 }
                 quinn_proto::Event::ConnectionLost { reason } => {
                     let reason = Some(reason).filter(|reason| !is_orderly(reason));
-                    held.end(&mut self.events, id, reason);
+                    entry.end(&mut self.events, id, reason);
                 }
                 quinn_proto::Event::Stream(StreamEvent::Opened { dir }) => {
-                    while let Some(name) = held.connection.streams().accept(dir) {
-                        if held.connection.side().is_server() {
+                    while let Some(name) = entry.connection.streams().accept(dir) {
+                        if entry.connection.side().is_server() {
                             // The server may answer early data immediately (RFC 9001 §4.1.2), so the application gets
                             // the connection now.
-                            held.announce(&mut self.events, &mut self.accepted, id, streams);
+                            entry.announce(&mut self.events, &mut self.accepted, id, streams);
                         }
-                        held.open.insert(number(name), StreamEntry::default());
+                        entry.open.insert(number(name), StreamEntry::default());
                         self.events.push_back(Event::Readable { id, stream: number(name) });
                     }
                 }
                 // Data may still arrive on a stream that the application has released. That data does not begin a new
                 // stream.
                 quinn_proto::Event::Stream(StreamEvent::Readable { id: name })
-                    if held.open.contains_key(&number(name)) =>
+                    if entry.open.contains_key(&number(name)) =>
                 {
                     self.events.push_back(Event::Readable { id, stream: number(name) });
                 }
                 quinn_proto::Event::Stream(StreamEvent::Stopped { id: name, error_code }) => {
                     // RFC 9000 §3.5: the peer reads no more of this stream, so the stream is reset.
-                    let _ = held.connection.send_stream(name).reset(error_code);
-                    held.watch.on_stream_reset(name);
-                    if let Some(open) = held.open.get_mut(&number(name)) {
+                    let _ = entry.connection.send_stream(name).reset(error_code);
+                    entry.watch.on_stream_reset(name);
+                    if let Some(open) = entry.open.get_mut(&number(name)) {
                         open.stopped = Some(error_code.into_inner());
                     }
                     self.events.push_back(Event::Writable { id });
-                    // A task may have a handle of a one-way stream only to learn of its cancellation. That task does
-                    // not wait for room to write, so a `Readable` event wakes it.
-                    if name.dir() == Dir::Uni && held.open.contains_key(&number(name)) {
+                    // A task may hold a one-way stream only to learn whether the peer cancels it. That task does not
+                    // wait for room to write, so a `Readable` event wakes it.
+                    if name.dir() == Dir::Uni && entry.open.contains_key(&number(name)) {
                         self.events.push_back(Event::Readable { id, stream: number(name) });
                     }
                 }
@@ -265,49 +265,49 @@ impl Endpoint {
                 _ => {}
             }
         }
-        if !held.connection.is_handshaking() {
+        if !entry.connection.is_handshaking() {
             self.handshake_limiter.remove(id);
         }
-        if held.closing && !held.told && held.watch.is_delivered() {
-            held.connection.close(at, FINISHED, Bytes::new());
-            held.end(&mut self.events, id, None);
+        if entry.closing && !entry.end_reported && entry.watch.is_delivered() {
+            entry.connection.close(at, FINISHED, Bytes::new());
+            entry.end(&mut self.events, id, None);
         }
         // These events are passed to quinn's endpoint last, because the last event removes the connection.
-        while let Some(event) = held.connection.poll_endpoint_events() {
-            let gone = event.is_drained();
-            if let Some(answer) = self.inner.handle_event(held.handle, event) {
-                let connection = &mut held.connection;
+        while let Some(event) = entry.connection.poll_endpoint_events() {
+            let is_drained = event.is_drained();
+            if let Some(answer) = self.inner.handle_event(entry.handle, event) {
+                let connection = &mut entry.connection;
                 self.surroundings.within(|| connection.handle_event(answer));
             }
-            if gone {
-                held.end(&mut self.events, id, None);
+            if is_drained {
+                entry.end(&mut self.events, id, None);
                 self.forget(id);
                 return;
             }
         }
-        let deadline = held.connection.poll_timeout();
+        let deadline = entry.connection.poll_timeout();
         let deadline = deadline.map(|at| self.ours(at));
         self.set_deadline(id, deadline);
     }
 
     /// Removes a connection that quinn has drained.
     fn forget(&mut self, id: Id) {
-        let Some(held) = self.connections.remove(&id) else { return };
-        self.handles.remove(&held.handle);
-        self.timeouts += held.watch.timeouts();
+        let Some(entry) = self.connections.remove(&id) else { return };
+        self.handles.remove(&entry.handle);
+        self.timeouts += entry.watch.timeouts();
         self.ready.remove(&id);
         self.handshake_limiter.remove(id);
-        if let Some(at) = held.deadline {
+        if let Some(at) = entry.deadline {
             self.due.remove(&(at, id));
         }
     }
 
     pub(super) fn set_deadline(&mut self, id: Id, deadline: Option<Instant>) {
-        let Some(held) = self.connections.get_mut(&id) else { return };
-        if held.deadline == deadline {
+        let Some(entry) = self.connections.get_mut(&id) else { return };
+        if entry.deadline == deadline {
             return;
         }
-        if let Some(at) = std::mem::replace(&mut held.deadline, deadline) {
+        if let Some(at) = std::mem::replace(&mut entry.deadline, deadline) {
             self.due.remove(&(at, id));
         }
         self.due.extend(deadline.map(|at| (at, id)));
@@ -315,8 +315,8 @@ impl Endpoint {
 
     /// Closes the connection gracefully as soon as the peer has acknowledged all written data (RFC 9000 §10.2).
     pub fn close(&mut self, now: Instant, id: Id) {
-        let Some(held) = self.connections.get_mut(&id) else { return };
-        held.closing = true;
+        let Some(entry) = self.connections.get_mut(&id) else { return };
+        entry.closing = true;
         self.settle(now, id);
     }
 
@@ -328,17 +328,17 @@ impl Endpoint {
     /// Aborts the connection, and sends a code and a reason to the peer's application.
     pub fn close_with(&mut self, now: Instant, id: Id, code: u64, reason: &str) {
         let at = self.at(now);
-        let Some(held) = self.connections.get_mut(&id) else { return };
+        let Some(entry) = self.connections.get_mut(&id) else { return };
         let code = VarInt::from_u64(code).unwrap_or(VarInt::MAX);
-        held.connection.close(at, code, Bytes::copy_from_slice(reason.as_bytes()));
-        held.end(&mut self.events, id, Some(ConnectionError::LocallyClosed));
+        entry.connection.close(at, code, Bytes::copy_from_slice(reason.as_bytes()));
+        entry.end(&mut self.events, id, Some(ConnectionError::LocallyClosed));
         self.settle(now, id);
     }
 }
 
 impl ConnectionEntry {
-    /// Limits the bytes that are written on the connection and not acknowledged. The limits are `sndbuf`, the amount
-    /// that the application allows beyond the congestion window, and the shared memory.
+    /// Limits the bytes that are written on the connection and not acknowledged. The lowest of three limits applies:
+    /// `sndbuf`, the congestion window plus `unsent`, and the connection's account in the shared memory.
     fn limit_send_window(&mut self, sndbuf: u64) {
         if self.unsent.is_some() || self.account.is_some() {
             let mut most = sndbuf;
@@ -347,14 +347,15 @@ impl ConnectionEntry {
             }
             if let Some(account) = &mut self.account {
                 account.set_usage(CONNECTION + self.watch.unacknowledged());
-                // Even if the account allows less, the connection may always use its share of the floor.
+                // Even if the account allows less, the connection may always use the memory that is reserved for it
+                // (the floor).
                 most = most.min(account.limit().saturating_sub(CONNECTION).max(account.floor()));
             }
             self.connection.set_send_window(most);
         }
     }
 
-    /// Reports a connection that a peer has begun to the application, once.
+    /// Reports to the application that a peer has begun this connection, but only once.
     fn announce(&mut self, events: &mut VecDeque<Event>, accepted: &mut u64, id: Id, streams: u64) {
         if !std::mem::replace(&mut self.announced, true) {
             *accepted += 1;
@@ -362,9 +363,9 @@ impl ConnectionEntry {
         }
     }
 
-    /// Reports the end of the connection to the application, once.
+    /// Reports to the application that the connection has ended, but only once.
     pub(super) fn end(&mut self, events: &mut VecDeque<Event>, id: Id, reason: Option<ConnectionError>) {
-        if !std::mem::replace(&mut self.told, true) {
+        if !std::mem::replace(&mut self.end_reported, true) {
             self.watch.note(TraceEvent::Closed);
             self.watch.log_end(&reason.as_ref().map_or_else(|| "done".to_owned(), ToString::to_string));
             events.push_back(Event::Closed { id, reason });
@@ -386,9 +387,8 @@ fn is_orderly(reason: &ConnectionError) -> bool {
 /// The application error code of an abort. RFC 9000 §20.2 leaves application error codes to the application protocol.
 pub(super) const ABORTED: VarInt = VarInt::from_u32(1);
 
-/// The application error code of a graceful close, which is that of HTTP/3 (RFC 9114 §8.1). Application protocols have
-/// no common code for a graceful close. The peer may also send code 0, which is not an error in any application
-/// protocol.
+/// The application error code of a graceful close: the code of HTTP/3 (RFC 9114 §8.1). Application protocols have no
+/// common code for a graceful close. The peer may also send code 0, which is not an error in any application protocol.
 const FINISHED: VarInt = VarInt::from_u32(0x100);
 
 /// The memory of a connection without its data in bytes: 34 kB, as measured by `benches/src/bin/quic.rs`.

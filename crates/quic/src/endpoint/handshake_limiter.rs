@@ -5,8 +5,8 @@
 //!   no state for that client.
 //! - With [`MAX_HALF_OPEN`] handshakes, or many connections waiting to be accepted, a client with a validated address
 //!   waits in `queue`.
-//! - If the queue is full, the client gets no answer. The client's timer (RFC 9002 §6.2) makes the client try again. No
-//!   other handshake is ended in its favour.
+//! - If the queue is full, the client gets no answer. The client's timer (RFC 9002 §6.2) makes the client try again.
+//!   The server does not end another handshake to make room for this client.
 //! - A handshake that takes too long is ended in favour of a new client. The limit is three seconds if the network of
 //!   the slow client has far more handshakes than the network of the new client. Otherwise it is ten seconds.
 
@@ -20,7 +20,7 @@ use std::net::{IpAddr, Ipv6Addr};
 pub(super) struct HandshakeLimiter {
     /// The start time and network of each handshake, the oldest first.
     under_way: BTreeMap<Id, (Instant, IpAddr)>,
-    of_network: BTreeMap<IpAddr, BTreeSet<Id>>,
+    by_network: BTreeMap<IpAddr, BTreeSet<Id>>,
     /// The number of connections that wait to be accepted.
     pub(super) waiting: usize,
 }
@@ -65,9 +65,10 @@ impl HandshakeLimiter {
         if let Some((id, _)) = self.under_way.first_key_value().filter(|(id, _)| old(id, LONG)) {
             return Room::Evict(*id);
         }
-        let own = self.of_network.get(&network(address)).map_or(0, BTreeSet::len);
-        let most = self.of_network.values().max_by_key(|of_it| of_it.len());
-        let most = most.filter(|of_it| of_it.len() > MAX_HALF_OPEN / 8 && of_it.len() > 2 * own);
+        let own = self.by_network.get(&network(address)).map_or(0, BTreeSet::len);
+        let most = self.by_network.values().max_by_key(|connections| connections.len());
+        let most =
+            most.filter(|connections| connections.len() > MAX_HALF_OPEN / 8 && connections.len() > 2 * own);
         match most.and_then(BTreeSet::first).filter(|id| old(id, SOON)) {
             Some(id) => Room::Evict(*id),
             None => Room::None,
@@ -77,17 +78,17 @@ impl HandshakeLimiter {
     /// Records that a handshake has begun.
     pub(super) fn insert(&mut self, now: Instant, id: Id, address: IpAddr) {
         self.under_way.insert(id, (now, network(address)));
-        self.of_network.entry(network(address)).or_default().insert(id);
+        self.by_network.entry(network(address)).or_default().insert(id);
     }
 
     /// Records that a handshake is done or has failed.
     pub(super) fn remove(&mut self, id: Id) {
         if let Some((_, network)) = self.under_way.remove(&id)
-            && let Some(of_it) = self.of_network.get_mut(&network)
+            && let Some(connections) = self.by_network.get_mut(&network)
         {
-            of_it.remove(&id);
-            if of_it.is_empty() {
-                self.of_network.remove(&network);
+            connections.remove(&id);
+            if connections.is_empty() {
+                self.by_network.remove(&network);
             }
         }
     }
@@ -101,15 +102,16 @@ pub(super) fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// The numbers of handshakes under way: from `RETRY_FROM` on, clients have to validate their addresses first. From
-/// `MAX_HALF_OPEN` on, no further handshake begins.
+/// Limits on the number of handshakes in progress. From `RETRY_FROM` handshakes on, new clients have to validate their
+/// addresses first. From `MAX_HALF_OPEN` handshakes on, no further handshake begins.
 const RETRY_FROM: usize = 256;
 const MAX_HALF_OPEN: usize = 1_024;
-/// While this number of connections wait to be accepted, no further handshake begins. This number plus the handshakes
-/// handshakes under way is below the capacity of a listener.
+/// While this number of connections wait to be accepted, no further handshake begins. The sum of `MOST_WAITING` and
+/// `MAX_HALF_OPEN` is below the capacity of a listener.
 const MOST_WAITING: usize = 2_048;
-/// The ages at which a handshake may be ended: `SOON` in favour of a client from a network with far fewer handshakes,
-/// `LONG` in favour of any client. A client repeats its first packet after one, three and seven seconds.
+/// The ages at which a handshake may be ended. At `SOON`, it may be ended in favour of a client from a network with far
+/// fewer handshakes. At `LONG`, it may be ended in favour of any client. A client repeats its first packet after one,
+/// three and seven seconds.
 const SOON: Duration = Duration::from_secs(3);
 const LONG: Duration = Duration::from_secs(10);
 
@@ -162,7 +164,8 @@ mod tests {
         assert!(!limiter.is_free());
     }
 
-    /// Returns the room for a new client of network 0 after five seconds. Network `i` has `handshakes[i]` handshakes.
+    /// Returns the room for a new client of network 0. Five seconds earlier, each network `i` began `handshakes[i]`
+    /// handshakes.
     fn room_beside(handshakes: &[usize]) -> Room {
         let ip = |network: usize| IpAddr::from([10, 0, 0, network as u8]);
         let mut limiter = HandshakeLimiter::default();

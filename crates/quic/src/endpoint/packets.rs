@@ -42,21 +42,21 @@ impl Engine for Endpoint {
             return;
         }
         let Some(quoted) = long_destination(quoted) else { return };
-        let meant = |held: &ConnectionEntry| {
-            held.first.is_some_and(|first| &first[..] == quoted)
-                && held.connection.is_handshaking()
-                && held.connection.remote_address().ip() == icmp.target
+        let is_quoted = |entry: &ConnectionEntry| {
+            entry.first.is_some_and(|first| &first[..] == quoted)
+                && entry.connection.is_handshaking()
+                && entry.connection.remote_address().ip() == icmp.target
         };
-        let Some((&id, _)) = self.connections.iter().find(|(_, held)| meant(held)) else { return };
+        let Some((&id, _)) = self.connections.iter().find(|(_, entry)| is_quoted(entry)) else { return };
         let at = self.at(now);
-        let Some(held) = self.connections.get_mut(&id) else { return };
+        let Some(entry) = self.connections.get_mut(&id) else { return };
         let nobody = ConnectionClose {
             error_code: TransportErrorCode::CONNECTION_REFUSED,
             frame_type: None,
             reason: Bytes::new(),
         };
-        held.end(&mut self.events, id, Some(ConnectionError::ConnectionClosed(nobody)));
-        held.connection.close(at, ABORTED, Bytes::new());
+        entry.end(&mut self.events, id, Some(ConnectionError::ConnectionClosed(nobody)));
+        entry.connection.close(at, ABORTED, Bytes::new());
         self.settle(now, id);
     }
 
@@ -67,8 +67,8 @@ impl Engine for Endpoint {
             self.due.iter().take_while(|(deadline, _)| *deadline <= now).map(|(_, id)| *id).collect();
         due.sort_unstable();
         for id in due {
-            if let Some(held) = self.connections.get_mut(&id) {
-                let connection = &mut held.connection;
+            if let Some(entry) = self.connections.get_mut(&id) {
+                let connection = &mut entry.connection;
                 self.surroundings.within(|| connection.handle_timeout(at));
             }
             self.settle(now, id);
@@ -90,42 +90,44 @@ impl Engine for Endpoint {
         let segments = self.segments.min(out.max_segments());
         let mut sent = false;
         // Round robin: the search starts at the connection whose turn it is.
-        while let Some(id) = self.ready.range(self.turn..).next().or_else(|| self.ready.first()).copied() {
-            let Some(held) = self.connections.get_mut(&id) else {
+        while let Some(id) =
+            self.ready.range(self.next_to_send..).next().or_else(|| self.ready.first()).copied()
+        {
+            let Some(entry) = self.connections.get_mut(&id) else {
                 self.ready.remove(&id);
                 continue;
             };
-            if held.is_held_back() {
+            if entry.is_held_back() {
                 self.ready.remove(&id);
                 continue;
             }
-            let rate = held.watch.rate();
-            // quinn's pacer cannot be given a rate. Therefore quinn is not polled before the next packet is due, and
-            // acknowledgements wait for that packet.
-            if rate.is_some() && held.pacer.ready_at() > now {
-                let due = held.pacer.ready_at();
-                let deadline = held.deadline.map_or(due, |deadline| deadline.min(due));
+            let rate = entry.watch.rate();
+            // quinn's pacer does not accept a rate. Therefore the connection is not polled before its next packet is
+            // due. Its acknowledgements wait for that packet.
+            if rate.is_some() && entry.pacer.ready_at() > now {
+                let due = entry.pacer.ready_at();
+                let deadline = entry.deadline.map_or(due, |deadline| deadline.min(due));
                 self.ready.remove(&id);
                 self.set_deadline(id, Some(deadline));
                 continue;
             }
             buffer.clear();
-            let connection = &mut held.connection;
+            let connection = &mut entry.connection;
             // While the peer's address is not validated, only one packet is polled at a time, because each packet is
             // checked against the limit on bytes.
             let most =
-                if held.unproven.is_some() { 1 } else { LONGEST / usize::from(connection.current_mtu()) };
+                if entry.unvalidated.is_some() { 1 } else { LONGEST / usize::from(connection.current_mtu()) };
             let segments = segments.min(most).max(1);
             let transmit = self.surroundings.within(|| connection.poll_transmit(at, segments, &mut buffer));
             let may_leave =
-                transmit.as_ref().is_none_or(|transmit| held.may_send(transmit.destination, transmit.size));
-            let deadline = held.connection.poll_timeout();
+                transmit.as_ref().is_none_or(|transmit| entry.may_send(transmit.destination, transmit.size));
+            let deadline = entry.connection.poll_timeout();
             if let (Some(rate), Some(transmit)) = (rate, &transmit) {
-                let mtu = u64::from(held.connection.current_mtu());
-                held.pacer.on_sent_at_rate(now, transmit.size as u64, rate, mtu);
+                let mtu = u64::from(entry.connection.current_mtu());
+                entry.pacer.on_sent_at_rate(now, transmit.size as u64, rate, mtu);
             }
             if transmit.is_none() {
-                held.watch.trace_limit(u64::from(held.connection.current_mtu()));
+                entry.watch.trace_limit(u64::from(entry.connection.current_mtu()));
             }
             let deadline = deadline.map(|at| self.ours(at));
             self.set_deadline(id, deadline);
@@ -147,7 +149,7 @@ impl Engine for Endpoint {
                 // No layer adds headers in front of these packets, so the buffer is passed on unchanged.
                 out.put_train(&mut buffer, stride);
             }
-            self.turn = Id(id.0 + 1);
+            self.next_to_send = Id(id.0 + 1);
             sent = true;
             break;
         }
@@ -199,17 +201,17 @@ impl Endpoint {
         match handled {
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
                 if let Some(&id) = self.handles.get(&handle)
-                    && let Some(held) = self.connections.get_mut(&id)
+                    && let Some(entry) = self.connections.get_mut(&id)
                 {
-                    let connection = &mut held.connection;
-                    if connection.side().is_client() && !std::mem::replace(&mut held.answered, true) {
-                        held.watch.note(TraceEvent::Answered);
+                    let connection = &mut entry.connection;
+                    if connection.side().is_client() && !std::mem::replace(&mut entry.has_response, true) {
+                        entry.watch.note(TraceEvent::Answered);
                     }
                     let before = connection.remote_address();
                     self.surroundings.within(|| connection.handle_event(event));
-                    held.on_datagram_from(before, source, bytes);
-                    if self.touched.last() != Some(&id) {
-                        self.touched.push(id);
+                    entry.on_datagram_from(before, source, bytes);
+                    if self.received_now.last() != Some(&id) {
+                        self.received_now.push(id);
                     }
                 }
             }
@@ -224,11 +226,11 @@ impl Endpoint {
     }
 
     fn settle_touched(&mut self, now: Instant) {
-        let mut touched = std::mem::take(&mut self.touched);
-        for id in touched.drain(..) {
+        let mut received_now = std::mem::take(&mut self.received_now);
+        for id in received_now.drain(..) {
             self.settle(now, id);
         }
-        self.touched = touched;
+        self.received_now = received_now;
     }
 
     pub(super) fn reply(&mut self, transmit: &Transmit, bytes: &[u8]) {

@@ -1,10 +1,10 @@
 //! Limits the bytes that are sent to an address that is not validated: a client's address at the start of the
 //! handshake, or an address to which a peer has moved.
 //!
-//! Home of RFC 9000 §8.1, §9.3.1 and §8.2 as far as quinn does not implement them. quinn alone is not strict enough.
-//! quinn sends a whole packet as long as any part of the limit (three times the received bytes) is left. At the start
-//! of the handshake, quinn also counts packets from other addresses. Its search for the path MTU ignores the limit. The
-//! stricter limit keeps an attacker who spoofs one small packet from amplifying traffic.
+//! Implements the parts of RFC 9000 §8.1, §9.3.1 and §8.2 that quinn does not implement. quinn alone is not strict
+//! enough. quinn sends a whole packet as long as any part of the limit (three times the received bytes) is left. At the
+//! start of the handshake, quinn also counts packets from other addresses. Its search for the path MTU ignores the
+//! limit. The stricter limit keeps an attacker who spoofs one small packet from amplifying traffic.
 
 use super::ConnectionEntry;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ pub(super) struct UnvalidatedAddress {
     received: usize,
     sent: usize,
     /// The evidence that will validate the address.
-    by: Proof,
+    evidence: Proof,
 }
 
 /// The evidence that a peer receives packets at an address.
@@ -25,15 +25,15 @@ pub(super) struct UnvalidatedAddress {
 enum Proof {
     /// RFC 9000 §8.1: a Handshake packet from the peer.
     Handshake,
-    /// RFC 9000 §8.2: a PATH_RESPONSE frame with this token of our PATH_CHALLENGE; `None` until the challenge has been
-    /// sent.
+    /// RFC 9000 §8.2: a PATH_RESPONSE frame with the token of our PATH_CHALLENGE. The token is `None` until the
+    /// challenge has been sent.
     Response(Option<u64>),
 }
 
 impl UnvalidatedAddress {
     /// Creates the limit for a client that has sent `received` bytes without a token.
     pub(super) fn begins(address: SocketAddr, received: usize) -> Self {
-        Self { address, received, sent: 0, by: Proof::Handshake }
+        Self { address, received, sent: 0, evidence: Proof::Handshake }
     }
 }
 
@@ -43,50 +43,52 @@ impl ConnectionEntry {
         let remote = self.connection.remote_address();
         if remote != before {
             let _ = self.watch.take_challenge();
-            let by = Proof::Response(None);
-            self.unproven = Some(UnvalidatedAddress { address: remote, received: bytes, sent: 0, by });
+            let evidence = Proof::Response(None);
+            self.unvalidated =
+                Some(UnvalidatedAddress { address: remote, received: bytes, sent: 0, evidence });
             return;
         }
-        if self.unproven.is_some_and(|unproven| unproven.by == Proof::Handshake)
+        if self.unvalidated.is_some_and(|unvalidated| unvalidated.evidence == Proof::Handshake)
             && self.watch.has_handshake_packet()
         {
-            self.unproven = None;
+            self.unvalidated = None;
         }
-        let Some(unproven) = self.unproven.as_mut().filter(|unproven| unproven.address == source) else {
+        let Some(unvalidated) = self.unvalidated.as_mut().filter(|unvalidated| unvalidated.address == source)
+        else {
             return;
         };
-        unproven.received += bytes;
+        unvalidated.received += bytes;
         let response = self.watch.take_response();
-        if response.is_some() && unproven.by == Proof::Response(response) {
-            self.unproven = None;
+        if response.is_some() && unvalidated.evidence == Proof::Response(response) {
+            self.unvalidated = None;
         }
     }
 
-    /// Whether sending must wait for more bytes from the address, because a full-size packet would exceed the limit.
-    /// The client's timer makes the client send more packets (RFC 9002 §6.2.2.1).
+    /// Returns whether sending must wait for more bytes from the address. It must wait if a full-size packet would
+    /// exceed the limit. The client's timer makes the client send more packets (RFC 9002 §6.2.2.1).
     pub(super) fn is_held_back(&self) -> bool {
         let whole = usize::from(self.connection.current_mtu());
-        self.unproven.is_some_and(|unproven| {
-            unproven.by == Proof::Handshake && unproven.sent + whole > 3 * unproven.received
+        self.unvalidated.is_some_and(|unvalidated| {
+            unvalidated.evidence == Proof::Handshake && unvalidated.sent + whole > 3 * unvalidated.received
         })
     }
 
     /// Returns whether a datagram of `bytes` bytes may be sent to `target`; otherwise the caller drops the datagram.
-    /// The first datagram may have full size, as §8.2.1 requires for a datagram with PATH_CHALLENGE.
+    /// The first datagram may have full size, as RFC 9000 §8.2.1 requires for a datagram with PATH_CHALLENGE.
     pub(super) fn may_send(&mut self, target: SocketAddr, bytes: usize) -> bool {
-        let Some(unproven) = &mut self.unproven else { return true };
-        // The challenge is taken even if the datagram goes elsewhere, because quinn also challenges the peer's previous
-        // address.
+        let Some(unvalidated) = &mut self.unvalidated else { return true };
+        // The token of the challenge is taken even if the datagram goes to another address, because quinn also
+        // challenges the peer's previous address.
         let challenge = self.watch.take_challenge();
-        if unproven.address != target {
+        if unvalidated.address != target {
             return true;
         }
-        if unproven.sent > 0 && unproven.sent + bytes > 3 * unproven.received {
+        if unvalidated.sent > 0 && unvalidated.sent + bytes > 3 * unvalidated.received {
             return false;
         }
-        unproven.sent += bytes;
-        if let Proof::Response(wanted) = &mut unproven.by {
-            *wanted = challenge.or(*wanted);
+        unvalidated.sent += bytes;
+        if let Proof::Response(expected) = &mut unvalidated.evidence {
+            *expected = challenge.or(*expected);
         }
         true
     }

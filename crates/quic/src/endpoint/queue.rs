@@ -15,17 +15,17 @@ use std::ops::Bound::{Excluded, Unbounded};
 #[derive(Debug)]
 pub(super) struct WaitingClient {
     pub(super) incoming: Incoming,
-    pub(super) came: usize,
+    pub(super) bytes: usize,
     since: Instant,
 }
 
 /// The waiting clients, grouped by network.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    of_network: BTreeMap<IpAddr, VecDeque<WaitingClient>>,
+    by_network: BTreeMap<IpAddr, VecDeque<WaitingClient>>,
     length: usize,
     /// The network that was served last.
-    turn: Option<IpAddr>,
+    last_network: Option<IpAddr>,
 }
 
 impl Queue {
@@ -34,35 +34,36 @@ impl Queue {
     }
 
     /// Adds a client. If the queue is full, returns the client that gets no answer: the new client or another client.
-    pub(super) fn push(&mut self, now: Instant, incoming: Incoming, came: usize) -> Option<Incoming> {
+    pub(super) fn push(&mut self, now: Instant, incoming: Incoming, bytes: usize) -> Option<Incoming> {
         let network = network(incoming.remote_address().ip());
         let mut given_up = None;
         if self.length >= MOST {
-            let own = self.of_network.get(&network).map_or(0, VecDeque::len);
-            let most = self.of_network.values_mut().max_by_key(|of_it| of_it.len());
+            let own = self.by_network.get(&network).map_or(0, VecDeque::len);
+            let most = self.by_network.values_mut().max_by_key(|connections| connections.len());
             let Some(most) = most.filter(|most| most.len() > own + 1) else { return Some(incoming) };
             given_up = most.pop_back().map(|waits| waits.incoming);
             self.length -= 1;
         }
-        self.of_network.entry(network).or_default().push_back(WaitingClient { incoming, came, since: now });
+        self.by_network.entry(network).or_default().push_back(WaitingClient { incoming, bytes, since: now });
         self.length += 1;
         given_up
     }
 
-    /// Removes the next client from the queue. The flag says whether the client may still be waiting for an answer.
+    /// Removes the next client from the queue. The returned flag is false if the client has waited for [`STALE`] or
+    /// more.
     pub(super) fn pop(&mut self, now: Instant) -> Option<(WaitingClient, bool)> {
-        let after = self.turn.map_or(Unbounded, Excluded);
-        let mut next = self.of_network.range((after, Unbounded)).next();
+        let after = self.last_network.map_or(Unbounded, Excluded);
+        let mut next = self.by_network.range((after, Unbounded)).next();
         if next.is_none() {
-            next = self.of_network.first_key_value();
+            next = self.by_network.first_key_value();
         }
         let network = *next?.0;
-        let of_it = self.of_network.get_mut(&network)?;
-        let waits = of_it.pop_front();
-        if of_it.is_empty() {
-            self.of_network.remove(&network);
+        let connections = self.by_network.get_mut(&network)?;
+        let waits = connections.pop_front();
+        if connections.is_empty() {
+            self.by_network.remove(&network);
         }
-        self.turn = Some(network);
+        self.last_network = Some(network);
         let waits = waits?;
         self.length -= 1;
         let is_there = now < waits.since + STALE;

@@ -1,6 +1,6 @@
 //! Reads, writes, cancels and releases the streams of a connection.
 //!
-//! Home of RFC 9000 §2 and §3 as far as quinn does not implement them.
+//! Implements the parts of RFC 9000 §2 and §3 that quinn does not implement.
 
 use super::{ConnectionEntry, Endpoint, Id, StreamEntry};
 use anabranch_base::time::Instant;
@@ -8,9 +8,9 @@ use anabranch_transport::engine::WriteRefusal;
 use anabranch_transport::{CloseReason, ONE_WAY};
 use quinn_proto::{Dir, ReadError, Side, StreamId, VarInt, WriteError};
 
-/// Returns the number by which a session names a stream. Two-way streams are numbered in the order in which the client
-/// began them. One-way streams have the bit `ONE_WAY` set; their number is even if the client began them, and odd if
-/// the server did.
+/// Returns the number that applications use for a stream. Two-way streams are numbered in the order in which the client
+/// began them. One-way streams have the bit `ONE_WAY` set. Their number is even if the client began them, and odd if
+/// the server began them.
 pub(super) fn number(name: StreamId) -> u64 {
     match name.dir() {
         Dir::Bi => name.index(),
@@ -21,13 +21,13 @@ pub(super) fn number(name: StreamId) -> u64 {
 impl Endpoint {
     /// Reads from a stream. Returns the number of bytes read, and whether nothing is left to read for now.
     pub fn recv(&mut self, now: Instant, id: Id, stream: u64, into: &mut [u8]) -> (usize, bool) {
-        let Some(held) = self.connections.get_mut(&id) else { return (0, true) };
-        let Some(name) = held.name(stream, true) else { return (0, true) };
-        let Some(open) = held.open.get_mut(&stream) else { return (0, true) };
+        let Some(entry) = self.connections.get_mut(&id) else { return (0, true) };
+        let Some(name) = entry.name(stream, true) else { return (0, true) };
+        let Some(open) = entry.open.get_mut(&stream) else { return (0, true) };
         if open.ended || open.reset.is_some() {
             return (0, true);
         }
-        let mut recv = held.connection.recv_stream(name);
+        let mut recv = entry.connection.recv_stream(name);
         let Ok(mut chunks) = recv.read(true) else { return (0, true) };
         let (mut read, mut dry) = (0, false);
         while read < into.len() {
@@ -63,8 +63,8 @@ impl Endpoint {
     #[must_use]
     pub fn is_finished(&self, id: Id, stream: u64) -> bool {
         // If the connection has been removed, data may be missing, so the stream does not count as finished.
-        let Some(held) = self.connections.get(&id) else { return false };
-        held.name(stream, true).is_none() || held.open.get(&stream).is_some_and(|open| open.ended)
+        let Some(entry) = self.connections.get(&id) else { return false };
+        entry.name(stream, true).is_none() || entry.open.get(&stream).is_some_and(|open| open.ended)
     }
 
     /// Returns the code with which the peer has cancelled one direction of the stream: the direction that we read if
@@ -81,33 +81,33 @@ impl Endpoint {
     /// # Errors
     /// If the connection has ended, or if a server tries to begin a two-way stream, which is not supported.
     pub fn begin_stream(&mut self, id: Id, one_way: bool) -> Result<Option<u64>, WriteRefusal> {
-        let held = self.connections.get_mut(&id).ok_or(WriteRefusal::Closed)?;
-        let connection = &mut held.connection;
+        let entry = self.connections.get_mut(&id).ok_or(WriteRefusal::Closed)?;
+        let connection = &mut entry.connection;
         if connection.is_closed() || (connection.side().is_server() && !one_way) {
             return Err(WriteRefusal::Closed);
         }
         let Some(begun) = connection.streams().open(if one_way { Dir::Uni } else { Dir::Bi }) else {
             return Ok(None);
         };
-        held.opened += u64::from(!one_way);
-        held.open.insert(number(begun), StreamEntry::default());
+        entry.opened += u64::from(!one_way);
+        entry.open.insert(number(begun), StreamEntry::default());
         Ok(Some(number(begun)))
     }
 
-    /// Releases a stream of which the application has no handle any more. On a two-way stream, written data and the end
-    /// of the stream are still sent, and the peer is asked to stop sending. A one-way stream is not stopped: it ends
-    /// when its writer finishes it, or with the connection. A reader that wants a one-way stream to end earlier cancels
-    /// the stream. Some streams must not be cancelled, for example the control and QPACK streams of HTTP/3 (RFC 9114
-    /// §6.2.1, RFC 9204 §4.2).
-    pub fn let_go(&mut self, now: Instant, id: Id, stream: u64) {
-        let Some(held) = self.connections.get_mut(&id) else { return };
-        let ended = held.open.remove(&stream).is_some_and(|open| open.ended);
-        if let Some(name) = held.name(stream, false).filter(|name| name.dir() == Dir::Bi) {
-            if held.connection.send_stream(name).finish().is_ok() {
-                held.watch.finished(name);
+    /// Releases a stream of which the application has dropped the last handle. On a two-way stream, written data and
+    /// the end of the stream are still sent, and the peer is asked to stop sending. A one-way stream is not stopped: it
+    /// ends when its writer finishes it, or with the connection. A reader that wants a one-way stream to end earlier
+    /// cancels the stream. Some streams must not be cancelled, for example the control and QPACK streams of HTTP/3 (RFC
+    /// 9114 §6.2.1, RFC 9204 §4.2).
+    pub fn release_stream(&mut self, now: Instant, id: Id, stream: u64) {
+        let Some(entry) = self.connections.get_mut(&id) else { return };
+        let ended = entry.open.remove(&stream).is_some_and(|open| open.ended);
+        if let Some(name) = entry.name(stream, false).filter(|name| name.dir() == Dir::Bi) {
+            if entry.connection.send_stream(name).finish().is_ok() {
+                entry.watch.finished(name);
             }
             if !ended {
-                let _ = held.connection.recv_stream(name).stop(VarInt::from_u32(0));
+                let _ = entry.connection.recv_stream(name).stop(VarInt::from_u32(0));
             }
         }
         self.settle(now, id);
@@ -115,24 +115,24 @@ impl Endpoint {
 
     /// Sets the rank of a stream. Streams with a lower rank send their data first; streams of the same rank take turns.
     pub fn set_rank(&mut self, id: Id, stream: u64, rank: u32) {
-        let Some(held) = self.connections.get_mut(&id) else { return };
-        let Some(name) = held.name(stream, false) else { return };
+        let Some(entry) = self.connections.get_mut(&id) else { return };
+        let Some(name) = entry.name(stream, false) else { return };
         // The error is ignored: it means that the stream has ended and has nothing to send.
-        let _ = held.connection.send_stream(name).set_priority(-i32::try_from(rank).unwrap_or(i32::MAX));
+        let _ = entry.connection.send_stream(name).set_priority(-i32::try_from(rank).unwrap_or(i32::MAX));
     }
 
     /// Cancels one direction of a stream (RFC 9000 §19.4, §19.5): the receiving direction if `reading` is set,
     /// otherwise the sending direction.
     pub fn cancel(&mut self, now: Instant, id: Id, stream: u64, reading: bool, code: u64) {
-        let Some(held) = self.connections.get_mut(&id) else { return };
-        let Some(name) = held.name(stream, reading) else { return };
+        let Some(entry) = self.connections.get_mut(&id) else { return };
+        let Some(name) = entry.name(stream, reading) else { return };
         let code = VarInt::from_u64(code).unwrap_or(VarInt::MAX);
         // The error is ignored: it means that the stream has ended, so there is nothing left to cancel.
         let _ = if reading {
-            held.connection.recv_stream(name).stop(code)
+            entry.connection.recv_stream(name).stop(code)
         } else {
-            held.watch.on_stream_reset(name);
-            held.connection.send_stream(name).reset(code)
+            entry.watch.on_stream_reset(name);
+            entry.connection.send_stream(name).reset(code)
         };
         self.settle(now, id);
     }
@@ -142,21 +142,22 @@ impl Endpoint {
     /// # Errors
     /// If the connection accepts no more data, or if the peer has cancelled the stream.
     pub fn send(&mut self, now: Instant, id: Id, stream: u64, from: &[u8]) -> Result<usize, WriteRefusal> {
-        let held = self.connections.get_mut(&id).filter(|held| !held.closing).ok_or(WriteRefusal::Closed)?;
-        while stream & ONE_WAY == 0 && held.connection.side().is_client() && held.opened <= stream {
-            if held.connection.streams().open(Dir::Bi).is_none() {
-                return if held.connection.is_closed() { Err(WriteRefusal::Closed) } else { Ok(0) };
+        let entry =
+            self.connections.get_mut(&id).filter(|entry| !entry.closing).ok_or(WriteRefusal::Closed)?;
+        while stream & ONE_WAY == 0 && entry.connection.side().is_client() && entry.opened <= stream {
+            if entry.connection.streams().open(Dir::Bi).is_none() {
+                return if entry.connection.is_closed() { Err(WriteRefusal::Closed) } else { Ok(0) };
             }
-            held.open.insert(held.opened, StreamEntry::default());
-            held.opened += 1;
+            entry.open.insert(entry.opened, StreamEntry::default());
+            entry.opened += 1;
         }
-        if held.open.get(&stream).is_some_and(|open| open.stopped.is_some()) {
+        if entry.open.get(&stream).is_some_and(|open| open.stopped.is_some()) {
             return Err(WriteRefusal::Failed(CloseReason::Cancelled));
         }
-        let name = held.name(stream, false).ok_or(WriteRefusal::Closed)?;
-        let written = match held.connection.send_stream(name).write(from) {
+        let name = entry.name(stream, false).ok_or(WriteRefusal::Closed)?;
+        let written = match entry.connection.send_stream(name).write(from) {
             Ok(written) => {
-                held.watch.wrote(name, written);
+                entry.watch.wrote(name, written);
                 Ok(written)
             }
             Err(WriteError::Blocked) => Ok(0),
@@ -169,10 +170,10 @@ impl Endpoint {
 
     /// Ends the direction of the stream in which we write.
     pub fn finish(&mut self, now: Instant, id: Id, stream: u64) {
-        let Some(held) = self.connections.get_mut(&id) else { return };
-        let Some(name) = held.name(stream, false) else { return };
-        if held.connection.send_stream(name).finish().is_ok() {
-            held.watch.finished(name);
+        let Some(entry) = self.connections.get_mut(&id) else { return };
+        let Some(name) = entry.name(stream, false) else { return };
+        if entry.connection.send_stream(name).finish().is_ok() {
+            entry.watch.finished(name);
         }
         self.settle(now, id);
     }
@@ -180,16 +181,16 @@ impl Endpoint {
     /// Limits unsent data to `bytes` more than the congestion window allows. The send buffer size remains an upper
     /// limit.
     pub fn limit_unsent(&mut self, now: Instant, id: Id, bytes: u64) {
-        if let Some(held) = self.connections.get_mut(&id) {
-            held.unsent = Some(bytes);
+        if let Some(entry) = self.connections.get_mut(&id) {
+            entry.unsent = Some(bytes);
         }
         self.settle(now, id);
     }
 }
 
 impl ConnectionEntry {
-    /// Returns quinn's ID of a stream that this side reads, if `reading` is set, or writes. Returns `None` if the
-    /// stream is one-way in the opposite direction.
+    /// Returns quinn's ID of a stream. If `reading` is set, this side wants to read the stream, otherwise to write it.
+    /// Returns `None` if the stream is one-way in the opposite direction.
     fn name(&self, stream: u64, reading: bool) -> Option<StreamId> {
         if stream & ONE_WAY == 0 {
             return Some(StreamId::new(Side::Client, Dir::Bi, stream));

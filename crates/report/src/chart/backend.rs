@@ -25,14 +25,14 @@ pub(crate) struct Ink(u8);
 impl Ink {
     /// Returns the colour whose variable in the style sheet has this name.
     pub fn named(name: &str) -> Self {
-        let place = INKS.iter().position(|known| *known == name);
-        assert!(place.is_some(), "{name} is no colour of the style sheet");
-        Self(place.unwrap_or(0) as u8)
+        let index = INKS.iter().position(|known| *known == name);
+        assert!(index.is_some(), "{name} is no colour of the style sheet");
+        Self(index.unwrap_or(0) as u8)
     }
 
     /// Returns the colour of a contestant, given the contestant's index in the plan.
-    pub fn contestant(place: usize) -> Self {
-        Self((place % CONTESTANTS) as u8)
+    pub fn contestant(index: usize) -> Self {
+        Self((index % CONTESTANTS) as u8)
     }
 
     /// Returns the name of the colour's variable in the style sheet.
@@ -67,7 +67,7 @@ impl<'a> Svg<'a> {
         Self { out, size: (width * FINE as u32, height * FINE as u32) }
     }
 
-    /// Writes a shape with a tooltip; without one if `title` is empty.
+    /// Writes a shape, with the tooltip `title` unless `title` is empty.
     pub fn titled(&mut self, shape: &str, title: &str) {
         let tag = shape.split(' ').next().unwrap_or_default();
         let _ = match title {
@@ -82,7 +82,8 @@ pub(crate) fn at(value: i32) -> String {
     px(f64::from(value) / f64::from(FINE))
 }
 
-/// Returns the SVG attributes of a stroke: colour, width and opacity, for example `stroke="var(--c1)" stroke-width="1.5"`.
+/// Returns the SVG attributes of a stroke: colour, width and opacity, for example `stroke="var(--c1)"
+/// stroke-width="1.5"`.
 fn stroke(color: BackendColor, width: u32) -> String {
     let ink = Ink(color.rgb.1).name();
     let mut text = format!("stroke=\"var(--{ink})\"");
@@ -105,8 +106,8 @@ fn fill(color: BackendColor) -> String {
     format!("fill=\"var(--{ink})\"{opacity}")
 }
 
-/// Returns SVG path data, for example `M1 2L3 4`. Drops repeated points, and points inside a straight horizontal or vertical
-/// line.
+/// Returns SVG path data, for example `M1 2L3 4`. Drops repeated points, and points inside a straight horizontal or
+/// vertical line.
 fn path_data(path: impl IntoIterator<Item = BackendCoord>) -> String {
     let mut points: Vec<BackendCoord> = Vec::new();
     for point in path {
@@ -254,7 +255,7 @@ impl DrawingBackend for Svg<'_> {
         };
         let (x, y) = (f64::from(x) / f64::from(FINE), f64::from(y) / f64::from(FINE));
         let ink = Ink(style.color().rgb.1).name();
-        let place = match style.transform() {
+        let rotation = match style.transform() {
             FontTransform::None | FontTransform::Rotate180 => {
                 format!("x=\"{}\" y=\"{}\"", px(x), px(y + down))
             }
@@ -264,7 +265,7 @@ impl DrawingBackend for Svg<'_> {
         };
         let _ = write!(
             self.out,
-            "<text{anchor} {place} font-size=\"{}\" fill=\"var(--{ink})\">{}</text>",
+            "<text{anchor} {rotation} font-size=\"{}\" fill=\"var(--{ink})\">{}</text>",
             px(size),
             escape(text)
         );
@@ -297,7 +298,8 @@ mod tests {
     fn every_ink_is_in_the_style_sheet() {
         let sheet = crate::STYLE;
         for ink in INKS {
-            // The style sheet defines each colour twice, for light and for dark screens. Paper always uses the light colour.
+            // The style sheet defines each colour twice, for light and for dark screens. Paper always uses the light
+            // colour.
             assert_eq!(sheet.matches(&format!("--{ink}:")).count(), 2, "{ink}");
         }
     }

@@ -161,13 +161,13 @@ pub(super) struct Frame {
     /// The space left of the plot, for labels.
     pub left: u32,
     /// The space below the plot, for labels.
-    pub below: u32,
+    pub bottom: u32,
 }
 
 impl Frame {
     /// Returns a frame of this size, with room for numbers on both axes.
     pub fn new(width: u32, height: u32) -> Self {
-        Self { width, height, left: 52, below: 34 }
+        Self { width, height, left: 52, bottom: 34 }
     }
 }
 
@@ -191,7 +191,7 @@ pub(super) fn draw(
     let built = ChartBuilder::on(&area)
         .margin_top(fine(10))
         .margin_right(fine(14))
-        .x_label_area_size(fine(frame.below))
+        .x_label_area_size(fine(frame.bottom))
         .y_label_area_size(fine(frame.left))
         .build_cartesian_2d(x.clone(), y.clone());
     let Ok(mut plot) = built else { return frame.height };
@@ -285,8 +285,14 @@ pub(super) enum LabelPosition {
 }
 
 /// Draws a text near a point.
-pub(super) fn text(plot: &mut Plot<'_, '_>, at: ChartPoint, beside: LabelPosition, ink: Ink, content: &str) {
-    let (h, v) = match beside {
+pub(super) fn text(
+    plot: &mut Plot<'_, '_>,
+    at: ChartPoint,
+    position: LabelPosition,
+    ink: Ink,
+    content: &str,
+) {
+    let (h, v) = match position {
         LabelPosition::Right => (HPos::Left, VPos::Center),
         LabelPosition::Left => (HPos::Right, VPos::Center),
         LabelPosition::Above => (HPos::Center, VPos::Bottom),
@@ -303,8 +309,8 @@ pub(super) enum Shape {
     Dot(f64),
     /// A disc with this radius at every point. All discs are in one SVG path.
     Dots(f64),
-    /// A box between two points. If the two points have the same vertical position, the box extends horizontally between
-    /// them and has this height in SVG pixels.
+    /// A box between two points. If the two points have the same vertical position, the box extends horizontally
+    /// between them and has this height in SVG pixels.
     Box(f64),
 }
 
@@ -404,7 +410,7 @@ mod tests {
     fn places_are_those_of_the_axes() {
         let mut out = String::new();
         let (x, y) = (Axis::time(0.0, 100.0, 4), Axis::linear(0.0, 10.0, 2, |v| v.to_string()));
-        let frame = Frame { width: 200, height: 100, left: 40, below: 20 };
+        let frame = Frame { width: 200, height: 100, left: 40, bottom: 20 };
         draw(&mut out, frame, [&x, &y], |plot| {
             marks(plot, [Mark::dot((50.0, 5.0), 2.0, Ink::named("c1"), "half & half")]);
         });

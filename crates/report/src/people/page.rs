@@ -15,7 +15,7 @@ const OWN_STYLE: &str = include_str!("page.css");
 const SIZE: [f64; 2] = [640.0, 300.0];
 /// The maximum number of points in a curve.
 const STEPS: usize = 120;
-/// The row and column of each region on the map. Other regions are placed below these.
+/// The row and column of each region on the map. Regions that are not listed are placed below.
 const MAP: [(&str, u8, u8); 9] = [
     ("Northern America", 1, 1),
     ("Europe", 1, 2),
@@ -42,8 +42,8 @@ pub struct Parameter {
     pub source: String,
 }
 
-/// Returns the HTML page. `command` is the command that reproduces the results. `sources` has the name of each population
-/// with the sources of its values.
+/// Returns the HTML page. `command` is the command that reproduces the results. `sources` has the name of each
+/// population with the sources of its values.
 #[must_use]
 pub fn html(tally: &Tally, command: &str, sources: &[(String, Vec<Parameter>)]) -> String {
     let styles = [("", STYLE), ("", OWN_STYLE)];
@@ -145,10 +145,10 @@ fn map(out: &mut String, tally: &Tally, population: &str) {
     }
     out.push_str("</p><div class=\"map\">");
     for region in tally.values(|group| &group.region) {
-        let place = MAP.iter().find(|(name, ..)| *name == region);
-        let place =
-            place.map_or(String::new(), |(_, row, column)| format!(" style=\"grid-area:{row}/{column}\""));
-        let _ = write!(out, "<div class=\"tile\"{place}><b>{}</b>", escape(region));
+        let position = MAP.iter().find(|(name, ..)| *name == region);
+        let position =
+            position.map_or(String::new(), |(_, row, column)| format!(" style=\"grid-area:{row}/{column}\""));
+        let _ = write!(out, "<div class=\"tile\"{position}><b>{}</b>", escape(region));
         for kind in tally.values(|group| &group.access) {
             let shares = tally.shares(|group| {
                 group.population == population && group.region == region && group.access == kind
@@ -202,13 +202,13 @@ fn costs(out: &mut String, tally: &Tally, population: &str) {
     curves(out, names, &across, (0..names.len()).map(|at| (at, tally.cost(at, all).ratios)), false);
     out.push_str("</figure><div class=\"two\">");
     for (class, _) in LOSSES {
-        let here = |group: &Group| all(group) && group.loss == class;
-        let people = tally.shares(here).people;
+        let is_shown = |group: &Group| all(group) && group.loss == class;
+        let people = tally.shares(is_shown).people;
         if people < text::FEW {
             continue;
         }
         let _ = write!(out, "<figure><figcaption>{class}: {}</figcaption>", text::people(people));
-        curves(out, names, &across, (0..names.len()).map(|at| (at, tally.cost(at, here).ratios)), false);
+        curves(out, names, &across, (0..names.len()).map(|at| (at, tally.cost(at, is_shown).ratios)), false);
         out.push_str("</figure>");
     }
     out.push_str(
@@ -221,7 +221,7 @@ fn costs(out: &mut String, tally: &Tally, population: &str) {
             out,
             "<tr><th>{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
             escape(name),
-            text::format_share(cost.near),
+            text::format_share(cost.near_fastest),
             text::shown(cost.mean()),
             text::ratio_at(&cost.ratios, 0.5),
             text::ratio_at(&cost.ratios, 0.9)
@@ -245,7 +245,7 @@ fn costs(out: &mut String, tally: &Tally, population: &str) {
     out.push_str("</tbody></table></div>\n");
 }
 
-/// Writes a comparison of each contestant with each earlier one.
+/// Writes a comparison of each contestant with each earlier contestant.
 fn pairs(out: &mut String, tally: &Tally, population: &str) {
     let Some(base) = tally.names().first() else { return };
     let own = |group: &Group| group.population == population;
@@ -273,7 +273,7 @@ fn pairs(out: &mut String, tally: &Tally, population: &str) {
                 escape(&tally.names()[other]),
                 text::format_share(pair.faster),
                 text::format_share(pair.slower),
-                text::format_share(pair.level),
+                text::format_share(pair.tied),
                 [0.1, 0.5, 0.9].map(|share| text::ratio_at(&pair.ratios, share)).join(" ")
             );
         }
@@ -283,8 +283,8 @@ fn pairs(out: &mut String, tally: &Tally, population: &str) {
 
 /// Writes the causes that experiments found.
 fn causes(out: &mut String, tally: &Tally, population: &str) {
-    let why: Vec<_> = tally.why().into_iter().filter(|why| why.population == population).collect();
-    if why.is_empty() {
+    let causes: Vec<_> = tally.causes().into_iter().filter(|cause| cause.population == population).collect();
+    if causes.is_empty() {
         return;
     }
     let (people, unnamed) = tally.explained(population);
@@ -298,37 +298,37 @@ fn causes(out: &mut String, tally: &Tally, population: &str) {
         unnamed.count,
         text::people(unnamed.of)
     );
-    let (later, sooner): (Vec<&CauseSummary>, Vec<&CauseSummary>) =
-        why.iter().partition(|why| why.holds_back);
-    named(out, "because of", &sooner);
-    if !later.is_empty() {
+    let (slower, faster): (Vec<&CauseSummary>, Vec<&CauseSummary>) =
+        causes.iter().partition(|cause| cause.holds_back);
+    cause_table(out, "because of", &faster);
+    if !slower.is_empty() {
         out.push_str(
             "<p class=\"note\">No reasons: settings that make the later of the two later still.</p>",
         );
     }
-    named(out, "later still with", &later);
+    cause_table(out, "later still with", &slower);
 }
 
 /// Writes a table of changed settings and their effects.
-fn named(out: &mut String, what: &str, why: &[&CauseSummary]) {
-    if why.is_empty() {
+fn cause_table(out: &mut String, heading: &str, causes: &[&CauseSummary]) {
+    if causes.is_empty() {
         return;
     }
     let _ = write!(
         out,
-        "<div class=\"scroll\"><table class=\"people\"><thead><tr><th>sooner</th><th>later</th><th>{what}</th><th>most often \
-         by</th><th>people</th><th>the later's time without over with it</th></tr></thead><tbody>"
+        "<div class=\"scroll\"><table class=\"people\"><thead><tr><th>sooner</th><th>later</th><th>{heading}</th>\
+         <th>most often by</th><th>people</th><th>the later's time without over with it</th></tr></thead><tbody>"
     );
-    for why in why {
+    for cause in causes {
         let _ = write!(
             out,
             "<tr><td>{}</td><td>{}</td><td>{}</td><td><code>{}</code></td><td>{}</td><td>x{:.2}</td></tr>",
-            escape(&why.winner),
-            escape(&why.loser),
-            escape(&why.factor),
-            escape(&why.change),
-            why.people,
-            why.effect
+            escape(&cause.winner),
+            escape(&cause.loser),
+            escape(&cause.factor),
+            escape(&cause.change),
+            cause.people,
+            cause.effect
         );
     }
     out.push_str("</tbody></table></div>\n");
@@ -342,14 +342,14 @@ struct Axis<'a> {
 }
 
 /// Draws a curve for each contestant from its sorted ratios. The height of a curve is the share of people whose ratio
-/// is at most the value on the axis. If `above` is set, the height is the share of people whose ratio is at least that
-/// value.
+/// is at most the value on the axis. If `is_above` is set, the height is the share of people whose ratio is at least
+/// that value.
 fn curves(
     out: &mut String,
     names: &[String],
     across: &Axis<'_>,
     each: impl Iterator<Item = (usize, Vec<f64>)>,
-    above: bool,
+    is_above: bool,
 ) {
     let [low, high] = across.ends;
     let [width, height] = SIZE;
@@ -398,7 +398,7 @@ fn curves(
     for (line, (at, ratios)) in each.enumerate() {
         let points = (0..=STEPS).map(|step| {
             let ratio = low * (high / low).powf(step as f64 / STEPS as f64);
-            let count = match above {
+            let count = match is_above {
                 true => ratios.len() - ratios.partition_point(|one| *one < ratio),
                 false => ratios.partition_point(|one| *one <= ratio),
             };
@@ -407,7 +407,7 @@ fn curves(
         let points = points.collect::<Vec<_>>().join("L");
         // The labels are on the right, at the bottom for rising curves and at the top for falling curves. No curve runs
         // through these corners.
-        let top = if above { 26.0 } else { y(0.0) - 16.0 * names.len() as f64 };
+        let top = if is_above { 26.0 } else { y(0.0) - 16.0 * names.len() as f64 };
         let _ = write!(
             out,
             "<path d=\"M{points}\" fill=\"none\" stroke=\"var(--c{0})\" stroke-width=\"2\"/><text x=\"{1}\" y=\"{2:.1}\" \

@@ -22,7 +22,7 @@ struct PersonResult {
     /// The geometric mean of the page times in milliseconds, for each contestant. It is infinite if a page load missed
     /// the deadline.
     times: Vec<f32>,
-    /// The verdicts for each contestant compared with each earlier one. [`pair`] gives the index of a verdict.
+    /// The verdicts for each contestant compared with each earlier contestant. [`pair`] gives the index of a verdict.
     verdicts: Vec<Verdict>,
 }
 
@@ -35,7 +35,8 @@ impl PersonResult {
         }
     }
 
-    /// Returns the contestant with the smallest time, and whether it wins, ties or is undecided against the others.
+    /// Returns the contestant with the smallest time, and whether it wins, ties or is undecided against the other
+    /// contestants.
     fn first(&self) -> (usize, LeaderStatus) {
         let all = 0..self.times.len();
         let first = all.clone().min_by(|&a, &b| self.times[a].total_cmp(&self.times[b])).unwrap_or(0);
@@ -52,7 +53,8 @@ impl PersonResult {
     }
 }
 
-/// Returns the index of the pair of a contestant and an earlier contestant, among all such pairs.
+/// Returns the index of a pair of contestants among all pairs. `before` is the contestant that comes earlier in the
+/// plan.
 const fn pair(one: usize, before: usize) -> usize {
     one * (one - 1) / 2 + before
 }
@@ -88,7 +90,7 @@ impl Group {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Tally {
     /// The contestants as the user typed them.
-    typed: Vec<String>,
+    specs: Vec<String>,
     names: Vec<String>,
     groups: Vec<Group>,
     people: BTreeMap<(usize, u64), PersonResult>,
@@ -130,7 +132,7 @@ pub struct NamedCause<'a> {
     pub change: &'a str,
     /// How many times faster the change makes the slower contestant.
     pub effect: f64,
-    /// Whether the change makes the slower contestant even slower. The winner then leads despite its setting.
+    /// Whether the change makes the slower contestant even slower. If so, the winner leads despite its own setting.
     pub holds_back: bool,
 }
 
@@ -169,7 +171,7 @@ pub struct Shares {
     /// For each contestant, the share of people for whom it is faster than every other contestant.
     pub fastest: Vec<Share>,
     /// The share of people for whom the fastest contestants tie, because their times are within 3 %.
-    pub level: Share,
+    pub tied: Share,
     /// The share of people with too few page loads to decide, or for whom no contestant finished.
     pub undecided: Share,
     /// For each contestant, the share of people for whom a page load missed the deadline.
@@ -177,14 +179,14 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Returns the shares of all outcomes: each contestant is fastest (in the order of the plan), the fastest tie,
-    /// undecided.
+    /// Returns the shares of all outcomes: one for each contestant as the fastest (in the order of the plan), then
+    /// ties, then undecided.
     pub fn outcomes(&self) -> impl Iterator<Item = Share> {
-        self.fastest.iter().copied().chain([self.level, self.undecided])
+        self.fastest.iter().copied().chain([self.tied, self.undecided])
     }
 
-    /// Returns the indices of the most common outcomes in [`Self::outcomes`]. There are several if they are equally
-    /// common.
+    /// Returns the indices of the most common outcomes in [`Self::outcomes`]. If several outcomes are equally common,
+    /// returns all of them.
     #[must_use]
     pub fn most_common(&self) -> Vec<usize> {
         let most = self.outcomes().map(|share| share.count).max();
@@ -200,7 +202,7 @@ pub struct Pair {
     /// The share of people for whom the first contestant is slower.
     pub slower: Share,
     /// The share of people for whom the two contestants tie, because their times are within 3 %.
-    pub level: Share,
+    pub tied: Share,
     /// For each person, the time of the second contestant divided by the time of the first. The ratios are sorted.
     pub ratios: Vec<f64>,
 }
@@ -210,7 +212,7 @@ pub struct Pair {
 pub struct Cost {
     /// The share of people for whom the time of this contestant is at most 3 % above the smallest time of all
     /// contestants.
-    pub near: Share,
+    pub near_fastest: Share,
     /// For each person, the time of this contestant divided by the smallest time of all contestants. The ratios are
     /// sorted.
     pub ratios: Vec<f64>,
@@ -250,16 +252,16 @@ impl Tally {
     pub fn add(&mut self, point: &Point) {
         let factor = |name: &str| point.factors.get(name).map_or("", String::as_str);
         let Ok(number) = factor(PERSON).parse() else { return };
-        let place = Group::new(factor("population"), factor("region"), factor("access"), factor("loss"));
+        let group = Group::new(factor("population"), factor("region"), factor("access"), factor("loss"));
         let time = |contestant: &Contestant| {
             let stat = &contestant.summary.page_ms;
             stat.geometric_mean.filter(|_| stat.failed == 0)
         };
         let times = point.contestants.iter().map(|one| (one.name.as_str(), time(one))).collect::<Vec<_>>();
-        self.add_person(&place, number, &times);
+        self.add_person(&group, number, &times);
         for comparison in &point.comparisons {
             if comparison.metric == METRIC {
-                self.decide(&place, number, &comparison.a, &comparison.b, comparison.verdict);
+                self.decide(&group, number, &comparison.a, &comparison.b, comparison.verdict);
             }
             let Some(experiment) = &comparison.experiment else { continue };
             let helps = comparison.causes.iter().map(|cause| (cause, false));
@@ -268,23 +270,23 @@ impl Tally {
                 let Cause { factor, change, effect, .. } = cause;
                 let (winner, loser) = (&experiment.winner, &experiment.loser);
                 let found = NamedCause { winner, loser, factor, change, effect: *effect, holds_back };
-                self.add_cause(&place.population, number, &found);
+                self.add_cause(&group.population, number, &found);
             }
         }
     }
 
     /// Adds a person with the time of each contestant in milliseconds. Does nothing if the person was already added, or
     /// if there are no contestants.
-    pub fn add_person(&mut self, place: &Group, number: u64, times: &[(&str, Option<f64>)]) {
+    pub fn add_person(&mut self, to: &Group, number: u64, times: &[(&str, Option<f64>)]) {
         if times.is_empty() {
             return;
         }
         if self.names.is_empty() {
-            self.typed = times.iter().map(|(name, _)| (*name).to_owned()).collect();
+            self.specs = times.iter().map(|(name, _)| (*name).to_owned()).collect();
             self.names = times.iter().map(|(name, _)| shown(name).to_owned()).collect();
         }
-        let group = self.groups.iter().position(|group| group == place).unwrap_or_else(|| {
-            self.groups.push(place.clone());
+        let group = self.groups.iter().position(|group| group == to).unwrap_or_else(|| {
+            self.groups.push(to.clone());
             self.groups.len() - 1
         });
         let time = |name: &String| {
@@ -298,9 +300,9 @@ impl Tally {
     }
 
     /// Records the verdict for contestant `a` compared with contestant `b`, for a person that was already added.
-    pub fn decide(&mut self, place: &Group, number: u64, a: &str, b: &str, verdict: Verdict) {
+    pub fn decide(&mut self, of_group: &Group, number: u64, a: &str, b: &str, verdict: Verdict) {
         let at = |name: &str| self.names.iter().position(|own| own == shown(name));
-        let Some(group) = self.groups.iter().position(|group| group == place) else { return };
+        let Some(group) = self.groups.iter().position(|group| group == of_group) else { return };
         let (Some(a), Some(b)) = (at(a), at(b)) else { return };
         let Some(person) = self.people.get_mut(&(group, number)).filter(|_| a != b) else { return };
         let (at, verdict) = if a > b { (pair(a, b), verdict) } else { (pair(b, a), verdict.inverse()) };
@@ -326,7 +328,7 @@ impl Tally {
 
     /// Returns the nickname of each contestant, if it has one, and the rest of the text that the user typed.
     pub fn contestants(&self) -> impl Iterator<Item = (Option<&str>, &str)> {
-        self.typed.iter().map(|typed| split(typed))
+        self.specs.iter().map(|typed| split(typed))
     }
 
     /// Returns the names of the contestants, in the order of the plan.
@@ -357,20 +359,20 @@ impl Tally {
 
     /// Returns the people in the groups that `fitting` accepts.
     fn among(&self, fitting: impl Fn(&Group) -> bool) -> impl Iterator<Item = &PersonResult> {
-        let which: Vec<bool> = self.groups.iter().map(fitting).collect();
-        self.people.values().filter(move |one| which[one.group])
+        let selected: Vec<bool> = self.groups.iter().map(fitting).collect();
+        self.people.values().filter(move |one| selected[one.group])
     }
 
     /// Returns the shares of the outcomes among the people in the groups that `fitting` accepts.
     #[must_use]
     pub fn shares(&self, fitting: impl Fn(&Group) -> bool) -> Shares {
-        let (mut soonest, mut unfinished) = (vec![0; self.names.len()], vec![0; self.names.len()]);
-        let (mut people, mut level, mut undecided) = (0, 0, 0);
+        let (mut fastest, mut unfinished) = (vec![0; self.names.len()], vec![0; self.names.len()]);
+        let (mut people, mut tied, mut undecided) = (0, 0, 0);
         for one in self.among(fitting) {
             people += 1;
             match one.first() {
-                (first, LeaderStatus::Wins) => soonest[first] += 1,
-                (_, LeaderStatus::Level) => level += 1,
+                (first, LeaderStatus::Wins) => fastest[first] += 1,
+                (_, LeaderStatus::Level) => tied += 1,
                 (_, LeaderStatus::Undecided | LeaderStatus::Nobody) => undecided += 1,
             }
             for (count, time) in unfinished.iter_mut().zip(&one.times) {
@@ -380,8 +382,8 @@ impl Tally {
         let share = |count: usize| Share { count, of: people };
         Shares {
             people,
-            fastest: soonest.into_iter().map(share).collect(),
-            level: share(level),
+            fastest: fastest.into_iter().map(share).collect(),
+            tied: share(tied),
             undecided: share(undecided),
             unfinished: unfinished.into_iter().map(share).collect(),
         }
@@ -404,8 +406,8 @@ impl Tally {
             count: verdicts.iter().filter(|verdict| **verdict == is).count(),
             of: ratios.len(),
         };
-        let (sooner, later, level) = (share(Verdict::Less), share(Verdict::More), share(Verdict::Level));
-        Pair { faster: sooner, slower: later, level, ratios }
+        let (faster, slower, tied) = (share(Verdict::Less), share(Verdict::More), share(Verdict::Level));
+        Pair { faster, slower, tied, ratios }
     }
 
     /// Returns how much longer the people in the groups that `fitting` accepts would wait if they all used this
@@ -416,13 +418,13 @@ impl Tally {
         let over = |person: &PersonResult| f64::from(person.times[one]) / f64::from(least(person));
         let mut ratios: Vec<f64> = self.among(fitting).map(over).filter(|ratio| !ratio.is_nan()).collect();
         ratios.sort_by(f64::total_cmp);
-        let near = Share { count: ratios.partition_point(|ratio| *ratio <= GAP), of: ratios.len() };
-        Cost { near, ratios }
+        let near_fastest = Share { count: ratios.partition_point(|ratio| *ratio <= GAP), of: ratios.len() };
+        Cost { near_fastest, ratios }
     }
 
     /// Returns the causes that experiments found. The causes found for most people come first.
     #[must_use]
-    pub fn why(&self) -> Vec<CauseSummary> {
+    pub fn causes(&self) -> Vec<CauseSummary> {
         let mut all: Vec<CauseSummary> = self
             .causes
             .iter()
@@ -441,8 +443,8 @@ impl Tally {
         all
     }
 
-    /// Returns for how many people of a population causes were searched. Also returns the share for whom no cause was
-    /// found, among the people for whom one contestant is faster than another.
+    /// Returns the number of people of a population for whom causes were searched. For some of them, one contestant is
+    /// faster than another. Also returns the share of these people for whom no cause was found.
     #[must_use]
     pub fn explained(&self, population: &str) -> (usize, Share) {
         let own = |(group, number): &(usize, u64)| {
@@ -486,7 +488,7 @@ mod tests {
         assert_eq!(all.most_common(), [0, 1, 2]);
         assert_eq!(all.unfinished[1].count, 1);
         let pair = tally.pair(1, 0, |_| true);
-        assert_eq!([pair.faster, pair.slower, pair.level].map(|share| share.count), [1, 1, 1]);
+        assert_eq!([pair.faster, pair.slower, pair.tied].map(|share| share.count), [1, 1, 1]);
         let inverse = tally.pair(0, 1, |_| true);
         assert_eq!((inverse.faster, inverse.slower), (pair.slower, pair.faster));
         assert_eq!(pair.ratios.first(), Some(&0.0), "who is never there takes for ever");
@@ -497,31 +499,34 @@ mod tests {
     fn cost_is_the_time_relative_to_the_fastest() {
         let tally = three();
         let six = tally.cost(0, |_| true);
-        assert_eq!((six.near.count, six.near.of, six.ratios.as_slice()), (2, 3, [1.0, 1.0, 2.0].as_slice()));
+        assert_eq!(
+            (six.near_fastest.count, six.near_fastest.of, six.ratios.as_slice()),
+            (2, 3, [1.0, 1.0, 2.0].as_slice())
+        );
         assert!((six.mean() - 2f64.cbrt()).abs() < 1e-9);
         assert_eq!(tally.cost(1, |_| true).mean(), f64::INFINITY);
-        assert_eq!(Cost { near: Share { count: 0, of: 0 }, ratios: vec![] }.mean(), 1.0);
+        assert_eq!(Cost { near_fastest: Share { count: 0, of: 0 }, ratios: vec![] }.mean(), 1.0);
     }
 
     #[test]
     fn causes_are_counted_by_people() {
         let tally = three();
-        let why = tally.why();
-        assert!((why[0].effect - 1.1).abs() < 1e-9 && why[0].people == 2, "{why:?}");
-        assert_eq!(why[0].change, "iw=40");
-        assert!(why[1].holds_back && why[1].people == 1, "{why:?}");
+        let causes = tally.causes();
+        assert!((causes[0].effect - 1.1).abs() < 1e-9 && causes[0].people == 2, "{causes:?}");
+        assert_eq!(causes[0].change, "iw=40");
+        assert!(causes[1].holds_back && causes[1].people == 1, "{causes:?}");
         // Only one person has a number divisible by [`EXPLAINED`], and a cause was found for that person.
         assert_eq!(tally.explained(""), (1, Share { count: 0, of: 1 }));
     }
 
     #[test]
     fn insignificant_gaps_count_for_no_contestant() {
-        let place = Group::default();
+        let group = Group::default();
         let outcome = |verdicts: [Verdict; 3]| {
             let mut tally = Tally::default();
-            tally.add_person(&place, 1, &[("a", Some(100.0)), ("b", Some(150.0)), ("c", Some(200.0))]);
+            tally.add_person(&group, 1, &[("a", Some(100.0)), ("b", Some(150.0)), ("c", Some(200.0))]);
             for ((one, other), verdict) in [("b", "a"), ("c", "a"), ("c", "b")].into_iter().zip(verdicts) {
-                tally.decide(&place, 1, one, other, verdict);
+                tally.decide(&group, 1, one, other, verdict);
             }
             tally.shares(|_| true).most_common()[0]
         };
@@ -538,20 +543,21 @@ mod tests {
         ] {
             assert_eq!(outcome(one), 4, "{one:?}");
         }
-        // The contestant with the smallest mean time is not always the one that the verdicts of the pairs call faster.
+        // The contestant with the smallest mean time is not always the contestant that is faster by the verdicts of the
+        // pairs.
         assert_eq!(outcome([Less, More, More]), 4);
     }
 
     #[test]
     fn the_order_of_people_does_not_matter() {
-        let place = Group::default();
+        let group = Group::default();
         let times = |number: u64| [("a", Some(100.0 + number as f64)), ("b", Some(150.0 - number as f64))];
-        let (mut one, mut other) = (Tally::default(), Tally::default());
+        let (mut first_tally, mut second_tally) = (Tally::default(), Tally::default());
         for number in 1..=50 {
-            one.add_person(&place, number, &times(number));
-            other.add_person(&place, 51 - number, &times(51 - number));
+            first_tally.add_person(&group, number, &times(number));
+            second_tally.add_person(&group, 51 - number, &times(51 - number));
         }
-        assert_eq!(one, other);
+        assert_eq!(first_tally, second_tally);
     }
 
     #[test]

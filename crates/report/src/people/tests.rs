@@ -7,13 +7,13 @@ use anabranch_results::Verdict;
 /// Returns the results of three people in two regions.
 pub fn three() -> Tally {
     let mut tally = Tally::default();
-    let place = |region: &str| Group::new("", region, "fixed", if region == "Africa" { "2%" } else { "0%" });
-    tally.add_person(&place("Europe"), 1, &[("six=tcp:connections=6", Some(200.0)), ("quic", Some(100.0))]);
-    tally.add_person(&place("Europe"), 2, &[("quic", Some(101.0)), ("six=tcp:connections=6", Some(100.0))]);
-    tally.add_person(&place("Africa"), 10, &[("quic", None), ("six=tcp:connections=6", Some(100.0))]);
-    tally.decide(&place("Europe"), 1, "quic", "six=tcp:connections=6", Verdict::Less);
-    tally.decide(&place("Europe"), 2, "six=tcp:connections=6", "quic", Verdict::Level);
-    tally.decide(&place("Africa"), 10, "six=tcp:connections=6", "quic", Verdict::Less);
+    let group = |region: &str| Group::new("", region, "fixed", if region == "Africa" { "2%" } else { "0%" });
+    tally.add_person(&group("Europe"), 1, &[("six=tcp:connections=6", Some(200.0)), ("quic", Some(100.0))]);
+    tally.add_person(&group("Europe"), 2, &[("quic", Some(101.0)), ("six=tcp:connections=6", Some(100.0))]);
+    tally.add_person(&group("Africa"), 10, &[("quic", None), ("six=tcp:connections=6", Some(100.0))]);
+    tally.decide(&group("Europe"), 1, "quic", "six=tcp:connections=6", Verdict::Less);
+    tally.decide(&group("Europe"), 2, "six=tcp:connections=6", "quic", Verdict::Level);
+    tally.decide(&group("Africa"), 10, "six=tcp:connections=6", "quic", Verdict::Less);
     let found = NamedCause {
         winner: "six=tcp:connections=6",
         loser: "quic",

@@ -37,8 +37,8 @@ pub fn render(tally: &Tally) -> String {
     out
 }
 
-/// Formats the sentence about all people. For example: `Of 2000 people http1 is soonest for 35 %, ..., by 3 % or more over
-/// all others; for 37 % the first are level, for 10 % it is undecided.`
+/// Formats the sentence about all people. For example: `Of 2000 people http1 is soonest for 35 %, ..., by 3 % or more
+/// over all others; for 37 % the first are level, for 10 % it is undecided.`
 pub(super) fn sentence(names: &[String], all: &Shares) -> String {
     let mut order: Vec<usize> = (0..names.len()).collect();
     order.sort_by_key(|&at| std::cmp::Reverse(all.fastest[at].count));
@@ -50,7 +50,7 @@ pub(super) fn sentence(names: &[String], all: &Shares) -> String {
         "Of {} {}, by 3 % or more over all others; for {} the first are level, for {} it is undecided.",
         people(all.people),
         each.collect::<Vec<_>>().join(", "),
-        percent(all.level.value()),
+        percent(all.tied.value()),
         percent(all.undecided.value())
     )
 }
@@ -93,7 +93,7 @@ fn one(out: &mut String, tally: &Tally, population: &str) {
     out.push('\n');
 }
 
-/// Formats a comparison of each contestant with each earlier one.
+/// Formats a comparison of each contestant with each earlier contestant.
 fn pairs(out: &mut String, tally: &Tally, population: &str) {
     let first = wide(12, tally.names()) * 2 + 4;
     let _ = writeln!(
@@ -106,10 +106,10 @@ fn pairs(out: &mut String, tally: &Tally, population: &str) {
         for other in 0..one {
             let pair = tally.pair(one, other, |group| group.population == population);
             let name = format!("{} over {}", tally.names()[one], tally.names()[other]);
-            let [sooner, later, level] = [pair.faster, pair.slower, pair.level].map(format_share);
+            let [faster, slower, tied] = [pair.faster, pair.slower, pair.tied].map(format_share);
             let _ = writeln!(
                 out,
-                "{name:<first$}{sooner:<18}{later:<18}{level:<18}{}",
+                "{name:<first$}{faster:<18}{slower:<18}{tied:<18}{}",
                 [0.1, 0.5, 0.9].map(|share| ratio_at(&pair.ratios, share)).join("  ")
             );
         }
@@ -129,7 +129,7 @@ fn costs(out: &mut String, tally: &Tally, population: &str) {
         let cost = tally.cost(at, |group| group.population == population);
         let mean = shown(cost.mean());
         let ratios = [0.5, 0.9].map(|share| ratio_at(&cost.ratios, share)).join("  ");
-        let _ = writeln!(out, "{name:<first$}{:<18}{mean:<16}{ratios}", format_share(cost.near));
+        let _ = writeln!(out, "{name:<first$}{:<18}{mean:<16}{ratios}", format_share(cost.near_fastest));
     }
     let _ = write!(out, "\n{:<first$}", "geometric mean, by loss");
     for (class, _) in LOSSES {
@@ -154,8 +154,8 @@ pub(super) fn mean_of(tally: &Tally, contestant: usize, population: &str, class:
 
 /// Formats the causes that experiments found.
 fn causes(out: &mut String, tally: &Tally, population: &str) {
-    let why: Vec<_> = tally.why().into_iter().filter(|why| why.population == population).collect();
-    if why.is_empty() {
+    let causes: Vec<_> = tally.causes().into_iter().filter(|cause| cause.population == population).collect();
+    if causes.is_empty() {
         return;
     }
     let (people, unnamed) = tally.explained(population);
@@ -166,7 +166,7 @@ fn causes(out: &mut String, tally: &Tally, population: &str) {
         self::people(people)
     );
     let (held_back, helped): (Vec<&CauseSummary>, Vec<&CauseSummary>) =
-        why.iter().partition(|why| why.holds_back);
+        causes.iter().partition(|cause| cause.holds_back);
     cause_lines(out, &helped);
     let _ = writeln!(
         out,
@@ -187,9 +187,9 @@ fn causes(out: &mut String, tally: &Tally, population: &str) {
 fn cause_lines(out: &mut String, causes: &[&CauseSummary]) {
     for why in causes.iter().take(MOST_CAUSES) {
         let pair = format!("{} over {}", why.winner, why.loser);
-        let what = format!("{} ({})", why.factor, why.change);
-        let word = if why.people == 1 { "person" } else { "people" };
-        let _ = writeln!(out, "{pair:<27} {what:<52} {:>3} {word:<7} x{:.2}", why.people, why.effect);
+        let label = format!("{} ({})", why.factor, why.change);
+        let noun = if why.people == 1 { "person" } else { "people" };
+        let _ = writeln!(out, "{pair:<27} {label:<52} {:>3} {noun:<7} x{:.2}", why.people, why.effect);
     }
     if causes.len() > MOST_CAUSES {
         let _ = writeln!(out, "and {} more", causes.len() - MOST_CAUSES);
@@ -234,7 +234,7 @@ fn table(out: &mut String, names: &[String], title: &str, columns: &[(&str, Shar
     for (at, name) in names.iter().enumerate() {
         row(name, &|_, shares| format_share(shares.fastest[at]));
     }
-    row("nobody: level", &|_, shares| format_share(shares.level));
+    row("nobody: level", &|_, shares| format_share(shares.tied));
     row("nobody: undecided", &|_, shares| format_share(shares.undecided));
     for (at, name) in names.iter().enumerate() {
         if columns.iter().any(|(_, shares)| shares.unfinished[at].count > 0) {

@@ -6,8 +6,7 @@ use anabranch_results::axes::Axes;
 use anabranch_results::cell::PointResult;
 use anabranch_results::stats::crossing::Scale;
 
-/// The winners along one line through the points, on which one factor varies, and the quantities at which the winner
-/// changes.
+/// A line of points along which one factor varies, with the winners and the quantities at which the winner changes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Line {
     /// The factor that varies along the line.
@@ -24,21 +23,23 @@ pub struct Line {
 #[must_use]
 pub fn lines(axes: &Axes, cells: &[Option<PointResult>]) -> Vec<Line> {
     let mut found = Vec::new();
-    for (which, axis) in axes.0.iter().enumerate() {
+    for (axis_index, axis) in axes.0.iter().enumerate() {
         let Some(scale) = Scale::of(&axis.levels) else { continue };
         // Each line starts at a point that has the first level of the factor.
-        for start in
-            (0..axes.count()).map(|index| axes.level_indices(index)).filter(|place| place[which] == 0)
+        for start in (0..axes.count())
+            .map(|index| axes.level_indices(index))
+            .filter(|indices| indices[axis_index] == 0)
         {
             let along = scale.rising().iter().filter_map(|&level| {
-                let mut place = start.clone();
-                place[which] = level;
-                Some((level, cells.get(axes.index(&place))?.as_ref()?))
+                let mut indices = start.clone();
+                indices[axis_index] = level;
+                Some((level, cells.get(axes.index(&indices))?.as_ref()?))
             });
             let Some((first, changes)) = changes(&along.collect::<Vec<_>>(), &scale) else { continue };
-            let others = axes.0.iter().zip(&start).enumerate().filter(|(other, _)| *other != which);
-            let at: Vec<String> =
-                others.map(|(_, (axis, level))| format!("{} {}", axis.factor, axis.levels[*level])).collect();
+            let other_axes = axes.0.iter().zip(&start).enumerate().filter(|(other, _)| *other != axis_index);
+            let at: Vec<String> = other_axes
+                .map(|(_, (axis, level))| format!("{} {}", axis.factor, axis.levels[*level]))
+                .collect();
             found.push(Line { factor: axis.factor.clone(), at: at.join(", "), first, changes });
         }
     }
@@ -113,7 +114,7 @@ mod tests {
         let found = lines(&axes, &cells);
         assert_eq!((found.len(), found[0].first), (1, 0));
         assert_eq!(found[0].changes, [("330ms".to_owned(), 1)]);
-        // No contestant other than the second wins at any point, so the winner never changes.
+        // Only one point has a winner, so the winner never changes along the line.
         let cells =
             [cell([100.0, 101.0], false), cell([100.0, 300.0], true), cell([101.0, 100.0], false), None];
         assert_eq!(lines(&axes, &cells), []);

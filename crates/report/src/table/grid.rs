@@ -1,5 +1,5 @@
-//! Renders the winner at each point as a grid. The levels of the last factor are the columns, the levels of the factor
-//! before it are the rows. Each combination of the other factors has a grid of its own.
+//! Renders the winner at each point as a grid. The levels of the last factor are the columns, and the levels of the
+//! factor before it are the rows. Each combination of the other factors has a grid of its own.
 
 use super::COLUMNS;
 use anabranch_results::axes::Axes;
@@ -7,10 +7,10 @@ use anabranch_results::cell::{LeaderStatus, PointResult};
 use anabranch_results::label::{labels, shortened};
 use std::fmt::Write;
 
-/// The maximum number of lines with cells. Of the lines beyond this number, only their count is shown.
+/// The maximum number of lines with cells. Further lines are only counted.
 const MOST_LINES: usize = 48;
 
-/// Renders the grids, each under a heading with the levels of the factors that are neither its rows nor its columns.
+/// Renders the grids. The heading of each grid has the levels of all factors except those of its rows and columns.
 #[must_use]
 pub fn render(axes: &Axes, cells: &[Option<PointResult>], names: &[&str]) -> String {
     let Some(across) = axes.0.last() else { return String::new() };
@@ -34,11 +34,11 @@ pub fn render(axes: &Axes, cells: &[Option<PointResult>], names: &[&str]) -> Str
             let _ = writeln!(out, "{left} more of these; the result has every point");
             break;
         }
-        let place = outer.level_indices(table);
+        let indices = outer.level_indices(table);
         let at: Vec<String> = outer
             .0
             .iter()
-            .zip(&place)
+            .zip(&indices)
             .map(|(axis, level)| heading(&axis.factor, &axis.levels[*level]))
             .collect();
         if !at.is_empty() {

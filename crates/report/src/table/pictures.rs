@@ -1,5 +1,5 @@
-//! Small pictures for a terminal: a bar for each contestant's time, a sparkline of the data that arrived over time, and a
-//! waterfall. The waterfall shows the fastest contestant's median run. Every picture fits in [`COLUMNS`].
+//! Small pictures for a terminal: a bar for each contestant's time, a sparkline of the data that arrived over time, and
+//! a waterfall. The waterfall shows the fastest contestant's median run. Every picture fits in [`COLUMNS`].
 
 use super::{COLUMNS, name_width, names};
 use anabranch_results::label::shortened;
@@ -16,7 +16,8 @@ const SPARK: usize = 24;
 /// The maximum number of objects in a waterfall.
 const OBJECTS: usize = 10;
 
-/// Draws a bar that fills `share` of `width` columns, to an eighth of a column. A positive share gives at least an eighth.
+/// Draws a bar that fills `share` of `width` columns, to an eighth of a column. A positive share gives at least an
+/// eighth.
 fn bar(share: f64, width: usize) -> String {
     let eighths =
         ((share.clamp(0.0, 1.0) * (width * 8) as f64).round() as usize).max(usize::from(share > 0.0));
@@ -77,12 +78,12 @@ pub(super) fn waterfall(point: &Point) -> String {
         return String::new();
     }
     let time = |contestant: &&Contestant| contestant.summary.page_ms.geometric_mean;
-    let soonest = point
+    let fastest = point
         .contestants
         .iter()
         .filter(|contestant| time(contestant).is_some())
         .min_by(|a, b| time(a).partial_cmp(&time(b)).unwrap_or(std::cmp::Ordering::Equal));
-    let Some((contestant, run)) = soonest.and_then(|one| Some((one, median(one)?))) else {
+    let Some((contestant, run)) = fastest.and_then(|one| Some((one, median(one)?))) else {
         return String::new();
     };
     let span = |object: &Object| Some((object.issued_ns?, object.delivered_ns?));
@@ -97,12 +98,12 @@ pub(super) fn waterfall(point: &Point) -> String {
     shown.sort_by_key(|object| object.issued_ns);
     let width = COLUMNS - 26;
     let column = |ns: u64| (u128::from(ns) * width as u128 / u128::from(end.max(1))) as usize;
-    let which = if all > shown.len() {
+    let heading = if all > shown.len() {
         format!("the last {} of {all} objects", shown.len())
     } else {
         format!("{all} objects")
     };
-    let mut out = format!("{}, seed {}, {which}: ░ waiting, █ arriving\n", contestant.label(), run.seed);
+    let mut out = format!("{}, seed {}, {heading}: ░ waiting, █ arriving\n", contestant.label(), run.seed);
     for object in shown {
         let Some((issued, delivered)) = span(object) else { continue };
         let first = object.first_byte_ns.unwrap_or(delivered).clamp(issued, delivered);

@@ -57,16 +57,16 @@ impl Summary {
     /// Explains the grid's symbols.
     #[must_use]
     pub fn legend(&self) -> String {
-        let has = |wanted: LeaderStatus| self.cells.iter().flatten().any(|cell| cell.standing == wanted);
+        let has = |status: LeaderStatus| self.cells.iter().flatten().any(|cell| cell.standing == status);
         let mut text = "who wins, and how many times as long the next one takes".to_owned();
-        for (there, what) in [
+        for (is_present, text_part) in [
             (has(LeaderStatus::Undecided), "?: undecided"),
             (has(LeaderStatus::Level), "~: level with the next"),
             (has(LeaderStatus::Nobody), "none: no run finished"),
             (self.done() < self.all(), ".: not run"),
         ] {
-            if there {
-                text = text + "; " + what;
+            if is_present {
+                text = text + "; " + text_part;
             }
         }
         text
@@ -85,35 +85,36 @@ impl Summary {
                 None => groups.push((key.0, key.1, vec![index])),
             }
         }
-        // Points with a winner come before points without one. Within each group, the winner of the most points comes first.
+        // Points with a winner come before points without one. Within each group, the winner of the most points comes
+        // first.
         groups.sort_by_key(|(standing, _, own)| (*standing, Reverse(own.len())));
         let done = self.done();
-        let told = groups.iter().enumerate().map(|(place, (standing, winner, own))| {
-            let what = match (standing, winner) {
+        let clauses = groups.iter().enumerate().map(|(clause_index, (standing, winner, own))| {
+            let outcome = match (standing, winner) {
                 (LeaderStatus::Wins, Some(winner)) => format!("{} wins", self.name(*winner)),
                 (LeaderStatus::Wins, None) => "one wins".to_owned(),
                 (LeaderStatus::Level, _) => "the first are level".to_owned(),
                 (LeaderStatus::Undecided, _) => "it is undecided".to_owned(),
                 (LeaderStatus::Nobody, _) => "no run finished".to_owned(),
             };
-            // The first clause gives the number of its points. Later clauses give the levels of their points, if words can
-            // describe them.
+            // The first clause gives the number of its points. Later clauses give the levels of their points, if words
+            // can describe them.
             let counted = match own.len() {
                 n if n == done => format!(" at all {n} points"),
                 n => format!(" at {n} of {done} points"),
             };
-            let place_told =
-                self.axes.box_of(own).filter(|_| done == self.all()).map(|place| format!(" where {place}"));
-            let place_told = match place_told {
-                Some(told) if place > 0 || own.len() == 1 => told,
+            let points =
+                self.axes.box_of(own).filter(|_| done == self.all()).map(|levels| format!(" where {levels}"));
+            let points = match points {
+                Some(levels) if clause_index > 0 || own.len() == 1 => levels,
                 _ => counted,
             };
             format!(
-                "{what}{place_told}{}",
+                "{outcome}{points}{}",
                 if *standing == LeaderStatus::Wins { self.by(own) } else { String::new() }
             )
         });
-        let text = told.collect::<Vec<_>>().join("; ");
+        let text = clauses.collect::<Vec<_>>().join("; ");
         match text.chars().next() {
             None => "No point is done.".to_owned(),
             Some(_) if done < self.all() => {

@@ -6,7 +6,8 @@ use anabranch_base::Bytes;
 use anabranch_results::{Contestant, Point, label};
 use anabranch_transport::{Protocol, Streams};
 
-/// Settings that decide a race: key, short name, and name in words. Each is listed either as unequal or as equal for all.
+/// Settings that decide a race: key, short name, and name in words. Each is listed either as unequal or as equal for
+/// all.
 const DECISIVE: [(&str, &str, &str); 8] = [
     ("profile", "profile", "set of settings"),
     ("iw", "initial window", "packets sent at once at the start"),
@@ -31,8 +32,8 @@ enum TermStyle {
 /// transport's capabilities.
 const SECURITY: &str = "security";
 
-/// Settings about how a contestant uses the network. The first line of the terms describes them, so the other lines
-/// leave them out.
+/// Settings about how a contestant uses the network. The first line of the terms describes these settings, so the other
+/// lines leave them out.
 const BANDWIDTH_SETTINGS: [&str; 12] = [
     "connections",
     "per-object",
@@ -49,7 +50,7 @@ const BANDWIDTH_SETTINGS: [&str; 12] = [
     "transport",
 ];
 
-/// Returns one line each for how the contestants use the network, for unequal settings and for equal settings.
+/// Returns the terms as lines: how the contestants use the network, then unequal settings, equal settings, and caveats.
 #[must_use]
 pub fn lines(point: &Point, protocols: Protocols<'_>) -> Vec<String> {
     let labels: Vec<String> = point.contestants.iter().map(|one| one.label().to_owned()).collect();
@@ -62,26 +63,26 @@ pub fn in_words(point: &Point, protocols: Protocols<'_>, names: &[String]) -> Ve
     describe(point, protocols, names, TermStyle::Words)
 }
 
-fn describe(point: &Point, protocols: Protocols<'_>, names: &[String], voice: TermStyle) -> Vec<String> {
+fn describe(point: &Point, protocols: Protocols<'_>, names: &[String], style: TermStyle) -> Vec<String> {
     let contestants = &point.contestants;
     let requests = !point.workload.messages;
-    let (head, between, more) = match voice {
+    let (head, between, more) = match style {
         TermStyle::Table => ("bids", " ", " (more connections bid for more of the bandwidth)"),
         TermStyle::Words => {
             ("each uses", ": ", " (of a full network, who has more connections has a larger share)")
         }
     };
-    let bids = contestants
+    let bandwidth_line = contestants
         .iter()
         .zip(names)
         .map(|(one, name)| format!("{name}{between}{}", bandwidth_use(one, protocols, requests)));
-    let mut bids = format!("{head}: {}", bids.collect::<Vec<_>>().join("; "));
+    let mut bandwidth_line = format!("{head}: {}", bandwidth_line.collect::<Vec<_>>().join("; "));
     let connections = |one: &Contestant| one.runs.iter().map(|run| run.connections).max().unwrap_or(0);
     if contestants.windows(2).any(|pair| connections(&pair[0]) != connections(&pair[1])) {
-        bids += more;
+        bandwidth_line += more;
     }
     let (mut unequal, mut equal) = (Vec::new(), Vec::new());
-    for (key, name) in keys(contestants, voice) {
+    for (key, name) in keys(contestants, style) {
         let values: Vec<Option<String>> =
             contestants.iter().map(|contestant| value(contestant, &key, protocols)).collect();
         match values.first() {
@@ -91,7 +92,7 @@ fn describe(point: &Point, protocols: Protocols<'_>, names: &[String], voice: Te
             _ => unequal.push(by_value(&name, names, &values)),
         }
     }
-    let mut lines = vec![bids];
+    let mut lines = vec![bandwidth_line];
     if contestants.len() > 1 {
         let none = || "nothing else".to_owned();
         lines.push(format!(
@@ -100,8 +101,8 @@ fn describe(point: &Point, protocols: Protocols<'_>, names: &[String], voice: Te
         ));
     }
     if !equal.is_empty() {
-        let whose = if contestants.len() > 1 { "equal: " } else { "terms: " };
-        lines.push(format!("{whose}{}", equal.join(", ")));
+        let prefix = if contestants.len() > 1 { "equal: " } else { "terms: " };
+        lines.push(format!("{prefix}{}", equal.join(", ")));
     }
     for caveat in caveats(contestants, names, protocols) {
         lines.push(caveat);
@@ -114,32 +115,35 @@ fn find<'a>(protocols: Protocols<'a>, name: &str) -> Option<&'a dyn Protocol> {
     protocols.iter().copied().find(|protocol| protocol.name() == name)
 }
 
-/// Returns caveats of transports, each with the contestants to which it applies. Figures of those transports must not
-/// be shown without them.
+/// Returns caveats of transports, each with the contestants to which it applies. The figures of a transport must not be
+/// shown without its caveats.
 fn caveats(contestants: &[Contestant], names: &[String], protocols: Protocols<'_>) -> Vec<String> {
-    let mut said: Vec<(&str, Vec<&str>)> = Vec::new();
+    let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
     for (contestant, name) in contestants.iter().zip(names) {
         let transport = contestant.settings.get("transport").and_then(|name| find(protocols, name));
         let Some(caveat) = transport.and_then(|transport| transport.caveat()) else { continue };
-        match said.iter_mut().find(|(known, _)| *known == caveat) {
-            Some((_, whose)) => whose.push(name),
-            None => said.push((caveat, vec![name])),
+        match found.iter_mut().find(|(known, _)| *known == caveat) {
+            Some((_, contestants_with)) => contestants_with.push(name),
+            None => found.push((caveat, vec![name])),
         }
     }
-    said.into_iter().map(|(caveat, whose)| format!("{}: {caveat}", whose.join(", "))).collect()
+    found
+        .into_iter()
+        .map(|(caveat, contestants_with)| format!("{}: {caveat}", contestants_with.join(", ")))
+        .collect()
 }
 
 /// Returns the keys and names of the deciding settings and of the settings that were typed for a contestant.
-fn keys(contestants: &[Contestant], voice: TermStyle) -> Vec<(String, String)> {
+fn keys(contestants: &[Contestant], style: TermStyle) -> Vec<(String, String)> {
     let named = |(key, short, words): &(&str, &str, &str)| {
-        let name = if voice == TermStyle::Words { words } else { short };
+        let name = if style == TermStyle::Words { words } else { short };
         ((*key).to_owned(), (*name).to_owned())
     };
     let mut keys: Vec<(String, String)> = DECISIVE.iter().map(named).collect();
     for contestant in contestants {
         let (_, spec) = label::split(&contestant.name);
-        let typed = spec.split_once(':').map_or("", |(_, keys)| keys).split(',');
-        for key in typed.filter_map(|pair| pair.split_once('=')).map(|(key, _)| key) {
+        let settings = spec.split_once(':').map_or("", |(_, keys)| keys).split(',');
+        for key in settings.filter_map(|pair| pair.split_once('=')).map(|(key, _)| key) {
             if !BANDWIDTH_SETTINGS.contains(&key) && !keys.iter().any(|(known, _)| known == key) {
                 keys.push((key.to_owned(), key.to_owned()));
             }
@@ -186,12 +190,12 @@ fn by_value(name: &str, contestants: &[String], values: &[Option<String>]) -> St
     let mut groups: Vec<(&Option<String>, Vec<&str>)> = Vec::new();
     for (contestant, value) in contestants.iter().zip(values) {
         match groups.iter_mut().find(|(known, _)| *known == value) {
-            Some((_, whose)) => whose.push(contestant),
+            Some((_, group)) => group.push(contestant),
             None => groups.push((value, vec![contestant])),
         }
     }
-    let all = groups.iter().map(|(value, whose)| {
-        format!("{} ({})", value.as_deref().unwrap_or("no such setting"), whose.join(", "))
+    let all = groups.iter().map(|(value, group)| {
+        format!("{} ({})", value.as_deref().unwrap_or("no such setting"), group.join(", "))
     });
     format!("{name} {}", all.collect::<Vec<_>>().join(", "))
 }

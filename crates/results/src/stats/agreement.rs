@@ -1,7 +1,8 @@
-//! Decides whether two sources of times agree, for example a measurement and a model: cell by cell, and over all cells.
+//! Decides whether two sources of times agree, for example a measurement and a model. Decides this for each cell, and
+//! for all cells together.
 //!
-//! A cell agrees if a rank test at the 1 % level finds no difference between its two sets of runs. A cell also agrees if the
-//! medians of the two sets are within 10 %.
+//! A cell agrees if a rank test at the 1 % level finds no difference between its two sets of runs. A cell also agrees
+//! if the medians of the two sets are within 10 %.
 
 use super::rank::mann_whitney;
 
@@ -16,10 +17,11 @@ pub struct Agreement {
     pub holds: bool,
 }
 
-/// Compares the observed runs of a cell (`seen`) with the model's runs (`said`). They do not agree if either set is empty.
+/// Compares the observed runs of a cell (`observed`) with the model's runs (`modeled`). They do not agree if either set
+/// is empty.
 #[must_use]
-pub fn agreement(seen: &[f64], said: &[f64]) -> Agreement {
-    let (ratio, p) = (median(seen) / median(said), mann_whitney(seen, said));
+pub fn agreement(observed: &[f64], modeled: &[f64]) -> Agreement {
+    let (ratio, p) = (median(observed) / median(modeled), mann_whitney(observed, modeled));
     let holds = ratio.is_finite() && (p >= MIN_P || (ratio - 1.0).abs() <= MAX_APART);
     Agreement { ratio, p, holds }
 }

@@ -1,15 +1,16 @@
-//! Finds the value of a factor at which the lead changes from one contestant to another, for example a loss rate of 1.3 %.
+//! Finds the value of a factor at which the lead changes from one contestant to another, for example a loss rate of 1.3
+//! %.
 //!
 //! The factor's levels are parsed as quantities. Between two neighbouring levels the logarithm of the ratio of the two
-//! contestants' times is interpolated linearly. The lead changes where the logarithm is 0. Tables and reports both use this
-//! module, so they name the same quantity.
+//! contestants' times is interpolated linearly. The lead changes where the logarithm is 0. Tables and reports both use
+//! this module, so they name the same quantity.
 
 /// The levels of a factor, parsed as quantities of one kind.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scale {
     /// The value of each level, in the base unit of the kind.
     values: Vec<f64>,
-    /// The unit of each level, and the size of that unit in the base unit.
+    /// The unit of each level, and the number of base units in it.
     units: Vec<(&'static str, f64)>,
     /// Indices of the levels, sorted by ascending value.
     rising: Vec<usize>,
@@ -34,7 +35,8 @@ const KINDS: [&[(&str, f64)]; 6] = [
 ];
 
 impl Scale {
-    /// Parses the levels of a factor. Returns `None` if a level is not a quantity, or if the levels are of different kinds.
+    /// Parses the levels of a factor. Returns `None` if a level is not a quantity, or if the levels are of different
+    /// kinds.
     #[must_use]
     pub fn of<T: AsRef<str>>(levels: &[T]) -> Option<Self> {
         let numbers: Vec<(f64, &str)> =
@@ -61,8 +63,8 @@ impl Scale {
         &self.rising
     }
 
-    /// Returns the quantity at which a curve over the levels falls from above 0 to 0 or below; `None` if the curve never
-    /// does. Each entry of the curve is the index of a level and the logarithm of a ratio.
+    /// Returns the quantity at which a curve over the levels falls from a positive value to 0 or less; `None` if the
+    /// curve never does. Each entry of the curve is the index of a level and the logarithm of a ratio.
     #[must_use]
     pub fn crossing(&self, curve: &[(usize, f64)]) -> Option<String> {
         curve.windows(2).find_map(|step| {
@@ -71,19 +73,19 @@ impl Scale {
         })
     }
 
-    /// Returns the quantity between two levels, at this share of the distance from `low` to `high`, in the unit of `high`.
-    /// The quantity has two digits, or as many as distinguish it from both levels.
+    /// Returns the quantity between two levels, at this share of the distance from `low` to `high`, in the unit of
+    /// `high`. The quantity has two digits, or as many as distinguish it from both levels.
     fn between(&self, low: usize, high: usize, share: f64) -> String {
         let (name, scale) = self.units[high];
         let (low, high) = (self.values[low] / scale, self.values[high] / scale);
         let value = low + (high - low) * share.clamp(0.0, 1.0);
         let rounded = |digits: i32| {
-            let places =
+            let decimals =
                 (digits - 1 - value.abs().max(f64::MIN_POSITIVE).log10().floor() as i32).clamp(0, 12);
-            format!("{value:.0$}", places as usize)
+            format!("{value:.0$}", decimals as usize)
         };
-        let told = |text: &String| text.parse::<f64>().is_ok_and(|told| told > low && told < high);
-        let text = (2..=6).map(rounded).find(told).unwrap_or_else(|| rounded(6));
+        let is_between = |text: &String| text.parse::<f64>().is_ok_and(|value| value > low && value < high);
+        let text = (2..=6).map(rounded).find(is_between).unwrap_or_else(|| rounded(6));
         let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
         format!("{text}{name}")
     }

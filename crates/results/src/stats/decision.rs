@@ -3,8 +3,8 @@
 //!
 //! Two contestants differ if the 95 % interval of their ratio excludes 1 and the gap is at least 3 %. They are level if
 //! the interval lies between 1/1.03 and 1.03. Otherwise the comparison is undecided. Identical ratios have no spread
-//! and thus no t-interval. If there are at least [`FEWEST_ALIKE`] of them, the rank interval of their median is that
-//! one value, and it decides.
+//! and thus no t-interval. With at least [`FEWEST_ALIKE`] identical ratios, the rank interval of their median is this
+//! single ratio, and decides the comparison.
 
 use super::interval::{share_ci95, t_quantile};
 use crate::{Bound, Comparison, Verdict};
@@ -17,14 +17,14 @@ pub const GAP: f64 = 1.03;
 /// of at most 2 x 2^-6, or 3 % ([`median_ci95`](super::interval::median_ci95)).
 pub const FEWEST_ALIKE: u64 = 6;
 
-/// How the first contestant compares with the others.
+/// How the first contestant compares with the other contestants.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum LeaderStatus {
-    /// The first contestant is faster than every other.
+    /// The first contestant is faster than every other contestant.
     Wins,
-    /// The first contestant is level with at least one other, and faster than the rest.
+    /// The first contestant is level with at least one other contestant, and faster than the rest.
     Level,
-    /// The comparison of the first contestant with at least one other is undecided.
+    /// The comparison of the first contestant with at least one other contestant is undecided.
     Undecided,
     /// No run of any contestant finished.
     Nobody,
@@ -48,7 +48,7 @@ impl LeaderStatus {
 pub struct ComparisonFigures {
     /// The geometric mean of the ratios a/b.
     pub ratio: f64,
-    /// The 95 % interval of the ratio; `None` if there is one pair, or if all ratios are equal.
+    /// The 95 % interval of the ratio; `None` if there is only one pair, or if all ratios are equal.
     pub ci95: Option<[f64; 2]>,
     /// The number of pairs of runs.
     pub n: u64,
@@ -58,11 +58,11 @@ pub struct ComparisonFigures {
     pub bound: Option<Bound>,
 }
 
-/// Returns the verdict. If the verdict is undecided, also returns how many more seeds would decide it, assuming the present
-/// spread. That number is `None` if no total of seeds up to [`MAX_SEEDS`] would decide.
+/// Returns the verdict. If the verdict is undecided, also returns how many more seeds would decide it, assuming the
+/// present spread. That number is `None` if no total of seeds up to [`MAX_SEEDS`] would decide.
 #[must_use]
 pub fn decide(found: &ComparisonFigures) -> (Verdict, Option<u64>) {
-    // The tolerance keeps rounding errors from treating a gap of exactly 3 % as smaller.
+    // The tolerance of 1e-12 is needed because of rounding errors: a gap of exactly 3 % must not count as smaller.
     let matters = found.ratio.ln().abs() >= GAP.ln() - 1e-12;
     let towards = if found.ratio > 1.0 { Verdict::More } else { Verdict::Less };
     let possible = match (found.bound, towards) {
@@ -91,13 +91,13 @@ pub fn decide(found: &ComparisonFigures) -> (Verdict, Option<u64>) {
     (Verdict::Undecided, more_seeds(found, interval))
 }
 
-/// Returns the number of additional seeds that would make the interval narrow enough to decide. Assumes the present ratio
-/// and spread. `None` if the total would exceed [`MAX_SEEDS`].
+/// Returns the number of additional seeds that would make the interval narrow enough to decide. Assumes the present
+/// ratio and spread. `None` if the total would exceed [`MAX_SEEDS`].
 fn more_seeds(found: &ComparisonFigures, [low, high]: [f64; 2]) -> Option<u64> {
     let (log, n) = (found.ratio.ln().abs(), found.n as f64);
     let half = (high.ln() - low.ln()) / 2.0;
     // If the gap matters, the interval must exclude 1. Otherwise the whole interval must stay within 3 %. `target` is
-    // the half width that the interval needs for that.
+    // the largest half width of an interval that decides the comparison.
     let target = if log >= GAP.ln() { log } else { GAP.ln() - log };
     let spread = half * n.sqrt() / t_quantile(found.n.saturating_sub(1).max(1) as usize);
     let wide = |seeds: f64| t_quantile(seeds as usize - 1) * spread / seeds.sqrt() >= target;
@@ -108,11 +108,12 @@ fn more_seeds(found: &ComparisonFigures, [low, high]: [f64; 2]) -> Option<u64> {
     (seeds <= MAX_SEEDS).then_some((seeds - n) as u64)
 }
 
-/// Whether the winner of a comparison, contestant `b`, wins most seeds. `Yes`, `Open` and `No` hold the percentage of seeds
-/// that it wins.
+/// Whether the winner of a comparison, contestant `b`, wins most seeds. `Yes`, `Open` and `No` hold the percentage of
+/// seeds that it wins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WinFrequency {
-    /// The question has no answer: the comparison is exact, has one seed, or every seed has equal times.
+    /// The question does not arise: the comparison is exact, there is only one seed, or both times are equal in every
+    /// seed.
     NotAsked,
     /// The winner wins more than half of the seeds: the 95 % interval of the share lies above one half.
     Yes(u64),
@@ -125,7 +126,7 @@ pub enum WinFrequency {
 /// Returns whether contestant `b` wins most seeds.
 #[must_use]
 pub fn usual(found: &Comparison) -> WinFrequency {
-    // A seed with equal times has no winner.
+    // A seed in which both times are equal has no winner, and does not count.
     let (wins, of) = (found.more, found.less + found.more);
     let Some([low, high]) = share_ci95(wins, of).filter(|_| !found.exact && found.n > 1) else {
         return WinFrequency::NotAsked;

@@ -1,9 +1,9 @@
-//! Decides whether a model behaves like the system that it models. It is not enough that no difference was found: a relevant
-//! difference must be ruled out.
+//! Decides whether a model behaves like the system that it models. It is not enough that no difference was found: a
+//! relevant difference must be ruled out.
 //!
 //! Times are equivalent if the 90 % interval of their ratio, paired by seed, lies within 5 % of 1. This is a pair of
-//! one-sided tests at the 5 % level (D. J. Schuirmann 1987). Packet counts are near if their means differ by at most 15 % or
-//! 5 packets.
+//! one-sided tests at the 5 % level (D. J. Schuirmann 1987). Packet counts are near one another if their means differ
+//! by at most 15 % or 5 packets, whichever is more.
 
 use super::interval::{mean, t_quantile_90};
 
@@ -21,7 +21,7 @@ pub struct Equivalence {
 /// Compares pairs of times, (observed, model), where both times of a pair have the same seed.
 #[must_use]
 pub fn equivalence(pairs: &[(f64, f64)]) -> Equivalence {
-    let logs: Vec<f64> = pairs.iter().map(|(seen, said)| (seen / said).ln()).collect();
+    let logs: Vec<f64> = pairs.iter().map(|(observed, modeled)| (observed / modeled).ln()).collect();
     let (n, middle) = (logs.len() as f64, mean(&logs).unwrap_or(f64::NAN));
     let squares: f64 = logs.iter().map(|log| (log - middle).powi(2)).sum();
     let half = if logs.len() < 2 {
@@ -33,10 +33,11 @@ pub fn equivalence(pairs: &[(f64, f64)]) -> Equivalence {
     Equivalence { ratio: middle.exp(), ci90, holds: ci90[0] > 1.0 - MARGIN && ci90[1] < 1.0 + MARGIN }
 }
 
-/// Returns whether an observed mean number of packets (`seen`) and the model's mean (`said`) are near one another.
+/// Returns whether an observed mean number of packets (`observed`) and the model's mean (`modeled`) are near one
+/// another.
 #[must_use]
-pub fn near(seen: f64, said: f64) -> bool {
-    (seen - said).abs() <= (SHARE * seen).max(PACKETS)
+pub fn near(observed: f64, modeled: f64) -> bool {
+    (observed - modeled).abs() <= (SHARE * observed).max(PACKETS)
 }
 
 /// The maximum relative difference of times.

@@ -1,7 +1,7 @@
 //! Means and medians with their 95 % intervals.
 
-/// The 97.5 % quantiles of Student's t for 1 to 30 degrees of freedom. They come from the exact series for whole degrees of
-/// freedom (Abramowitz and Stegun 26.7.3 and 26.7.4).
+/// The 97.5 % quantiles of Student's t for 1 to 30 degrees of freedom. They come from the exact series for whole
+/// degrees of freedom (Abramowitz and Stegun 26.7.3 and 26.7.4).
 const QUANTILES: [f64; 30] = [
     12.706_204_736,
     4.302_652_730,
@@ -46,8 +46,8 @@ pub fn t_quantile(degrees: usize) -> f64 {
 }
 
 /// Returns the quantile of Student's t that is exceeded with the probability `tail`, which is below a half. Inverts, by
-/// bisection, the exact distribution function for whole degrees of freedom (Abramowitz and Stegun 26.7.3 and 26.7.4). Zero
-/// degrees of freedom count as one.
+/// bisection, the exact distribution function for whole degrees of freedom (Abramowitz and Stegun 26.7.3 and 26.7.4).
+/// Zero degrees of freedom count as one.
 #[must_use]
 pub fn t_quantile_at(degrees: usize, tail: f64) -> f64 {
     let degrees = degrees.max(1);
@@ -63,8 +63,8 @@ pub fn t_quantile_at(degrees: usize, tail: f64) -> f64 {
 fn t_tail(degrees: usize, angle: f64) -> f64 {
     let (sin, cos) = angle.sin_cos();
     let is_odd = degrees % 2 == 1;
-    // The series for even degrees is 1 + 1/2 cos^2 + 1 3/(2 4) cos^4 + .. The series for odd degrees is cos + 2/3 cos^3 + 2
-    // 4/(3 5) cos^5 + ..
+    // The series for even degrees is 1 + 1/2 cos^2 + 1 3/(2 4) cos^4 + .. The series for odd degrees is cos + 2/3 cos^3
+    // + 2 4/(3 5) cos^5 + ..
     let (mut term, mut sum) = if is_odd { (cos, 0.0) } else { (1.0, 0.0) };
     let mut power = usize::from(is_odd);
     while power + 2 <= degrees {
@@ -89,8 +89,8 @@ pub fn widened(values: usize, comparisons: usize) -> f64 {
     t_quantile_at(values - 1, 0.025 / comparisons as f64) / t_quantile(values - 1)
 }
 
-/// Returns the 95 % quantile of Student's t for at least one degree of freedom. From three degrees on it is within 1 % of
-/// the exact quantile.
+/// Returns the 95 % quantile of Student's t for at least one degree of freedom. From three degrees on it is within 1 %
+/// of the exact quantile.
 #[must_use]
 pub fn t_quantile_90(degrees: usize) -> f64 {
     match degrees {
@@ -117,8 +117,8 @@ pub fn mean(values: &[f64]) -> Option<f64> {
     if values.is_empty() { None } else { Some(values.iter().sum::<f64>() / values.len() as f64) }
 }
 
-/// Returns the geometric mean; `None` if there are no values, or if a value is not above 0. If all values are equal, the
-/// result is exactly that value, to the last bit.
+/// Returns the geometric mean; `None` if there are no values, or if a value is not above 0. If all values are equal,
+/// the result is exactly that value, to the last bit.
 #[must_use]
 pub fn geometric_mean(values: &[f64]) -> Option<f64> {
     let first = *values.first()?;
@@ -132,21 +132,21 @@ pub fn geometric_mean(values: &[f64]) -> Option<f64> {
     mean(&logs).map(f64::exp)
 }
 
-/// Returns the distribution-free 95 % interval of the median by ranks. It reaches from the k-th value to the k-th value from
-/// the end. k is the largest rank at which the binomial distribution leaves at most 2.5 % on either side. `None` if all
-/// values are equal, or if there are fewer than six values, for which no interval reaches 95 %.
+/// Returns the distribution-free 95 % interval of the median by ranks. It reaches from the k-th value to the k-th value
+/// from the end. k is the largest rank at which the binomial distribution leaves at most 2.5 % on either side. `None`
+/// if all values are equal, or if there are fewer than six values, for which no interval reaches 95 %.
 #[must_use]
 pub fn median_ci95(sorted: &[f64]) -> Option<[f64; 2]> {
     let (first, last) = (sorted.first()?, sorted.last()?);
     if first == last {
         return None;
     }
-    let below = binomial_tail(sorted.len(), 0.025)?;
-    Some([sorted[below], sorted[sorted.len() - 1 - below]])
+    let lower_count = binomial_tail(sorted.len(), 0.025)?;
+    Some([sorted[lower_count], sorted[sorted.len() - 1 - lower_count]])
 }
 
-/// Returns the largest k such that `n` fair coins show k or fewer heads with a probability of at most `most`. `None` if even
-/// 0 heads are more probable than `most`.
+/// Returns the largest k such that `n` fair coins show k or fewer heads with a probability of at most `most`. `None` if
+/// even 0 heads are more probable than `most`.
 fn binomial_tail(n: usize, most: f64) -> Option<usize> {
     // Uses logarithms because 2^-n underflows for n above 1,074.
     let mut log = -(n as f64) * std::f64::consts::LN_2;
@@ -191,7 +191,8 @@ pub fn ci95(values: &[f64]) -> Option<[f64; 2]> {
     Some([mean - half, mean + half])
 }
 
-/// Like [`ci95`], for values that cannot be negative, such as times, bytes and counts: the interval starts at 0 or above.
+/// Like [`ci95`], for values that cannot be negative, such as times, bytes and counts: the interval starts at 0 or
+/// above.
 #[must_use]
 pub fn ci95_from_zero(values: &[f64]) -> Option<[f64; 2]> {
     ci95(values).map(|[low, high]| [low.max(0.0), high])
@@ -263,8 +264,8 @@ mod tests {
 
     #[test]
     fn ranks_are_those_of_the_printed_tables() {
-        // Ranks from Conover, Practical Nonparametric Statistics. n = 6: the whole range; 10: 2nd to 9th value; 20: 6th to
-        // 15th; 100: 40th to 61st.
+        // Ranks from Conover, Practical Nonparametric Statistics. n = 6: the whole range; 10: 2nd to 9th value; 20: 6th
+        // to 15th; 100: 40th to 61st.
         let ranks = |n: u32| {
             let values: Vec<f64> = (1..=n).map(f64::from).collect();
             median_ci95(&values)

@@ -8,14 +8,14 @@ use crate::{Comparison, Outcome, Run, Stat, Summary, Verdict};
 /// The properties of a point that are needed to interpret its runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PointTerms {
-    /// The deadline: the earliest time at which an unfinished run could have ended, in nanoseconds. `None` if it is not
-    /// known.
+    /// The deadline in nanoseconds: an unfinished run would have ended at this time or later. `None` if the deadline is
+    /// not known.
     pub deadline_ns: Option<u64>,
     /// Whether runs with different seeds can differ, for example by random loss or jitter.
     pub chance: bool,
 }
 
-/// The metrics in which contestants are compared and that the table shows.
+/// The metrics in which contestants are compared. The table shows these comparisons.
 pub const COMPARED: [&str; 10] = [
     "page_ms",
     "object_ms",
@@ -29,15 +29,15 @@ pub const COMPARED: [&str; 10] = [
     "wire_bytes",
 ];
 
-/// Returns the value of a metric in one run. `None` if the run has no value, for example because it did not finish or
-/// because no path failed.
+/// Returns the value of a metric in one run. `None` if the run has no value. For example, a run that did not finish has
+/// no page time, and a run without a path failure has no failover time.
 #[must_use]
 pub fn value(run: &Run, metric: &str) -> Option<f64> {
     let milliseconds = |ns: u64| ns as f64 / 1e6;
     match metric {
         "page_ms" => run.page_ns.map(milliseconds),
-        // Only runs in which every object was delivered have a mean. A mean over the delivered objects alone would be too
-        // optimistic.
+        // Only runs in which every object was delivered have a mean. A mean over the delivered objects alone would be
+        // too optimistic.
         "object_ms" => {
             mean_of(run, |o| Some(o.delivered_ns?.saturating_sub(o.issued_ns?))).map(|ns| ns / 1e6)
         }
@@ -88,37 +88,38 @@ pub fn bounded(run: &Run, metric: &str, terms: PointTerms) -> Option<Value> {
     }
 }
 
-/// Returns the delay percentile of an unfinished run in milliseconds (nearest rank). It is a lower bound if its rank falls
-/// on an undelivered object. Delivered objects rank before all undelivered ones, however long the undelivered ones have
-/// waited.
+/// Returns the delay percentile of an unfinished run in milliseconds (nearest rank). It is a lower bound if its rank
+/// falls on an undelivered object. Delivered objects rank before all undelivered ones, however long the undelivered
+/// ones have waited.
 fn waited(run: &Run, percent: usize, deadline: u64) -> Option<Value> {
-    let (mut came, mut missing) = (Vec::new(), Vec::new());
+    let (mut finished, mut missing) = (Vec::new(), Vec::new());
     for object in measured(run) {
         let issued = object.issued_ns.unwrap_or(0);
         match object.delivered_ns {
-            Some(at) => came.push(at.saturating_sub(issued)),
+            Some(at) => finished.push(at.saturating_sub(issued)),
             None => missing.push(deadline.saturating_sub(issued)),
         }
     }
-    let rank = ((came.len() + missing.len()) * percent).div_ceil(100).checked_sub(1)?;
-    came.sort_unstable();
-    if let Some(span) = came.get(rank) {
+    let rank = ((finished.len() + missing.len()) * percent).div_ceil(100).checked_sub(1)?;
+    finished.sort_unstable();
+    if let Some(span) = finished.get(rank) {
         return Some(Value::from(*span as f64 / 1e6));
     }
-    came.append(&mut missing);
-    came.sort_unstable();
-    Some(Value { value: came[rank] as f64 / 1e6, at_least: true })
+    finished.append(&mut missing);
+    finished.sort_unstable();
+    Some(Value { value: finished[rank] as f64 / 1e6, at_least: true })
 }
 
-/// Returns the number of runs that differ in more than their seed. Runs differ if their outcome or page time differs.
-/// Runs also differ if an object was issued, or its first or last byte arrived, at another time.
+/// Returns the number of distinct runs. The seed does not count as a difference. Runs differ if their outcome or page
+/// time differs. Runs also differ if an object was issued, or its first or last byte arrived, at another time.
 #[must_use]
 pub fn distinct(runs: &[Run]) -> u64 {
     let story = |run: &Run| {
         let objects = run.objects.iter().map(|o| (o.issued_ns, o.first_byte_ns, o.delivered_ns));
         (run.outcome as u8, run.page_ns, objects.collect::<Vec<_>>())
     };
-    // Only runs with equal page times are compared in full, because most different runs already differ in their page time.
+    // Only runs with equal page times are compared in full, because most different runs already differ in their page
+    // time.
     let mut ends: Vec<(Option<u64>, usize)> = runs.iter().map(|run| run.page_ns).zip(0..).collect();
     ends.sort_unstable();
     let alike = ends.chunk_by(|a, b| a.0 == b.0);
@@ -163,7 +164,7 @@ fn percentile(run: &Run, percent: usize) -> Option<f64> {
     Some(*at as f64 / 1e6)
 }
 
-/// Returns the mean over a finished run's objects of a time that `span` computes, in nanoseconds.
+/// Returns the mean of the times that `span` returns for the objects of a finished run, in nanoseconds.
 fn mean_of(run: &Run, span: impl Fn(&crate::Object) -> Option<u64>) -> Option<f64> {
     if run.outcome != Outcome::Done || run.objects.is_empty() {
         return None;

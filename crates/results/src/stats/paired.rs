@@ -1,8 +1,8 @@
 //! Compares two contestants on the same seeds.
 //!
-//! Two runs with the same seed draw the same random numbers. Their conditions are still not identical, because packet k
-//! is a different packet in each run once the runs differ. Pairing by seed removes the variation that both runs share,
-//! so the ratio is taken seed by seed.
+//! Two runs with the same seed draw the same random numbers. Their conditions are still not identical: once the runs
+//! differ, packet k of one run is not packet k of the other run. Pairing by seed removes the variation that both runs
+//! share, so the ratio is taken seed by seed.
 
 use super::interval::{ci95, geometric_mean};
 use crate::Bound;
@@ -37,19 +37,19 @@ pub struct Ratio {
     pub wins: [u64; 2],
 }
 
-/// Returns the geometric mean of the ratios a/b over the pairs in which both runs have a value above 0. A pair is skipped if
-/// neither run finished, because it says nothing about the ratio.
+/// Returns the geometric mean of the ratios a/b over the pairs in which both runs have a value above 0. A pair is
+/// skipped if neither run finished, because it says nothing about the ratio.
 #[must_use]
 pub fn ratio<V: Into<Value> + Copy>(pairs: &[(Option<V>, Option<V>)]) -> Ratio {
-    let above = |value: Option<V>| value.map(V::into).filter(|value| value.value > 0.0);
+    let positive = |value: Option<V>| value.map(V::into).filter(|value| value.value > 0.0);
     let pairs: Vec<(Value, Value)> = pairs
         .iter()
-        .filter_map(|&(a, b)| Some((above(a)?, above(b)?)))
+        .filter_map(|&(a, b)| Some((positive(a)?, positive(b)?)))
         .filter(|(a, b)| !(a.at_least && b.at_least))
         .collect();
     let ratios: Vec<f64> = pairs.iter().map(|(a, b)| a.value / b.value).collect();
     let logs: Vec<f64> = ratios.iter().map(|ratio| ratio.ln()).collect();
-    let some = |which: fn(&(Value, Value)) -> bool| pairs.iter().any(which);
+    let some = |predicate: fn(&(Value, Value)) -> bool| pairs.iter().any(predicate);
     let bound = match (some(|(a, _)| a.at_least), some(|(_, b)| b.at_least)) {
         (false, false) => None,
         (true, false) => Some(Bound::AtLeast),

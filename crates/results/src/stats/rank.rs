@@ -1,7 +1,7 @@
 //! The rank test of Mann and Whitney: tests whether two sets of values may come from one distribution.
 //!
-//! If no two values are equal and one set is small, the test counts all arrangements and is exact. Otherwise it uses the
-//! normal distribution, corrected for ties and for continuity.
+//! If no two values are equal and one set is small, the test counts all arrangements and is exact. Otherwise it uses
+//! the normal distribution, corrected for ties and for continuity.
 
 /// Returns the two-sided p-value; 1 if either set is empty or all values are equal.
 #[must_use]
@@ -14,11 +14,12 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
     let mut all: Vec<(f64, bool)> = small.iter().map(|value| (*value, true)).collect();
     all.extend(large.iter().map(|value| (*value, false)));
     all.sort_by(|x, y| x.0.total_cmp(&y.0));
-    // Holds twice the rank sum of the small set, which is an integer even if equal values share their mean rank.
+    // `rank_sum` is twice the rank sum of the small set. Twice the sum is an integer even if equal values share their
+    // mean rank.
     let (mut rank_sum, mut ties, mut at) = (0_u64, 0.0, 0);
     for group in all.chunk_by(|x, y| x.0 == y.0) {
-        let ours = group.iter().filter(|(_, ours)| *ours).count() as u64;
-        rank_sum += ours * (2 * at + group.len() as u64 + 1);
+        let own_count = group.iter().filter(|(_, is_own)| *is_own).count() as u64;
+        rank_sum += own_count * (2 * at + group.len() as u64 + 1);
         let t = group.len() as f64;
         ties += t * t * t - t;
         at += group.len() as u64;
@@ -37,34 +38,35 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
     (2.0 * upper_tail(away / variance.sqrt())).min(1.0)
 }
 
-/// Returns the exact two-sided p-value: twice the share of arrangements in which the statistic is at least as extreme as
-/// `u`.
+/// Returns the exact two-sided p-value: twice the share of arrangements in which the statistic is at least as extreme
+/// as `u`.
 fn exact(n: usize, m: usize, u: usize) -> f64 {
-    // `ways[k][s]` is the number of ways to choose k of the numbers seen so far whose sum is s above the smallest possible
-    // sum.
+    // `ways[k][s]` is the number of ways to choose k of the numbers seen so far whose sum is s above the smallest
+    // possible sum.
     let most = n * m;
-    let mut ways = vec![vec![0.0_f64; most + 1]; n + 1];
-    ways[0][0] = 1.0;
+    let mut counts = vec![vec![0.0_f64; most + 1]; n + 1];
+    counts[0][0] = 1.0;
     for number in 0..n + m {
         for k in (1..=n.min(number + 1)).rev() {
-            // Of the numbers below the k-th chosen number, `number - (k - 1)` belong to the other set.
-            let above = number + 1 - k;
-            if above > m {
+            // `number` is the k-th chosen number. Of the smaller numbers, k - 1 are chosen, and the others belong to
+            // the other set.
+            let rank_of_k = number + 1 - k;
+            if rank_of_k > m {
                 continue;
             }
-            for s in (above..=most).rev() {
-                ways[k][s] += ways[k - 1][s - above];
+            for s in (rank_of_k..=most).rev() {
+                counts[k][s] += counts[k - 1][s - rank_of_k];
             }
         }
     }
-    let all: f64 = ways[n].iter().sum();
+    let all: f64 = counts[n].iter().sum();
     let out = u.min(most - u);
-    let tail: f64 = ways[n][..=out].iter().sum();
+    let tail: f64 = counts[n][..=out].iter().sum();
     (2.0 * tail / all).min(1.0)
 }
 
-/// Returns the share of the standard normal distribution above `z`, for z >= 0 (Abramowitz and Stegun 26.2.17, error below
-/// 7.5e-8).
+/// Returns the share of the standard normal distribution above `z`, for z >= 0 (Abramowitz and Stegun 26.2.17, error
+/// below 7.5e-8).
 fn upper_tail(z: f64) -> f64 {
     let t = 1.0 / (1.0 + 0.231_641_9 * z);
     let polynomial = t

@@ -1,8 +1,9 @@
 //! Measures how contestants that race at the same time share the network.
 //!
-//! A contestant's share is its part of the body bytes that arrived while all contestants were loading. That span begins when
-//! the last contestant starts (in the simulation, all start at once) and ends when the first one finishes. Jain's index of
-//! the shares (Jain, Chiu and Hawe 1984) is 1 if all shares are equal. It is 1/n if one of n contestants has everything.
+//! A contestant's share is its part of the body bytes that arrived while all contestants were loading. That span begins
+//! when the last contestant starts (in the simulation, all start at once) and ends when the first one finishes. Jain's
+//! index of the shares (Jain, Chiu and Hawe 1984) is 1 if all shares are equal. It is 1/n if one of n contestants has
+//! everything.
 
 use crate::{Run, Sharing};
 
@@ -34,8 +35,8 @@ pub fn of(runs: &[&Run]) -> Option<Sharing> {
     })
 }
 
-/// Returns the body bytes that the application had read at `until_ns`, counted from the start of the run. The bucket that
-/// contains this instant counts in proportion to its elapsed time.
+/// Returns the body bytes that the application had read at `until_ns`, counted from the start of the run. The bucket
+/// that contains this instant counts in proportion to its elapsed time.
 fn read_until(run: &Run, until_ns: u64) -> u64 {
     let width = run.series.bucket_ns.max(1);
     let of = |(index, &bytes): (usize, &u64)| {

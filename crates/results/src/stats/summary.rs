@@ -35,10 +35,10 @@ pub fn quantile(values: &[f64], p: f64) -> Option<f64> {
 
 fn quantile_of_sorted(sorted: &[f64], p: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
-    let place = p.clamp(0.0, 1.0) * last as f64;
-    let below = place.floor() as usize;
-    let (low, high) = (sorted[below], sorted[(below + 1).min(last)]);
-    Some(low + (high - low) * (place - below as f64))
+    let position = p.clamp(0.0, 1.0) * last as f64;
+    let lower = position.floor() as usize;
+    let (low, high) = (sorted[lower], sorted[(lower + 1).min(last)]);
+    Some(low + (high - low) * (position - lower as f64))
 }
 
 #[cfg(test)]

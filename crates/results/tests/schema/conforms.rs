@@ -5,7 +5,7 @@ use serde_json::Value;
 
 pub const SCHEMA: &str = include_str!("../../schema/race-2.json");
 
-/// Checks the subset of JSON Schema that the published file uses.
+/// Checks `value` against `schema`. Supports only the part of JSON Schema that the published schema uses.
 fn check(schema: &Value, value: &Value, root: &Value, at: &str) -> Result<(), String> {
     let Some(rules) = schema.as_object() else { return Err(format!("{at}: a schema that is no object")) };
     for (rule, expected) in rules {
@@ -101,6 +101,6 @@ pub fn conforms(text: &str) {
     let schema: Value = serde_json::from_str(SCHEMA).expect("the schema is JSON");
     let value: Value = serde_json::from_str(text).expect("the result is JSON");
     check(&schema, &value, &schema, "race").unwrap_or_else(|e| panic!("{e}"));
-    let back = Race::from_json(text).expect("it is read back");
-    assert_eq!(json::render(&back), text, "and written as it was");
+    let read_back = Race::from_json(text).expect("it is read back");
+    assert_eq!(json::render(&read_back), text, "and written as it was");
 }

@@ -1,7 +1,7 @@
 //! Sending and handling of ABORT and ERROR.
 //!
-//! Home of RFC 9260 §9.1, of the causes that an association raises (§3.3.10), and of the check that a stale cookie is
-//! reported in COOKIE-ECHOED (§5.2.6).
+//! Implements RFC 9260 §9.1, the error causes that an association raises (§3.3.10), and the states in which a Stale
+//! Cookie is accepted (§5.2.6).
 
 use super::outbound::packet::FinalPacket;
 use super::{Association, Ctx, State};
@@ -44,8 +44,8 @@ impl Association {
         if matches!(self.state, State::Closed) {
             return;
         }
-        // RFC 9260 §8.5.1 B: the ABORT has the peer's tag. While that tag is unknown no ABORT is sent, because no peer
-        // would accept it.
+        // RFC 9260 §8.5.1 B: the ABORT has the peer's tag. While that tag is unknown, no ABORT is sent, because the
+        // peer would not accept it.
         if self.identity.peer_tag() != 0 {
             let (ends, header) = (self.ends(self.paths.current()), self.identity.header_to_peer());
             let packet = FinalPacket::new(ends, header, |bytes| {
@@ -63,8 +63,8 @@ impl Association {
 
     /// Sends an ABORT to `target` in answer to an INIT ACK. The caller decides what happens to the association.
     pub(super) fn refuse(&mut self, ctx: &mut Ctx<'_>, target: SocketAddr, tag: u32, cause: &Cause<'_>) {
-        // RFC 9260 §3.3.3: if the Initiate Tag of the INIT ACK is 0, the ABORT reflects the tag of the INIT ACK's
-        // packet, which is the local tag.
+        // RFC 9260 §3.3.3: if the Initiate Tag of the INIT ACK is 0, the ABORT reflects the tag of the received packet.
+        // This is the local tag.
         let (tag, reflected) = if tag == 0 { (self.identity.local_tag(), true) } else { (tag, false) };
         let (source, _) = self.ends(self.handshake_path());
         let packet = FinalPacket::new((source, target), self.identity.header(tag), |bytes| {
@@ -123,7 +123,8 @@ impl Association {
                 let mut chunk = ChunkWriter::open(&mut bytes, Error::KIND, 0);
                 cause.emit(&mut chunk);
                 chunk.close();
-                // Skips the headers of the chunk and the cause, and leaves out the padding of the cause.
+                // `quoted` is the value of the cause: without the headers of the chunk and the cause, and without
+                // padding.
                 let end = bytes.get(6..8).map_or(8, |n| 4 + usize::from(u16::from_be_bytes([n[0], n[1]])));
                 let quoted = bytes.get(8..end).unwrap_or_default().to_vec();
                 ctx.events.push_back(Event::PeerError { id: self.id, code: cause.code(), cause: quoted });

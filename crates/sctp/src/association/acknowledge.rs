@@ -3,7 +3,7 @@
 //! `SendHalf` determines which chunks were acknowledged or lost. This module applies the result to congestion windows,
 //! round-trip times, timers and error counters.
 //!
-//! Home of RFC 9260 §6.3.2, §6.3.3 and of RFC 4960 Appendix A (the sender).
+//! Implements RFC 9260 §6.3.2 and §6.3.3, and RFC 4960 Appendix A (the sender).
 
 use super::timers::Timer;
 use super::{Association, Ctx, State};
@@ -40,14 +40,14 @@ struct AckContext {
     more: bool,
     /// Whether the acknowledgement has shown a lost chunk on any path.
     lost: bool,
-    /// The path on which the acknowledged chunks were sent. One SACK may acknowledge chunks from two paths: some sent
-    /// before a path failed, and some sent on another path since. In this case the field holds the path used last.
+    /// The path on which the acknowledged chunks were sent. One SACK may acknowledge chunks from two paths if one of
+    /// them has failed. In this case the field holds the path used last.
     advanced: Option<usize>,
 }
 
 impl AckContext {
     /// Returns whether losses on a path reduce its congestion window. RFC 9260 §7.2.4: the window is reduced once per
-    /// recovery. §6.2.1 D iv: the SACK that ends a recovery may begin the next recovery.
+    /// fast recovery. §6.2.1 D iv: the SACK that ends a fast recovery may begin the next one.
     ///
     /// A loss during the recovery after a timeout reduces the window, too. T3-rtx marked all outstanding chunks as
     /// lost, so a chunk lost now was sent after the timeout, or on another path. RFC 5681 §4.3: losing a retransmission
@@ -64,8 +64,8 @@ impl Association {
         self.on_acknowledgement(ctx, Acknowledgement::Sack(sack));
     }
 
-    /// draft-natarajan-tsvwg-sctp-nrsack: handles an NR-SACK. With an NR-SACK the peer promises to keep the data that
-    /// it acknowledges.
+    /// draft-natarajan-tsvwg-sctp-nrsack: handles an NR-SACK. The peer promises never to drop the chunks that the NR
+    /// gap blocks acknowledge.
     #[cold]
     pub(super) fn on_nr_sack(&mut self, ctx: &mut Ctx<'_>, nr: &NrSackView<'_>) {
         self.stats.sacks_received += 1;
@@ -75,8 +75,8 @@ impl Association {
     pub(super) fn on_acknowledgement(&mut self, ctx: &mut Ctx<'_>, acknowledgement: Acknowledgement<'_>) {
         let recovers_until = self.send.recovers_until();
         let was_in_recovery = recovers_until.is_some();
-        let fresh = self.config.rack || self.config.hystart.is_some();
-        let mut outcome = self.send.take_outcome(self.paths.len(), fresh);
+        let arrived = self.config.rack || self.config.hystart.is_some();
+        let mut outcome = self.send.take_outcome(self.paths.len(), arrived);
         let paths = &self.paths;
         let waiting = |path: usize| {
             let (earliest, timed) = paths.get(path).awaited();
@@ -113,8 +113,8 @@ impl Association {
         }
         if self.config.rack || self.config.prr {
             let repaired = was_in_recovery && !self.send.is_recovering();
-            let news = outcome.cumulative || outcome.fresh.iter().any(|fresh| !fresh.is_empty());
-            let idle = !news && !self.send.has_gaps();
+            let is_new = outcome.cumulative || outcome.arrived.iter().any(|arrived| !arrived.is_empty());
+            let idle = !is_new && !self.send.has_gaps();
             self.after_sack_by_time(ctx.now, repaired, outcome.spurious, idle);
         }
         if outcome.spurious > 0 {
@@ -144,11 +144,11 @@ impl Association {
         round: &mut AckContext,
     ) {
         let ack = outcome.paths[index];
-        if ack.acked == 0 && ack.landed == 0 && ack.lost == 0 && ack.reneged == 0 {
+        if ack.acked == 0 && ack.acked_in_flight == 0 && ack.lost == 0 && ack.reneged == 0 {
             return;
         }
         let path = self.paths.at(index);
-        let flight_before = path.on_bytes_acked(ack.landed, round.polls, round.more);
+        let flight_before = path.on_bytes_acked(ack.acked_in_flight, round.polls, round.more);
         if ack.timed {
             path.end_measurement(ack.sample);
         }
@@ -159,7 +159,12 @@ impl Association {
                 base: round.base,
                 cumulative: outcome.cumulative,
                 in_recovery: round.was_in_recovery,
-                conservative: path.is_conservative(ctx.now, round.base, round.end, outcome.fresh.get(index)),
+                conservative: path.is_conservative(
+                    ctx.now,
+                    round.base,
+                    round.end,
+                    outcome.arrived.get(index),
+                ),
                 polls: round.polls,
             };
             let revived = path.on_newly_acked(ctx.now, newly);
@@ -177,7 +182,7 @@ impl Association {
         }
         let mut lost = ack.lost;
         if self.config.rack {
-            lost += self.detect_losses_by_time(ctx.now, index, &outcome.fresh[index]);
+            lost += self.detect_losses_by_time(ctx.now, index, &outcome.arrived[index]);
         }
         // RFC 9260 §7.2.4: the window is reduced after it has grown by the acknowledged data.
         if lost > 0 {
@@ -186,8 +191,8 @@ impl Association {
         }
         if self.paths.get(index).wants_reports() {
             let recovering = round.in_recovery || lost > 0 || self.send.repairs_timeout();
-            let fresh = outcome.fresh.get(index).copied().unwrap_or_default();
-            self.paths.at(index).report(ctx.now, ack.acked, &fresh, recovering);
+            let arrived = outcome.arrived.get(index).copied().unwrap_or_default();
+            self.paths.at(index).report(ctx.now, ack.acked, &arrived, recovering);
         }
         self.paths.at(index).reduce_in_proportion(ack.acked, outcome.cumulative && lost == 0);
         self.rearm_t3(ctx.now, index, ack.earliest, lost > 0 || ack.reneged > 0);
@@ -226,7 +231,7 @@ impl Association {
     /// Emits `Writable` if the send buffer has room again after `send` refused a message.
     #[inline]
     pub(crate) fn emit_writable(&mut self, ctx: &mut Ctx<'_>) {
-        if self.send.is_wanted() {
+        if self.send.has_rejected() {
             self.size_send_buffer();
         }
         if self.send.take_writable() {
@@ -283,8 +288,8 @@ impl Association {
             return;
         }
         let Expired { probe, silent } = self.send.on_t3();
-        // The peer answers every window probe that it receives. So if T3-rtx of a window probe expires and no SACK has
-        // arrived since the probe was sent, the probe may have been too large.
+        // The peer answers every window probe that it receives. If T3-rtx of a window probe expires and no SACK has
+        // arrived since that probe, the probe may have been too large for the path.
         if self.paths.get(index).has_mtu_search() && (!probe || silent) {
             self.suspect_black_hole(ctx, index);
         }
@@ -296,6 +301,7 @@ impl Association {
             self.send.begin_timeout_repair();
         }
         if silent {
+            self.paths.on_data_timeout();
             let health = self.paths.at(index).on_timeout(ctx.now, self.config.path_max_retrans);
             self.paths.count_error(ctx.now);
             self.on_health(ctx, index, health);
@@ -318,7 +324,7 @@ impl Association {
         self.send.lose_flight(index, cause);
     }
 
-    // Probing of the peer's closed window (RFC 9260 §6.1 A).
+    // Methods that probe the peer's closed window (RFC 9260 §6.1 A).
 
     /// Begins or ends window probing, depending on the peer's window.
     #[inline]
@@ -331,7 +337,8 @@ impl Association {
 
     fn check_probe_idle(&mut self, now: Instant) {
         let Some(shut_out) = self.send.is_shut_out() else {
-            // There is no data to send, so a probe cannot show yet whether the window is still closed.
+            // `is_shut_out` returned `None`, so no data waits to be sent. Without data there is nothing to send as a
+            // window probe, and the probe timer stops.
             if self.send.is_probing() {
                 self.timers.stop(Timer::Probe);
             }
@@ -352,7 +359,8 @@ impl Association {
         }
     }
 
-    /// If the window is open now, resends a window probe that the peer refused, without waiting for the probe timer.
+    /// If the peer's window has opened, resends a window probe that the peer refused, without waiting for the probe
+    /// timer.
     fn refused_probe_again(&mut self) {
         let Some((index, size)) = self.send.take_refused_probe() else {
             return;
@@ -364,8 +372,7 @@ impl Association {
         }
     }
 
-    /// RFC 4960 Appendix A: handles an ECN Echo. The chunk reports that the peer received a packet from this side with
-    /// an ECN mark.
+    /// RFC 4960 Appendix A: handles an ECN Echo. The peer has received a packet of this side that had an ECN mark.
     pub(super) fn on_ecne(&mut self, ctx: &mut Ctx<'_>, tsn: u32) {
         if !self.extensions.ecn.is_on() {
             return;

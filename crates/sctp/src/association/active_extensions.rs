@@ -2,7 +2,7 @@
 //!
 //! Each extension is implemented in a file of its own: `auth`, `asconf`, `reconfig`, `ecn`, `forward`.
 //!
-//! Home of no rule: each extension has its own home.
+//! This module implements no RFC rule itself.
 
 use super::asconf::Asconf;
 use super::auth::Auth;
@@ -98,8 +98,8 @@ impl ActiveExtensions {
         self.auth.as_ref().is_some_and(|auth| auth.has_key(key))
     }
 
-    /// Inserts an AUTH chunk into the packet that occupies `buffer` from `start`, if the peer requires authentication
-    /// for one of the chunks.
+    /// Inserts an AUTH chunk into the packet that begins at `start` in `buffer`, if the peer requires authentication
+    /// for one of the packet's chunks.
     #[inline]
     pub(super) fn sign(&mut self, buffer: &mut Vec<u8>, start: usize) {
         if self.agreed.auth
@@ -109,7 +109,8 @@ impl ActiveExtensions {
         }
     }
 
-    /// Returns the size in bytes of the AUTH chunk that a packet with chunks of these types needs; 0 if it needs none.
+    /// Returns the size in bytes of the AUTH chunk for a packet with chunks of these types. Returns 0 if the packet
+    /// needs no AUTH chunk.
     pub(super) fn auth_size_of(&self, kinds: &[u8]) -> usize {
         let auth = self.auth.as_ref().filter(|_| self.agreed.auth);
         auth.map_or(0, |auth| auth.size_of(kinds))

@@ -1,8 +1,9 @@
 //! Decides how to answer an INIT that arrives for an existing association.
 //!
-//! `endpoint::listen` sends the answer without keeping state, as for any INIT. The association does not change.
+//! `endpoint::listen` answers an INIT for an existing association as it answers any INIT: without keeping state. The
+//! association does not change.
 //!
-//! Home of RFC 9260 §5.2.1 and §5.2.2.
+//! Implements RFC 9260 §5.2.1 and §5.2.2.
 
 use super::negotiate::InitContents;
 use super::{Association, State};
@@ -21,13 +22,13 @@ pub(crate) enum InitReply {
 }
 
 impl Association {
-    /// Decides the answer to an INIT from `source`. `fresh` is the tag and initial TSN to use if the peer has
+    /// Decides the answer to an INIT from `source`. `tag_and_tsn` is the tag and initial TSN to use if the peer has
     /// restarted.
     pub(crate) fn answer_init(
         &mut self,
         offer: &InitContents,
         source: IpAddr,
-        fresh: (u32, u32),
+        tag_and_tsn: (u32, u32),
     ) -> InitReply {
         if matches!(self.state, State::ShutdownAckSent) {
             // RFC 9260 §9.2: the SHUTDOWN COMPLETE was lost, so the SHUTDOWN ACK is repeated.
@@ -60,8 +61,8 @@ impl Association {
             let (tag, tsn) = (self.identity.local_tag(), self.identity.initial_tsn());
             return InitReply::InitAck { tag, tsn, outbound, inbound, tie_tags };
         }
-        let (tag, tsn) = fresh;
-        // RFC 9260 §5.2.2: the stream counts of the association are kept. §3.3.3: no more streams are requested than
+        let (tag, tsn) = tag_and_tsn;
+        // RFC 9260 §5.2.2: the association keeps its stream counts. §3.3.3: the INIT ACK requests no more streams than
         // the INIT allows.
         let (outbound, inbound) = (self.streams.outbound().min(offer.inbound), self.streams.inbound());
         InitReply::InitAck { tag, tsn, outbound, inbound, tie_tags }

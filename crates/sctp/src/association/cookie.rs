@@ -3,8 +3,8 @@
 //! The cookie holds all values that a responder needs to create the association. The cookie is signed with a key that
 //! only this endpoint has. The key is changed at intervals, and the previous key is kept for cookies in flight.
 //!
-//! A cookie is short, so that an INIT with a forged source address cannot cause a much larger answer. Both ports, the
-//! tag and the local address are signed but not stored, because the packet of the COOKIE ECHO contains them.
+//! A cookie is short, so that an INIT with a forged source address cannot cause a much larger answer. The ports, the
+//! local tag and the local address are signed but not stored, because the packet of the COOKIE ECHO contains them.
 //!
 //! ```text
 //!  0  generation of the key      4  good until, ms mod 2^32     16  peer's first TSN
@@ -14,7 +14,7 @@
 //!                                   addresses listed; 16 bytes of HMAC-SHA-256
 //! ```
 //!
-//! Home of RFC 9260 §5.1.3 and §5.1.5.
+//! Implements RFC 9260 §5.1.3 and §5.1.5.
 
 use crate::association::auth::keys::{AuthParams, RANDOM};
 use crate::association::extensions::Extensions;
@@ -66,7 +66,7 @@ pub(crate) struct CookieEchoContext<'a> {
     pub(crate) peer_port: u16,
     pub(crate) local_tag: u32,
     /// The local addresses, starting with the addresses to which the INIT was most likely sent.
-    pub(crate) locals: &'a [IpAddr],
+    pub(crate) local_addresses: &'a [IpAddr],
 }
 
 /// RFC 4895 §6.3: the values that a stateless responder needs to verify an AUTH. They contain no endpoint pair shared
@@ -106,13 +106,13 @@ pub(crate) struct CookieSigner {
 }
 
 impl fmt::Debug for CookieSigner {
-    /// Formats the sealer without its keys.
+    /// Formats the signer without its keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CookieSigner").field("generation", &self.generation).finish_non_exhaustive()
     }
 }
 
-/// RFC 2104 §5: half of the bytes of the hash are enough.
+/// The size of a cookie's signature in bytes. RFC 2104 §5: half of the hash is enough.
 const MAC: usize = 16;
 
 /// The longest lifetime of a cookie. It is short enough that 32 bits of milliseconds identify one instant.
@@ -123,7 +123,7 @@ mod flag {
     pub(super) const V6: u8 = 1;
     pub(super) const TIED: u8 = 2;
     pub(super) const AUTH: u8 = 4;
-    /// The cookie stores the random number, because it cannot be derived from the tags.
+    /// Set if the cookie stores RANDOM, because this RANDOM cannot be derived from the tags.
     pub(super) const RANDOM: u8 = 8;
     pub(super) const ADAPTATION: u8 = 16;
     pub(super) const ADDRESSES: u8 = 32;
@@ -155,7 +155,8 @@ impl CookieSigner {
         Instant::from_millis((now + life.min(MAX_LIFE)).as_nanos().div_ceil(1_000_000))
     }
 
-    /// RFC 4895 §6.1: returns the random number derived from the tags. The cookie need not store it.
+    /// RFC 4895 §6.1: returns the random number derived from the tags. The cookie does not store this number, because
+    /// it can be derived again.
     pub(crate) fn random(&mut self, now: Instant, local_tag: u32, peer_tag: u32) -> [u8; RANDOM] {
         self.rotate(now);
         random_of(&self.current, local_tag, peer_tag)
@@ -176,7 +177,7 @@ impl CookieSigner {
         &mut self,
         now: Instant,
         bytes: &[u8],
-        echoed: CookieEchoContext<'_>,
+        context: CookieEchoContext<'_>,
     ) -> Option<VerifiedCookie> {
         self.rotate(now);
         let (body, signed) = bytes.split_at_checked(bytes.len().checked_sub(MAC)?)?;
@@ -186,14 +187,14 @@ impl CookieSigner {
             1 => self.previous.as_ref()?,
             _ => return None,
         };
-        let implied = [echoed.local_port.into(), echoed.peer_port.into(), echoed.local_tag];
+        let implied = [context.local_port.into(), context.peer_port.into(), context.local_tag];
         // Each signature is compared in constant time, so an attacker learns nothing about it from the timing.
         let is_signed = |local: &&IpAddr| {
             folded(**local) == fold
                 && signature(key, body, implied, **local).verify_truncated_left(signed).is_ok()
         };
-        let local = *echoed.locals.iter().find(is_signed)?;
-        let cookie = Cookie::read(&mut Reader(&body[1..]), now, echoed, local, key)?;
+        let local = *context.local_addresses.iter().find(is_signed)?;
+        let cookie = Cookie::read(&mut Reader(&body[1..]), now, context, local, key)?;
         let over = now - cookie.expires;
         Some(if over.is_zero() { VerifiedCookie::Good(cookie) } else { VerifiedCookie::Stale(cookie, over) })
     }
@@ -221,8 +222,8 @@ fn random_of(key: &[u8; 32], local_tag: u32, peer_tag: u32) -> [u8; RANDOM] {
 }
 
 fn keyed(key: &[u8; 32]) -> Hmac<Sha256> {
-    // The block size of SHA-256 is 64 bytes. `new` pads the key of 32 bytes to a block, as RFC 2104 §2 requires. Unlike
-    // `new_from_slice` it needs no length check.
+    // The block size of SHA-256 is 64 bytes. RFC 2104 §2: a shorter key is padded with zeros to a block. `new` takes a
+    // whole block and, unlike `new_from_slice`, does not check its length.
     let mut block = [0; 64];
     block[..32].copy_from_slice(key);
     <Hmac<Sha256> as hmac::digest::KeyInit>::new(&block.into())
@@ -296,7 +297,7 @@ impl Cookie {
     fn read(
         from: &mut Reader<'_>,
         now: Instant,
-        echoed: CookieEchoContext<'_>,
+        context: CookieEchoContext<'_>,
         local: IpAddr,
         key: &[u8; 32],
     ) -> Option<Self> {
@@ -308,7 +309,7 @@ impl Cookie {
         let init_source = from.octets(flags & flag::V6 != 0)?;
         let tied = flags & flag::TIED != 0;
         let tie_tags = if tied { (from.word()?, from.word()?) } else { (0, 0) };
-        let CookieEchoContext { local_port, peer_port, local_tag, .. } = echoed;
+        let CookieEchoContext { local_port, peer_port, local_tag, .. } = context;
         let mut auth = None;
         if flags & flag::AUTH != 0 {
             let own = flags & flag::RANDOM != 0;
@@ -439,8 +440,8 @@ mod tests {
         IpAddr::V4(Ipv4Addr::new(10, 0, 2, 0)),
         IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)),
     ];
-    const ECHOED: CookieEchoContext<'static> =
-        CookieEchoContext { local_port: 80, peer_port: 5000, local_tag: 1, locals: &LOCALS };
+    const CONTEXT: CookieEchoContext<'static> =
+        CookieEchoContext { local_port: 80, peer_port: 5000, local_tag: 1, local_addresses: &LOCALS };
 
     fn at(s: u64) -> Instant {
         Instant::from_millis(s * 1000)
@@ -454,24 +455,24 @@ mod tests {
         for made in [cookie(at(1)), least(at(1), false), least(at(1), true)] {
             let mut sealer = CookieSigner::new(Rng::new(1), Duration::from_secs(60));
             let sealed = sealer.seal(at(1), &made);
-            assert_eq!(sealer.open(at(61), &sealed, ECHOED), Some(VerifiedCookie::Good(made.clone())));
+            assert_eq!(sealer.open(at(61), &sealed, CONTEXT), Some(VerifiedCookie::Good(made.clone())));
             let stale = Some(VerifiedCookie::Stale(made.clone(), Duration::from_secs(1)));
-            assert_eq!(sealer.open(at(62), &sealed, ECHOED), stale);
+            assert_eq!(sealer.open(at(62), &sealed, CONTEXT), stale);
             for i in 0..sealed.len() {
                 for bit in 0..8 {
                     let mut forged = sealed.clone();
                     forged[i] ^= 1 << bit;
-                    assert_eq!(sealer.open(at(2), &forged, ECHOED), None, "byte {i}");
+                    assert_eq!(sealer.open(at(2), &forged, CONTEXT), None, "byte {i}");
                 }
-                assert_eq!(sealer.open(at(2), &sealed[..i], ECHOED), None);
+                assert_eq!(sealer.open(at(2), &sealed[..i], CONTEXT), None);
             }
         }
-        // A cookie survives one change of keys but not two.
+        // A cookie can be opened after one change of keys, but not after two changes.
         let sealed = sealer.seal(at(1), &cookie(at(1)));
-        assert!(matches!(sealer.open(at(130), &sealed, ECHOED), Some(VerifiedCookie::Stale(..))));
-        assert_eq!(sealer.open(at(260), &sealed, ECHOED), None);
+        assert!(matches!(sealer.open(at(130), &sealed, CONTEXT), Some(VerifiedCookie::Stale(..))));
+        assert_eq!(sealer.open(at(260), &sealed, CONTEXT), None);
         let mut other = CookieSigner::new(Rng::new(2), Duration::from_secs(60));
-        assert_eq!(other.open(at(1), &sealed, ECHOED), None);
+        assert_eq!(other.open(at(1), &sealed, CONTEXT), None);
     }
 
     /// A cookie is valid only with its ports and its tag, at a local address to which the INIT was sent.
@@ -479,17 +480,17 @@ mod tests {
     fn the_signature_covers_ports_tag_and_local_address() {
         let mut sealer = CookieSigner::new(Rng::new(1), Duration::from_secs(60));
         let sealed = sealer.seal(at(1), &cookie(at(1)));
-        for echoed in [
-            CookieEchoContext { local_port: 81, ..ECHOED },
-            CookieEchoContext { peer_port: 5001, ..ECHOED },
-            CookieEchoContext { local_port: 5000, peer_port: 80, ..ECHOED },
-            CookieEchoContext { local_tag: 2, ..ECHOED },
-            CookieEchoContext { locals: &LOCALS[..2], ..ECHOED },
-            CookieEchoContext { locals: &[], ..ECHOED },
+        for context in [
+            CookieEchoContext { local_port: 81, ..CONTEXT },
+            CookieEchoContext { peer_port: 5001, ..CONTEXT },
+            CookieEchoContext { local_port: 5000, peer_port: 80, ..CONTEXT },
+            CookieEchoContext { local_tag: 2, ..CONTEXT },
+            CookieEchoContext { local_addresses: &LOCALS[..2], ..CONTEXT },
+            CookieEchoContext { local_addresses: &[], ..CONTEXT },
         ] {
-            assert_eq!(sealer.open(at(1), &sealed, echoed), None, "{echoed:?}");
+            assert_eq!(sealer.open(at(1), &sealed, context), None, "{context:?}");
         }
-        assert!(sealer.open(at(1), &sealed, ECHOED).is_some());
+        assert!(sealer.open(at(1), &sealed, CONTEXT).is_some());
     }
 
     /// RFC 4895 §6.1: the random number is derived from the tags when the cookie is opened, so it takes no space in the
@@ -504,7 +505,7 @@ mod tests {
         made.auth.as_mut().expect("it has").random = random;
         let sealed = sealer.seal(at(1), &made);
         assert_eq!(sealed.len(), other - RANDOM);
-        assert_eq!(sealer.open(at(1), &sealed, ECHOED), Some(VerifiedCookie::Good(made)));
+        assert_eq!(sealer.open(at(1), &sealed, CONTEXT), Some(VerifiedCookie::Good(made)));
     }
 
     /// The smallest cookie is short enough that the INIT ACK is at most three times as long as the smallest INIT. The
@@ -527,10 +528,10 @@ mod tests {
         let made = cookie(now);
         let sealed = sealer.seal(now, &made);
         let later = now + Duration::from_secs(50);
-        assert_eq!(sealer.open(later, &sealed, ECHOED), Some(VerifiedCookie::Good(made.clone())));
+        assert_eq!(sealer.open(later, &sealed, CONTEXT), Some(VerifiedCookie::Good(made.clone())));
         let late = now + Duration::from_secs(70);
         assert_eq!(
-            sealer.open(late, &sealed, ECHOED),
+            sealer.open(late, &sealed, CONTEXT),
             Some(VerifiedCookie::Stale(made, Duration::from_secs(10)))
         );
         // A lifetime above `MAX_LIFE` is reduced to `MAX_LIFE`.
@@ -538,11 +539,11 @@ mod tests {
         let mut sealer = CookieSigner::new(Rng::new(1), life);
         let made = Cookie { expires: CookieSigner::expiry(at(1), life), ..cookie(at(1)) };
         let sealed = sealer.seal(at(1), &made);
-        assert_eq!(sealer.open(at(1), &sealed, ECHOED), Some(VerifiedCookie::Good(made.clone())));
+        assert_eq!(sealer.open(at(1), &sealed, CONTEXT), Some(VerifiedCookie::Good(made.clone())));
         let days = |days: u64| at(1 + days * 24 * 3600);
-        assert_eq!(sealer.open(days(7), &sealed, ECHOED), Some(VerifiedCookie::Good(made)));
-        assert!(matches!(sealer.open(days(27), &sealed, ECHOED), Some(VerifiedCookie::Stale(..))));
-        assert_eq!(sealer.open(days(57), &sealed, ECHOED), None, "two keys later");
+        assert_eq!(sealer.open(days(7), &sealed, CONTEXT), Some(VerifiedCookie::Good(made)));
+        assert!(matches!(sealer.open(days(27), &sealed, CONTEXT), Some(VerifiedCookie::Stale(..))));
+        assert_eq!(sealer.open(days(57), &sealed, CONTEXT), None, "two keys later");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Explicit congestion notification. The receiver echoes ECN marks to the peer, and the sender answers the peer's
 //! echoes.
 //!
-//! Home of RFC 4960 Appendix A, except for the window reduction (`acknowledge`).
+//! Implements RFC 4960 Appendix A, except for the window reduction (`acknowledge`).
 
 use anabranch_wire::sctp::{Cwr, Ecne, Tsn};
 

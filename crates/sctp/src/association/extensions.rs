@@ -1,9 +1,9 @@
 //! A set of extensions: those that one side supports, or those that both sides support.
 //!
-//! [`Extensions`] is used for every set of extensions: the extensions in the configuration, in INIT and INIT ACK, in
-//! the cookie, and in use by an association.
+//! [`Extensions`] represents every such set: the set in the configuration, in INIT and INIT ACK, or in the cookie, and
+//! the set that an association uses.
 //!
-//! Home of RFC 5061 §4.2.7 (Supported Extensions) and of RFC 9653 §5.1.
+//! Implements RFC 5061 §4.2.7 (Supported Extensions) and RFC 9653 §5.1.
 
 use crate::config::Config;
 use anabranch_wire::sctp::{ChunkWriter, Param};
@@ -100,16 +100,16 @@ impl Extensions {
     }
 
     /// Appends the parameters that announce the extensions. A parameter for one extension is appended only if the peer
-    /// announced the extension in `asked`. The Supported Extensions list is appended only if `list` is true.
-    pub(crate) fn announce(self, chunk: &mut ChunkWriter<'_>, asked: Self, list: bool) {
-        if self.ecn && asked.ecn {
+    /// announced the extension in `peer`. The Supported Extensions list is appended only if `list` is true.
+    pub(crate) fn announce(self, chunk: &mut ChunkWriter<'_>, peer: Self, list: bool) {
+        if self.ecn && peer.ecn {
             Param::EcnCapable.emit(chunk);
         }
-        if self.partial_reliability && asked.partial_reliability {
+        if self.partial_reliability && peer.partial_reliability {
             // RFC 3758 §3.1.
             Param::ForwardTsnSupported.emit(chunk);
         }
-        if self.zero_checksum && asked.zero_checksum {
+        if self.zero_checksum && peer.zero_checksum {
             // RFC 9653 §5.1.
             Param::ZeroChecksum(OVER_DTLS).emit(chunk);
         }

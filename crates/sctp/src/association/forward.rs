@@ -1,7 +1,7 @@
-//! Partial reliability. Applies a received FORWARD TSN to the association, and the abandonment of messages to its paths
-//! and timers.
+//! Partial reliability: applies a received FORWARD TSN to the association, and applies the abandonment of messages to
+//! paths and timers.
 //!
-//! Home of RFC 3758 §3.3 (when it may be used) and §3.5 (C5: timers).
+//! Implements RFC 3758 §3.3 (when partial reliability may be used) and §3.5 (C5: timers).
 
 use super::inbound::PacketMeta;
 use super::timers::Timer;
@@ -43,8 +43,8 @@ impl Association {
             Ok(Chunk::IForwardTsn(forward)) => Some(forward.cumulative),
             _ => None,
         };
-        // RFC 6525 §5.2.4 G1: the TSNs before the reset are 2^31 away. A delayed FORWARD TSN from before the reset
-        // would skip that many TSNs, so it is ignored.
+        // RFC 6525 §5.2.4 G1: the TSNs before and after the reset are 2^31 apart. A delayed FORWARD TSN from before the
+        // reset would skip that many TSNs, so it is ignored.
         let far = cumulative.is_some_and(|cumulative| self.recv.beyond(cumulative.0) > 1 << 30);
         if far && self.was_renumbered_recently(ctx.now) {
             self.stats.rare_mut().duplicates_received += 1;
@@ -63,8 +63,8 @@ impl Association {
     }
 
     /// RFC 3758 §3.3.3: handles a peer that announced FORWARD TSN but now reports it as unrecognized. From now on, no
-    /// message for which the peer may wait is abandoned. Chunks abandoned earlier can be neither sent nor skipped. If
-    /// such chunks exist, the association is aborted.
+    /// message that was partly sent is abandoned. If chunks were abandoned earlier, the association is aborted, because
+    /// these chunks can be neither sent nor skipped.
     #[cold]
     pub(super) fn on_forward_tsn_unrecognized(&mut self, ctx: &mut Ctx<'_>) {
         if !self.extensions.agreed.partial_reliability {
@@ -142,8 +142,9 @@ impl Association {
         }
     }
 
-    /// RFC 3758 §3.5 F5: reduces the congestion window for chunks that were lost, but skipped before three miss reports
-    /// or T3-rtx could show the loss. Losses below the TSN offset `recovers_until` have already reduced the window.
+    /// RFC 3758 §3.5 F5: reduces the congestion window for skipped chunks that were lost. The skip came before three
+    /// miss reports or T3-rtx could show the loss. Losses below the TSN offset `recovers_until` have already reduced
+    /// the window.
     ///
     /// In a SACK, skipped chunks look like chunks that arrived. A chunk counts as skipped only if the SACK arrives at
     /// least half a round trip after the FORWARD TSN. A skipped chunk counts as lost if later chunks arrived before it,
@@ -184,7 +185,7 @@ impl Association {
             self.send.enter_recovery_of_skipped();
             self.stats.rare_mut().fast_recoveries += 1;
         }
-        self.send.forget_told();
+        self.send.forget_announced();
     }
 
     /// Cancels all messages that the application has sent on a stream.

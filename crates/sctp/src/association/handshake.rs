@@ -1,6 +1,6 @@
 //! The handshake from INIT to COOKIE ACK at the initiator, and its completion at both sides.
 //!
-//! Home of RFC 9260 §5.1, §5.3.1 and §5.2.6.
+//! Implements RFC 9260 §5.1, §5.3.1 and §5.2.6.
 
 use super::asconf::Asconf;
 use super::extensions::Extensions;
@@ -54,7 +54,7 @@ impl Association {
     /// Records that an INIT was written on path `index`.
     pub(super) fn init_sent(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         self.outbox.set_handshake(false);
-        let mut now: Vec<IpAddr> = ctx.locals_for(self.peer()).map(|local| local.ip()).collect();
+        let mut now: Vec<IpAddr> = ctx.local_addresses_for(self.peer()).map(|local| local.ip()).collect();
         now.shrink_to_fit();
         match self.handshake.listed_addresses.is_empty() {
             true => self.handshake.listed_addresses = now,
@@ -66,8 +66,8 @@ impl Association {
         let path = self.paths.at(index);
         path.on_used(ctx.now);
         path.take_unsent();
-        // RFC 6458 §5.3.1: if the application has set a limit for INITs, that limit bounds the doubled timeout instead
-        // of RTO.Max.
+        // RFC 6458 §5.3.1: if the application has set a maximum timeout for INITs, this maximum bounds the doubled
+        // timeout instead of RTO.Max.
         let timeout = match (self.config.init_rto_max, &self.state) {
             (Some(most), State::CookieWait(init)) => {
                 self.config.rto_initial.saturating_mul(1 << init.retries.min(30)).min(most)
@@ -108,8 +108,8 @@ impl Association {
             return;
         }
         let path = self.handshake_path();
-        // If the INIT could not leave this host, the peer cannot have answered it, so this is not counted as an
-        // expiration.
+        // If the INIT could not leave this host, the peer cannot have answered it, so the expiration of T1-init is not
+        // counted.
         let sent = !self.paths.get(path).is_unsent();
         if sent {
             self.stats.rare_mut().t1_expirations += 1;
@@ -143,7 +143,7 @@ impl Association {
         let State::CookieWait(init) = &self.state else {
             return;
         };
-        let (stale, late) = (init.stale, init.late);
+        let (stale_cookies, unanswered_echoes) = (init.stale_cookies, init.unanswered_echoes);
         let offer = match read(&ack.0, Extensions::of(&self.config), from.ip()) {
             Ok(offer) => offer,
             Err(refusal) => {
@@ -161,13 +161,13 @@ impl Association {
         match self.handshake.sent.filter(|_| !self.handshake.repeated) {
             Some(sent) => self.paths.at(path).on_round_trip(ctx.now - sent),
             // RFC 9260 §6.3.1 C5: a repeated INIT gives no round-trip time. But the peer has answered, so T1-cookie
-            // starts without the back-off of T1-init, as in Linux. With the back-off, a lost COOKIE ACK could be
-            // requested again too late. The peer, which may already send data, would have given up by then.
+            // starts without the back-off of T1-init, as in Linux. Suppose that a COOKIE ACK is lost. A peer that
+            // already sends data might then give up before the backed-off timer repeats the COOKIE ECHO.
             None => (0..self.paths.len()).for_each(|path| self.paths.at(path).forget_back_off()),
         }
         self.accept_offer(ctx, &offer, from);
-        // RFC 9260 §5.4: an address that this side learns from this INIT ACK is not verified yet, so another path may
-        // be needed.
+        // The path for the COOKIE ECHO. RFC 9260 §5.4: an address that this side learns from this INIT ACK is not
+        // verified yet. In that case another path is chosen.
         let mut choices = self.paths.find(from.ip()).into_iter().chain([path, self.paths.current()]);
         let path = choices.find(|&choice| self.paths.get(choice).is_usable()).unwrap_or(path);
         // RFC 9260 §3.3.3.1: the peer's report of parameters that it did not recognize is ignored. Parameters that this
@@ -180,8 +180,8 @@ impl Association {
         self.state = State::CookieEchoed(Box::new(CookieEchoedState {
             cookie,
             retries: 0,
-            stale,
-            late,
+            stale_cookies,
+            unanswered_echoes,
             init_repeated,
         }));
         self.outbox.set_handshake(true);
@@ -256,7 +256,7 @@ impl Association {
         self.extensions.asconf = self.extensions.agreed.asconf.then(|| {
             // A local address that was added after the INIT is not in `known`, so ASCONF announces it to the peer.
             let known = match self.handshake.listed_addresses.is_empty() {
-                true => ctx.locals_for(from.ip()).map(|local| local.ip()).collect(),
+                true => ctx.local_addresses_for(from.ip()).map(|local| local.ip()).collect(),
                 false => std::mem::take(&mut self.handshake.listed_addresses),
             };
             Box::new(Asconf::new(self.identity.initial_tsn(), offer.tsn, known))
@@ -267,7 +267,7 @@ impl Association {
                 && let Some(turn) = self.paths.free_index(address, MAX_PATHS)
                 && let Some(path) = self.new_path(ctx, SocketAddr::new(address, from.port()), turn)
             {
-                self.paths.put(turn, path);
+                self.paths.set(turn, path);
             }
         }
         // RFC 9260 §5.1.2: addresses that the INIT ACK does not list are not the peer's, even if the application
@@ -327,7 +327,7 @@ impl Association {
         self.stats.established = Some(ctx.now);
         ctx.trace.record(ctx.now, self.trace_key(), || TraceEvent::Established);
         self.begin_heartbeats(ctx);
-        self.locals_changed(ctx);
+        self.local_addresses_changed(ctx);
         if self.closing.take_shutdown_request() {
             self.shutdown(ctx);
         }
@@ -340,24 +340,23 @@ impl Association {
         let State::CookieEchoed(echo) = &mut self.state else {
             return;
         };
-        if let Some(late) = echo.late.checked_sub(1) {
+        if let Some(unanswered_echoes) = echo.unanswered_echoes.checked_sub(1) {
             // The peer may answer each copy of a COOKIE ECHO with an ERROR. This ERROR answers a copy with an earlier
             // cookie, which this side has already replaced.
-            echo.late = late;
+            echo.unanswered_echoes = unanswered_echoes;
             return;
         }
-        let (stale, late) = (echo.stale + 1, echo.retries);
+        let (stale_cookies, unanswered_echoes) = (echo.stale_cookies + 1, echo.retries);
         let (once, init_repeated) = (echo.retries == 0, echo.init_repeated);
-        // Data that the peer has acknowledged cannot be sent again. The peer may have accepted the data in an
-        // association that it has ended since. If so, an association from a new cookie would wait forever for the
-        // acknowledged data.
+        // Data that the peer has acknowledged cannot be sent again. The peer may have accepted this data in an
+        // association that has ended since. A new association would then wait forever for the acknowledged data.
         let acknowledged = self.send.base() > 0;
-        if stale > STALE_COOKIES || acknowledged {
+        if stale_cookies > STALE_COOKIES || acknowledged {
             self.close(ctx, CloseReason::StaleCookie);
             return;
         }
         // RFC 9260 §5.2.6: extend the cookie's lifetime by its staleness plus the round trip of COOKIE ECHO and ERROR.
-        // The limit is that round trip plus one second.
+        // The extension is at most one second plus that round trip.
         let round_trip = self.handshake.sent.map(|sent| ctx.now - sent);
         let rtt = round_trip.map_or(0, |rtt| rtt.as_millis() as u64);
         let preserve = (u64::from(staleness_us) / 1000 + rtt).min(rtt + 1000);
@@ -374,8 +373,8 @@ impl Association {
         self.state = State::CookieWait(CookieWaitState {
             retries: 0,
             preserve_ms: Some(preserve as u32),
-            stale,
-            late,
+            stale_cookies,
+            unanswered_echoes,
         });
         self.outbox.set_handshake(true);
         // The INIT ACK that follows measures the round trip, unless it may answer an earlier INIT.
@@ -386,40 +385,45 @@ impl Association {
         }
     }
 
-    /// Continues the handshake from another local address, because the old address was removed and the host receives no
-    /// answers at it. If the INIT listed the new address, the handshake continues. Otherwise it starts again, and the
-    /// peer takes the new INIT for the start of another association.
+    /// Continues the handshake from another local address, because the old address was removed and the host no longer
+    /// receives answers there. If the INIT listed the new address, the handshake continues. Otherwise it starts again
+    /// with a new INIT, which the peer takes for the start of another association.
     pub(crate) fn begin_from_another(&mut self, ctx: &mut Ctx<'_>) {
-        let (stale, late) = match &self.state {
-            State::CookieWait(init) => (init.stale, init.late),
-            State::CookieEchoed(echo) => (echo.stale, echo.late),
+        let (stale_cookies, unanswered_echoes) = match &self.state {
+            State::CookieWait(init) => (init.stale_cookies, init.unanswered_echoes),
+            State::CookieEchoed(echo) => (echo.stale_cookies, echo.unanswered_echoes),
             _ => return,
         };
-        let locals: Vec<SocketAddr> = ctx.locals_for(self.peer()).collect();
-        if !self.config.asconf || locals.contains(&self.paths.get(self.handshake_path()).source()) {
+        let local_addresses: Vec<SocketAddr> = ctx.local_addresses_for(self.peer()).collect();
+        if !self.config.asconf || local_addresses.contains(&self.paths.get(self.handshake_path()).source()) {
             return;
         }
-        let told = self.extensions.asconf.as_ref().map(|asconf| asconf.usable(ctx, self.peer()));
+        let announced = self.extensions.asconf.as_ref().map(|asconf| asconf.usable(ctx, self.peer()));
         let echoes = matches!(self.state, State::CookieEchoed(_));
-        let told = told.filter(|told| echoes && !told.is_empty());
+        let announced = announced.filter(|announced| echoes && !announced.is_empty());
         // Acknowledged data cannot be sent again in a new association, so the handshake cannot start again.
-        if locals.is_empty() || told.is_none() && self.send.base() > 0 {
+        if local_addresses.is_empty() || announced.is_none() && self.send.base() > 0 {
             return;
         }
-        let sources = told.as_ref().unwrap_or(&locals);
+        let sources = announced.as_ref().unwrap_or(&local_addresses);
         for index in 0..self.paths.len() {
             let path = self.paths.get(index);
             if let Some(source) = source_for(sources, path.address().ip(), index)
-                && !locals.contains(&path.source())
+                && !local_addresses.contains(&path.source())
             {
                 let config = self.config.clone();
                 self.paths.at(index).set_source(&config, source, ctx.mtu_of(source));
             }
         }
-        if told.is_none() {
+        if announced.is_none() {
             self.timers.stop(Timer::T1Cookie);
             self.mark_all_for_retransmission();
-            self.state = State::CookieWait(CookieWaitState { retries: 0, preserve_ms: None, stale, late });
+            self.state = State::CookieWait(CookieWaitState {
+                retries: 0,
+                preserve_ms: None,
+                stale_cookies,
+                unanswered_echoes,
+            });
             (self.handshake.repeated, self.handshake.listed_addresses) = (false, Vec::new());
         }
         self.outbox.set_handshake(true);
@@ -452,8 +456,8 @@ impl Association {
         };
         let mut chunk = init.open(buffer);
         let auth = self.extensions.auth.as_ref().map(|auth| auth.ours());
-        let locals = ctx.locals_for(self.peer());
-        write_addresses(&mut chunk, locals.clone().map(|local| local.ip()));
+        let local_addresses = ctx.local_addresses_for(self.peer());
+        write_addresses(&mut chunk, local_addresses.clone().map(|local| local.ip()));
         let ours = Extensions::of(&self.config);
         ours.announce(&mut chunk, ours, true);
         if let Some(auth) = auth {
@@ -469,8 +473,8 @@ impl Association {
         // RFC 9260 §5.1.2: without the Supported Address Types parameter, a peer assumes that all address types are
         // supported.
         if self.config.address_types {
-            let v4 = locals.clone().any(|local| local.is_ipv4());
-            let v6 = locals.clone().any(|local| local.is_ipv6());
+            let v4 = local_addresses.clone().any(|local| local.is_ipv4());
+            let v6 = local_addresses.clone().any(|local| local.is_ipv6());
             let types = match (v4, v6) {
                 (true, true) => AddressTypes::BOTH,
                 (false, true) => AddressTypes::V6,

@@ -1,6 +1,6 @@
 //! The identity of an association: its ports, Verification Tags and initial TSN.
 //!
-//! Home of RFC 9260 §5.3.1 (tags) and of the Tie-Tags of §5.2.2.
+//! Implements RFC 9260 §5.3.1 (tags) and the Tie-Tags of §5.2.2.
 
 use anabranch_base::Rng;
 use anabranch_wire::sctp::Header;
@@ -96,7 +96,7 @@ impl Identity {
         self.tie_tags
     }
 
-    /// Returns whether a cookie with these Tie-Tags answers an INIT that arrived while this association existed.
+    /// Returns whether a cookie with these Tie-Tags was made for an INIT that arrived while this association existed.
     pub(crate) fn is_tied_by(&self, tie_tags: (u32, u32)) -> bool {
         tie_tags == self.tie_tags && self.tie_tags != (0, 0)
     }

@@ -2,7 +2,7 @@
 //!
 //! Passes each chunk to the module that implements its rules. This module sends nothing itself.
 //!
-//! Home of RFC 9260 §6 (which chunks are accepted in which state) and of §3.2 (unrecognized chunks).
+//! Implements RFC 9260 §6 (which chunks are accepted in which state) and §3.2 (unrecognized chunks).
 
 use super::auth::ChunkAdmission;
 use super::timers::Timer;
@@ -27,7 +27,7 @@ pub(crate) struct PacketMeta {
     pub(crate) ecn: Ecn,
     pub(crate) tag: u64,
     pub(crate) bytes: usize,
-    /// Whether a valid AUTH chunk preceded the first chunk that is passed on.
+    /// Whether a valid AUTH chunk preceded the first chunk that is passed to `handle_packet`.
     pub(crate) authenticated: bool,
 }
 
@@ -46,15 +46,15 @@ impl Association {
         self.stats.bytes_received += arrived.bytes as u64;
         self.paths.at(arrived.path).count_received(arrived.bytes as u64);
         if matches!(self.state, State::ShutdownSent) {
-            // The HEARTBEAT may follow an AUTH chunk, so all chunks are searched.
-            let asks = first.into_iter().chain(rest.framed()).any(|raw| raw.kind == Heartbeat::KIND);
-            self.reset_shutdown_retry_count(ctx, asks);
+            // A HEARTBEAT may follow an AUTH chunk, so all chunks are searched for a HEARTBEAT.
+            let has_heartbeat = first.into_iter().chain(rest.framed()).any(|raw| raw.kind == Heartbeat::KIND);
+            self.reset_shutdown_retry_count(ctx, has_heartbeat);
         }
-        let said_before = ctx.final_packets.len();
+        let packets_before = ctx.final_packets.len();
         let mut data = false;
         let mut at_start = true;
         let mut next = first;
-        // If authentication is not in use, the check costs one branch per chunk.
+        // If authentication is not in use, `guarded` costs one branch per chunk.
         let guarded = self.extensions.agreed.auth;
         let mut authenticated = arrived.authenticated;
         while let Some(raw) = next {
@@ -118,7 +118,7 @@ impl Association {
                 if aborted || rest.flatten().any(|chunk| matches!(chunk, Chunk::Abort(_))) {
                     // RFC 9260 §9.1: a packet that contains an ABORT is never answered, so answers to its earlier
                     // chunks are removed.
-                    ctx.final_packets.truncate(said_before);
+                    ctx.final_packets.truncate(packets_before);
                 }
                 return;
             }
@@ -224,6 +224,7 @@ impl Association {
             return self.refuse_early(ctx.now, arrived);
         }
         self.record_mark(data.tsn, arrived, seen);
+        self.check_overdue(ctx.now, arrived, seen);
         let taken = self.recv.on_data(data);
         self.on_taken(ctx, taken, data.stream, data.payload.len(), arrived);
     }
@@ -242,6 +243,7 @@ impl Association {
             return self.refuse_early(ctx.now, arrived);
         }
         self.record_mark(data.tsn, arrived, seen);
+        self.check_overdue(ctx.now, arrived, seen);
         let taken = self.recv.on_idata(data);
         self.on_taken(ctx, taken, data.stream, data.payload.len(), arrived);
     }
@@ -261,7 +263,18 @@ impl Association {
         }
     }
 
+    /// Records whether the DATA of a packet is late: a chunk or a part of a message was missing for longer than an RTO,
+    /// so the peer had data to send. Called before the first chunk of the packet is taken.
+    #[inline]
+    fn check_overdue(&mut self, now: Instant, arrived: &PacketMeta, seen: bool) {
+        if !seen && self.paths.is_data_overdue(now, arrived.path) && self.recv.is_unfinished() {
+            self.paths.on_data_overdue();
+        }
+    }
+
     /// Counts a chunk with user data, and reports an error to the peer if the chunk was not accepted.
+    /// Counts a received chunk with user data. If the stream of the chunk does not exist, reports this to the peer. If
+    /// the chunk violates the protocol, aborts the association.
     #[inline]
     fn on_taken(
         &mut self,
@@ -291,7 +304,8 @@ impl Association {
     /// readable streams.
     #[inline]
     fn data_packet_done(&mut self, ctx: &mut Ctx<'_>, arrived: &PacketMeta) {
-        if let Some(interruption) = self.paths.on_data_from(ctx.now, arrived.path) {
+        let closed = self.recv.is_window_closed();
+        if let Some(interruption) = self.paths.on_data_from(ctx.now, arrived.path, closed) {
             self.record_interruption(ctx, interruption);
         }
         self.recv.count_bytes(arrived.bytes);

@@ -4,7 +4,7 @@
 //! [`inbound`], which only marks what has to be sent. Only [`outbound`] builds packets. This module also has the
 //! methods that the application calls.
 //!
-//! Home of RFC 9260 §14.2.
+//! Implements RFC 9260 §14.2 (the data of an association).
 
 pub(crate) mod abort;
 pub(crate) mod acknowledge;
@@ -81,7 +81,7 @@ pub(crate) struct Local {
 /// The endpoint state that an association borrows for one call.
 pub(crate) struct Ctx<'a> {
     pub(crate) now: Instant,
-    pub(crate) locals: &'a [Local],
+    pub(crate) local_addresses: &'a [Local],
     /// The shared keys with which new associations start.
     pub(crate) keys: &'a SharedKeys,
     pub(crate) events: &'a mut VecDeque<Event>,
@@ -96,22 +96,26 @@ pub(crate) struct Ctx<'a> {
 
 impl Ctx<'_> {
     /// Returns the local addresses for an association with a peer at this address.
-    pub(crate) fn locals_for(&self, peer: IpAddr) -> impl Iterator<Item = SocketAddr> + Clone {
-        locals_for(self.locals, peer)
+    pub(crate) fn local_addresses_for(&self, peer: IpAddr) -> impl Iterator<Item = SocketAddr> + Clone {
+        local_addresses_for(self.local_addresses, peer)
     }
 
     /// Returns the MTU of the interface of a local address.
     fn mtu_of(&self, local: SocketAddr) -> u32 {
-        self.locals.iter().find(|other| other.address == local).map_or(1500, |local| local.mtu)
+        self.local_addresses.iter().find(|other| other.address == local).map_or(1500, |local| local.mtu)
     }
 }
 
-/// Returns the addresses in `locals` at which a peer with the address `peer` can reach this host. A peer at 127.0.0.1
-/// is on this host. If no local address is a loopback address, such a peer can reach this host at any local address.
-pub(crate) fn locals_for(locals: &[Local], peer: IpAddr) -> impl Iterator<Item = SocketAddr> + Clone {
+/// Returns the addresses in `local_addresses` at which a peer with the address `peer` can reach this host. A peer at
+/// 127.0.0.1 is on this host. If no local address is a loopback address, such a peer can reach this host at any local
+/// address.
+pub(crate) fn local_addresses_for(
+    local_addresses: &[Local],
+    peer: IpAddr,
+) -> impl Iterator<Item = SocketAddr> + Clone {
     let fits = move |local: &&Local| in_scope(local.address.ip(), peer);
-    let any = peer.is_loopback() && !locals.iter().any(|local| fits(&local));
-    locals.iter().filter(move |local| any || fits(local)).map(|local| local.address)
+    let any = peer.is_loopback() && !local_addresses.iter().any(|local| fits(&local));
+    local_addresses.iter().filter(move |local| any || fits(local)).map(|local| local.address)
 }
 
 /// The trace records. They are collected only while tracing is on.
@@ -145,7 +149,7 @@ pub(crate) struct Association {
     streams: StreamCounts,
     paths: Paths,
     timers: Timers,
-    /// The cached result of whether the association qualifies for the fast path.
+    /// Whether the association qualifies for the fast path. The value is cached.
     fast_path: FastPath,
     send: SendHalf,
     recv: RecvHalf,
@@ -158,7 +162,7 @@ pub(crate) struct Association {
     /// The reason why the sender cannot send more, as last recorded in the trace.
     limit: Option<Limit>,
     /// The congestion window, as last recorded in the trace.
-    window_told: u64,
+    recorded_window: u64,
 }
 
 /// The values with which a new association starts.
@@ -200,7 +204,7 @@ impl Association {
             stats: AssociationCounters::new(now),
             rng: start.rng,
             limit: None,
-            window_told: 0,
+            recorded_window: 0,
             config,
         };
         association.measure();
@@ -297,7 +301,7 @@ impl Association {
         self.measure();
     }
 
-    /// Returns an address of the peer, for decisions that depend on the kind of address.
+    /// Returns an address of the peer, for callers that need only the IP version or the scope of the address.
     pub(crate) fn peer(&self) -> IpAddr {
         self.paths.peer()
     }
@@ -463,6 +467,7 @@ impl Association {
             peer_rwnd: self.send.peer_window(),
             outstanding: self.send.buffered_bytes() - self.send.unsent_bytes(),
             buffered: self.send.buffered_bytes(),
+            gap_acked: self.send.gap_acked_bytes(),
             probed: self.send.probed_bytes(),
             extensions: *self.extensions.agreed(),
             paths: self.path_infos().collect(),
@@ -496,10 +501,10 @@ impl Association {
         self.timers.next()
     }
 
-    /// Returns the earliest deadline, if it is earlier than `armed`.
+    /// Returns the earliest deadline, if it is earlier than `bound`.
     #[inline]
-    pub(crate) fn timeout_before(&mut self, armed: Instant) -> Option<Instant> {
-        self.timers.earlier_than(armed)
+    pub(crate) fn timeout_before(&mut self, bound: Instant) -> Option<Instant> {
+        self.timers.earlier_than(bound)
     }
 
     pub(crate) fn handle_timeout(&mut self, ctx: &mut Ctx<'_>) {
@@ -598,7 +603,7 @@ fn chances(rng: &Rng, index: usize) -> u64 {
 /// Returns a path to `address` from a suitable local address. RFC 9260 §5.1.2: returns `None` if this host has no
 /// address of that IP version.
 pub(crate) fn path_to(config: &Arc<Config>, ctx: &Ctx<'_>, address: SocketAddr, turn: usize) -> Option<Path> {
-    let sources: Vec<SocketAddr> = ctx.locals_for(address.ip()).collect();
+    let sources: Vec<SocketAddr> = ctx.local_addresses_for(address.ip()).collect();
     let source = source_for(&sources, address.ip(), turn)?;
     Some(Path::new(config, address, source, ctx.mtu_of(source), ctx.now))
 }

@@ -4,7 +4,7 @@
 //! data, timers and packets. A probe is a HEARTBEAT followed by a PAD chunk. The loss of a probe indicates neither
 //! congestion nor failure of the path.
 //!
-//! Home of RFC 9260 §7.3 and of RFC 8899 §6.2 (SCTP: probes §6.2.1.2, ICMP §6.2.1.4, in UDP §6.2.2).
+//! Implements RFC 9260 §7.3 and RFC 8899 §6.2 (SCTP: probes §6.2.1.2, ICMP §6.2.1.4, in UDP §6.2.2).
 
 use super::timers::Timer;
 use super::{Association, Ctx};

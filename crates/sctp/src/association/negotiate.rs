@@ -2,7 +2,7 @@
 //!
 //! Reads the parameters of INIT and INIT ACK into plain values, and applies the rules for unrecognized parameters.
 //!
-//! Home of RFC 9260 §5.1.1 and §5.1.2.
+//! Implements RFC 9260 §5.1.1 and §5.1.2.
 
 use super::auth::keys::AuthParams;
 use super::extensions::{Extensions, OVER_DTLS};

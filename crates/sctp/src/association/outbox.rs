@@ -3,7 +3,7 @@
 //! Handlers of events mark in the [`Outbox`] which chunks have to be sent. The number of queued complete chunks is
 //! limited. DATA, SACK, FORWARD TSN, RE-CONFIG, ASCONF and HEARTBEAT are marked in the modules that hold their state.
 //!
-//! Home of no rule: each chunk has its own home.
+//! This module implements no RFC rule: the rules for each chunk are in another module.
 
 use std::collections::VecDeque;
 
@@ -37,8 +37,8 @@ const MAX_WAITING: usize = 8;
 
 impl Outbox {
     /// Sets whether an INIT or COOKIE ECHO has to be sent.
-    pub(super) fn set_handshake(&mut self, wanted: bool) {
-        self.handshake = wanted;
+    pub(super) fn set_handshake(&mut self, due: bool) {
+        self.handshake = due;
     }
 
     pub(super) fn wants_handshake(&self) -> bool {
@@ -57,7 +57,7 @@ impl Outbox {
 
     /// Removes a pending COOKIE ACK for this path. Returns whether there was one.
     pub(super) fn take_cookie_ack(&mut self, path: usize) -> bool {
-        self.cookie_ack.take_if(|wanted| usize::from(*wanted) == path).is_some()
+        self.cookie_ack.take_if(|due| usize::from(*due) == path).is_some()
     }
 
     /// Queues a HEARTBEAT ACK for a path. `write` appends the chunk.
@@ -134,8 +134,8 @@ impl Outbox {
     }
 
     /// Sets whether a path MTU probe may be due on some path.
-    pub(super) fn set_mtu_probes(&mut self, wanted: bool) {
-        self.mtu_probes = wanted;
+    pub(super) fn set_mtu_probes(&mut self, due: bool) {
+        self.mtu_probes = due;
     }
 
     pub(super) fn wants_mtu_probes(&self) -> bool {
@@ -143,8 +143,8 @@ impl Outbox {
     }
 
     /// Sets whether a SHUTDOWN or SHUTDOWN ACK has to be sent.
-    pub(super) fn set_shutdown(&mut self, wanted: bool) {
-        self.shutdown = wanted;
+    pub(super) fn set_shutdown(&mut self, due: bool) {
+        self.shutdown = due;
     }
 
     #[inline]

@@ -1,6 +1,6 @@
 //! Failure, recovery, probing and verification of paths.
 //!
-//! Home of RFC 9260 §8.1 (which errors count) and of the timing of §5.4 and §8.3.
+//! Implements RFC 9260 §8.1 (which errors count) and the timing of §5.4 and §8.3.
 
 use super::timers::Timer;
 use super::{Association, Ctx, State};
@@ -18,7 +18,8 @@ use std::net::IpAddr;
 /// The maximum number of path changes that an endpoint stores. The number of stored interruptions has the same limit.
 const CHANGES_KEPT: usize = 1024;
 
-/// The number of consecutive timeouts that confirm an ICMP report that a host does not run SCTP.
+/// An ICMP message may report that the peer's host does not run SCTP. This number of consecutive timeouts confirms the
+/// report.
 const SILENCES: u32 = 2;
 
 impl Association {
@@ -38,16 +39,16 @@ impl Association {
                 self.paths.at(index).ask_heartbeat();
                 unconfirmed += 1;
             } else {
-                // RFC 9260 §5.4: while addresses are unconfirmed, send at most HB.Max.Burst (1) packet with a HEARTBEAT
-                // per RTO.
+                // RFC 9260 §5.4: while addresses are unconfirmed, send at most HB.Max.Burst (1) packets with a
+                // HEARTBEAT per RTO.
                 self.timers.set(Timer::Heartbeat(index), ctx.now + rto.saturating_mul(unconfirmed));
                 unconfirmed += 1;
             }
         }
     }
 
-    /// RFC 9260 §8.3: schedules the next HEARTBEAT on a path. The HEARTBEAT is sent only if the path stays idle until
-    /// its time.
+    /// RFC 9260 §8.3: schedules the next HEARTBEAT on a path. The HEARTBEAT is sent only if the path is idle until that
+    /// time.
     pub(super) fn schedule_heartbeat(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         let Some(interval) = self.config.hb_interval else {
             return;
@@ -56,9 +57,9 @@ impl Association {
         self.timers.set(Timer::Heartbeat(index), ctx.now + period);
     }
 
-    /// RFC 9260 §8.3: returns whether HEARTBEATs may be sent. HEARTBEATs stop once SHUTDOWN is sent, with one
-    /// exception: if the peer has removed all verified addresses, another address must be verified before SHUTDOWN can
-    /// be repeated (RFC 5061 §5.3 F14).
+    /// RFC 9260 §8.3: returns whether HEARTBEATs may be sent. HEARTBEATs stop once SHUTDOWN is sent, with one exception
+    /// (RFC 5061 §5.3 F14). If the peer has removed all verified addresses, another address must be verified before
+    /// SHUTDOWN can be repeated.
     fn may_heartbeat(&self) -> bool {
         self.state.may_send_data() || matches!(self.state, State::ShutdownSent) && self.is_stranded()
     }
@@ -71,8 +72,8 @@ impl Association {
         }
         for index in 0..self.paths.len() {
             let path = self.paths.get(index);
-            let asked = address.is_none_or(|address| address == path.address().ip());
-            if asked && !path.is_removed() && !self.timers.is_set(Timer::HeartbeatLost(index)) {
+            let is_selected = address.is_none_or(|address| address == path.address().ip());
+            if is_selected && !path.is_removed() && !self.timers.is_set(Timer::HeartbeatLost(index)) {
                 self.timers.stop(Timer::Heartbeat(index));
                 self.paths.at(index).ask_heartbeat();
             }
@@ -116,7 +117,8 @@ impl Association {
         let outstanding = self.send.has_outstanding();
         let evidence = Evidence {
             outstanding,
-            // `None` if there is no other path. In that case data is sent on this path even if the path has failed.
+            // `retry` is `None` without another path. In that case data is sent on this path even if the path has
+            // failed.
             retry: self.config.hb_interval.filter(|_| self.paths.alternate(index).is_some()),
             max_retrans: self.config.path_max_retrans,
         };
@@ -161,10 +163,10 @@ impl Association {
         let health = path.on_error(ctx.now, most);
         path.back_off();
         let active = path.is_active();
-        // RFC 9260 §8.1, §5.4: only errors on the current path count for the association, and only if that path is
-        // verified. The exception is a current path on which nothing can be sent before it is verified.
-        let stranded = self.is_stranded();
-        if (confirmed || stranded) && index == self.paths.current() {
+        // RFC 9260 §8.1, §5.4: an error counts for the association only if it occurs on the current path and that path
+        // is verified. The exception is a current path on which nothing can be sent before it is verified.
+        let is_stranded = self.is_stranded();
+        if (confirmed || is_stranded) && index == self.paths.current() {
             self.paths.count_error(ctx.now);
         }
         self.on_health(ctx, index, health);
@@ -175,7 +177,7 @@ impl Association {
         if health != HealthChange::Same {
             self.rescue_flight(ctx, index);
         }
-        if stranded && index == self.paths.current() {
+        if is_stranded && index == self.paths.current() {
             // RFC 5061 §5.3 F14: the path is the only path, and only HEARTBEATs can be sent on it before it is
             // verified.
             self.paths.at(index).ask_heartbeat();
@@ -213,6 +215,7 @@ impl Association {
         // RFC 9260 §6.4.1: data goes to an alternate active destination. §7.2: a retransmission may use another address
         // than the original transmission. §6.3.3 E1, E3: the window and the chunks in flight are treated as when T3-rtx
         // expires.
+        self.paths.on_data_timeout();
         self.paths.at(index).collapse(ctx.now);
         self.timers.stop(Timer::T3Rtx(index));
         self.lose_flight(index, SendCause::Timeout);
@@ -259,7 +262,7 @@ impl Association {
         }
     }
 
-    /// RFC 7829 §5: makes another path the primary path, if the present one has had too many errors.
+    /// RFC 7829 §5: makes another path the primary path, if the present primary path has had too many errors.
     fn switch_over(&mut self, index: usize) {
         let Some(most) = self.config.primary_switch.filter(|_| index == self.paths.primary()) else {
             return;
@@ -348,8 +351,8 @@ impl Association {
         }
     }
 
-    /// Returns whether too few timeouts have occurred on path `index` to confirm an ICMP report that the peer's host
-    /// does not run SCTP.
+    /// An ICMP message may report that the peer's host does not run SCTP. Returns whether too few timeouts have
+    /// occurred on path `index` to confirm this report.
     fn is_icmp_unconfirmed(&self, index: usize) -> bool {
         self.config.icmp_doubt && self.paths.get(index).errors() < SILENCES
     }

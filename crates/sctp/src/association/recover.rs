@@ -1,7 +1,7 @@
 //! Recovery, timers and probes for losses that are detected by time.
 //!
-//! Home of RFC 8985 §6.2 step 5 (the reordering timer) and §7.2 to §7.4 (tail loss probes). An unnecessary reduction,
-//! which duplicate TSNs reveal, is undone as in RFC 3708 §2.
+//! Implements RFC 8985 §6.2 step 5 (the reordering timer) and §7.2 to §7.4 (tail loss probes). Duplicate TSNs can show
+//! that a reduction of the congestion window was unnecessary. Such a reduction is undone as in RFC 3708 §2.
 //!
 //! T3-rtx works as in RFC 9260: it marks all chunks outstanding on its path as lost (§6.3.3 E3). One recovery spans the
 //! association (§7.2.4), while congestion windows and probes belong to a path.
@@ -13,15 +13,15 @@ use anabranch_base::Instant;
 use anabranch_congestion::Delivered;
 
 impl Association {
-    /// Detects losses on a path. `fresh` are the chunks of this path that a SACK newly reports as arrived. Returns the
-    /// number of bytes lost.
-    pub(super) fn detect_losses_by_time(&mut self, now: Instant, index: usize, fresh: &Delivered) -> u64 {
-        let Some((by_time, smoothed)) = self.paths.at(index).on_delivered(now, fresh) else { return 0 };
+    /// Detects losses on a path. `arrived` are the chunks of this path that a SACK newly reports as arrived. Returns
+    /// the number of bytes lost.
+    pub(super) fn detect_losses_by_time(&mut self, now: Instant, index: usize, arrived: &Delivered) -> u64 {
+        let Some((by_time, smoothed)) = self.paths.at(index).on_delivered(now, arrived) else { return 0 };
         self.send.lose_by_time(now, index, by_time, smoothed)
     }
 
     /// Applies the loss of `bytes` on a path. `reduces` is true for the first loss of a recovery, which reduces the
-    /// window.
+    /// congestion window.
     pub(super) fn record_loss(&mut self, now: Instant, index: usize, bytes: u64, reduces: bool) {
         let path = self.paths.at(index);
         path.on_lost(now, bytes, reduces);
@@ -52,10 +52,10 @@ impl Association {
             self.paths.at(index).on_spurious_reduction(now);
             self.send.end_recovery();
         }
-        let calm = self.send.is_recovered();
-        let news = SackFacts { base, end, calm, repaired, spurious: spurious > 0, idle };
+        let is_recovered = self.send.is_recovered();
+        let facts = SackFacts { base, end, is_recovered, repaired, spurious: spurious > 0, idle };
         for index in 0..self.paths.len() {
-            self.paths.at(index).after_sack(now, &news);
+            self.paths.at(index).after_sack(now, &facts);
             self.set_loss_timer(now, index);
         }
     }
@@ -108,15 +108,15 @@ impl Association {
     /// retransmits the last chunk.
     fn probe_tail(&mut self, now: Instant, index: usize) {
         let rto = self.paths.get(index).rto();
-        let fresh = self.takes_new_on(now, index);
-        if !fresh {
+        let arrived = self.takes_new_on(now, index);
+        if !arrived {
             let Some(bytes) = self.send.take_tail(index) else { return };
             self.paths.at(index).lose(bytes);
         }
         self.stats.rare_mut().tail_probes += 1;
         let end = self.send.end();
         let path = self.paths.at(index);
-        path.probe_tail(fresh, end);
+        path.probe_tail(arrived, end);
         if path.flight() == 0 {
             // No other chunk is in flight on this path. T3-rtx starts when the probe is sent, on the path that the
             // probe uses.

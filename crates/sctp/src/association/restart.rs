@@ -1,6 +1,6 @@
 //! Handling of a COOKIE ECHO for an existing association.
 //!
-//! Home of RFC 9260 §5.2.4.
+//! Implements RFC 9260 §5.2.4.
 
 use super::auth::Auth;
 use super::cookie::Cookie;
@@ -20,8 +20,8 @@ pub(crate) enum CookieCase {
     Restart,
     /// B: both sides began an association at the same time.
     Collision,
-    /// C: a cookie that this side made arrived late. Before the cookie arrived, this side began the association itself,
-    /// with another local tag.
+    /// C: a COOKIE ECHO with a cookie of this side arrived late. Before it arrived, this side began the association
+    /// itself, with another local tag.
     Late,
     /// D: the COOKIE ECHO is repeated, because the COOKIE ACK was lost.
     Repeated,

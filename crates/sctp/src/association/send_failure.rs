@@ -6,7 +6,7 @@
 //! error of the path or association. Only T3-rtx and HEARTBEAT count errors, so an association whose host stays without
 //! a network ends after the usual time.
 //!
-//! Home of RFC 7829 §3 (2) for failures that this host detects itself, and of RFC 1122 §3.3.1.4 (advice about dead
+//! Implements RFC 7829 §3 (2) for failures that this host detects itself, and RFC 1122 §3.3.1.4 (advice about dead
 //! gateways).
 
 use super::timers::Timer;
@@ -38,7 +38,7 @@ impl Association {
         true
     }
 
-    /// Called when the routes of the host have changed. At once sends the data and the ASCONF that the host could not
+    /// Called when the routes of the host have changed. Sends at once the data and the ASCONF that the host could not
     /// send before.
     pub(crate) fn routes_changed(&mut self, ctx: &mut Ctx<'_>) {
         self.asconf_again();

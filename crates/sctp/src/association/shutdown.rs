@@ -1,6 +1,6 @@
 //! Graceful shutdown.
 //!
-//! Home of RFC 9260 §9.2.
+//! Implements RFC 9260 §9.2.
 
 use super::acknowledge::Acknowledgement;
 use super::outbound::packet::FinalPacket;
@@ -13,7 +13,7 @@ use anabranch_wire::sctp::{Cause, ShutdownComplete, Tsn};
 #[derive(Debug, Default)]
 pub(crate) struct ShutdownProgress {
     /// Whether the application asked to close the association during the handshake.
-    asked: bool,
+    requested: bool,
     /// The path for SHUTDOWN and SHUTDOWN ACK. `None` means the current path. Another path is used after a timeout, or
     /// to answer a SHUTDOWN.
     path: Option<u8>,
@@ -24,12 +24,12 @@ pub(crate) struct ShutdownProgress {
 impl ShutdownProgress {
     /// Returns whether the application asked to close the association as soon as the handshake is complete.
     pub(super) fn is_shutdown_requested(&self) -> bool {
-        self.asked
+        self.requested
     }
 
     /// Returns whether the application asked to close the association during the handshake, and clears the request.
     pub(super) fn take_shutdown_request(&mut self) -> bool {
-        std::mem::take(&mut self.asked)
+        std::mem::take(&mut self.requested)
     }
 
     /// Forgets the retries of an earlier SHUTDOWN and the path on which it was sent.
@@ -53,7 +53,7 @@ impl Association {
             State::CookieWait(_) if self.send.is_idle() => {
                 self.abort_with(ctx, &Cause::UserAbort(&[]), CloseReason::Local);
             }
-            State::CookieWait(_) | State::CookieEchoed(_) => self.closing.asked = true,
+            State::CookieWait(_) | State::CookieEchoed(_) => self.closing.requested = true,
             State::Established => {
                 self.state = State::ShutdownPending;
                 self.begin_shutdown(ctx);
@@ -63,8 +63,8 @@ impl Association {
         }
     }
 
-    /// Starts the shutdown at the request of either side. RFC 3758 §3.5 A2: the shutdown does not wait for chunks that
-    /// were abandoned before and announced in a FORWARD TSN. Such chunks do not count as outstanding.
+    /// Starts the shutdown at the request of either side. RFC 3758 §3.5 A2: abandoned chunks that a FORWARD TSN has
+    /// already announced do not count as outstanding. The shutdown does not wait for these chunks.
     fn begin_shutdown(&mut self, ctx: &mut Ctx<'_>) {
         if self.send.is_given_up(0) {
             self.leave_given_up();
@@ -74,9 +74,9 @@ impl Association {
         }
     }
 
-    /// Takes the next step of the shutdown once no chunk is outstanding. Abandoned chunks are announced in a FORWARD
-    /// TSN, which is sent a second time if T3-rtx expires, because other stacks wait for it. After the second
-    /// expiration the shutdown continues without an answer.
+    /// Takes the next step of the shutdown once no chunk is outstanding. If only abandoned chunks are outstanding, a
+    /// FORWARD TSN announces them, because other stacks wait for it. The FORWARD TSN is repeated when T3-rtx expires.
+    /// After the second expiration the shutdown continues without an answer.
     pub(super) fn advance_shutdown(&mut self, ctx: &mut Ctx<'_>) {
         let closing = matches!(self.state, State::ShutdownPending | State::ShutdownReceived);
         if self.send.is_idle() {

@@ -2,7 +2,7 @@
 //!
 //! Each variant of `State` owns the data that is needed in that state only.
 //!
-//! Home of RFC 9260 §4.
+//! Implements RFC 9260 §4.
 
 use crate::stats::AssociationState;
 
@@ -32,9 +32,9 @@ pub(crate) struct CookieWaitState {
     /// Preservative.
     pub(crate) preserve_ms: Option<u32>,
     /// The number of stale cookies so far.
-    pub(crate) stale: u32,
-    /// The number of COOKIE ECHOs with earlier, now stale cookies that the peer may still answer.
-    pub(crate) late: u32,
+    pub(crate) stale_cookies: u32,
+    /// The number of COOKIE ECHOs that the peer may still answer although their cookies are stale.
+    pub(crate) unanswered_echoes: u32,
 }
 
 /// The data that is needed while waiting for the answer to the COOKIE ECHO.
@@ -45,18 +45,18 @@ pub(crate) struct CookieEchoedState {
     /// Retransmissions of the COOKIE ECHO so far.
     pub(crate) retries: u32,
     /// The number of stale cookies so far.
-    pub(crate) stale: u32,
-    /// The number of COOKIE ECHOs with earlier, now stale cookies that the peer may still answer.
-    pub(crate) late: u32,
+    pub(crate) stale_cookies: u32,
+    /// The number of COOKIE ECHOs that the peer may still answer although their cookies are stale.
+    pub(crate) unanswered_echoes: u32,
     /// Whether the INIT that the peer answered with this cookie was sent more than once.
     pub(crate) init_repeated: bool,
 }
 
 impl CookieEchoedState {
-    /// Returns whether a COOKIE ECHO has already been sent without an answer. That COOKIE ECHO may have carried this
-    /// cookie or an earlier cookie, now stale.
+    /// Returns whether a COOKIE ECHO has already been sent without success: the peer did not answer this cookie, or
+    /// reported an earlier cookie as stale.
     pub(crate) fn is_overdue(&self) -> bool {
-        self.retries > 0 || self.stale > 0
+        self.retries > 0 || self.stale_cookies > 0
     }
 }
 

@@ -1,6 +1,6 @@
 //! The number of streams in each direction.
 //!
-//! Home of RFC 9260 §5.1.1 as far as streams are concerned. RFC 6525 §5.1.5 and §5.1.6 add streams later (`reconfig`).
+//! Implements RFC 9260 §5.1.1 as far as it concerns streams. RFC 6525 §5.1.5 and §5.1.6 add streams later (`reconfig`).
 
 use crate::config::Config;
 

@@ -150,18 +150,18 @@ impl Timers {
         (earliest != Instant::MAX).then_some(earliest)
     }
 
-    /// Returns the earliest deadline if it is earlier than `armed`. In most calls `floor` shows that no deadline is
+    /// Returns the earliest deadline if it is earlier than `bound`. In most calls `floor` shows that no deadline is
     /// earlier, so the table is not searched.
     #[inline]
-    pub(crate) fn earlier_than(&mut self, armed: Instant) -> Option<Instant> {
-        if self.floor >= armed { None } else { self.search_below(armed) }
+    pub(crate) fn earlier_than(&mut self, bound: Instant) -> Option<Instant> {
+        if self.floor >= bound { None } else { self.search_below(bound) }
     }
 
     #[cold]
-    fn search_below(&mut self, armed: Instant) -> Option<Instant> {
+    fn search_below(&mut self, bound: Instant) -> Option<Instant> {
         let next = self.next();
         self.floor = next.unwrap_or(Instant::MAX);
-        next.filter(|next| *next < armed)
+        next.filter(|next| *next < bound)
     }
 
     /// Returns the first timer in the table that is due, and stops it. Returns `None` if no timer is due.

@@ -1,6 +1,6 @@
 //! Changes of an association's settings.
 //!
-//! Home of RFC 9260 §11.1.13 (Set Protocol Parameters) for an existing association.
+//! Implements RFC 9260 §11.1.13 (Set Protocol Parameters) for an existing association.
 
 use super::timers::Timer;
 use super::{Association, Ctx};

@@ -42,7 +42,7 @@ anabranch_base::knobs! {
         /// RTO.Min: the smallest retransmission timeout.
         rto_min: Duration = Duration::from_secs(1), "RFC 9260 §16",
             Span, "smallest retransmission timeout, such as 1s or 200ms";
-        /// The smallest amount that the RTT variation adds to the RTO. Zero stands for the clock granularity.
+        /// The smallest value that the RTT variation (4·RTTVAR) adds to the RTO. Zero stands for the clock granularity.
         rto_var_min: Duration = Duration::ZERO, "RFC 9260 §6.3.1: the clock granularity G alone",
             SpanOrZero, "least that RTT variation adds to the RTO, such as 200ms; 0 = the clock granularity";
         /// RTO.Max: the largest retransmission timeout.
@@ -140,7 +140,7 @@ anabranch_base::knobs! {
         cookie_data: bool = true, "RFC 9260 §5.1 C (may)", SWITCH, "DATA rides with COOKIE ECHO: yes or no";
         /// The number of streams that INIT and INIT ACK request and offer in each direction.
         streams: u16 = 100, OURS, Count(1, 65_535), "streams in each direction, from 1 to 65535";
-        /// The number of streams that the peer may send on, if it differs from `streams`.
+        /// The number of streams that the peer may send on; `None` for the number in `streams`.
         inbound: Option<u16> = None, OURS,
             Or("auto", Count(1, 65_535)),
             "streams that the peer may send on, from 1 to 65535; auto = as many as streams";
@@ -208,7 +208,8 @@ anabranch_base::knobs! {
             Text(ReconfigRequests::parse, ToString::to_string),
             "what the peer may ask for by RE-CONFIG: none, all, or streams, association and change joined by +; \
              the rest is denied";
-        /// The largest number of streams in each direction that the peer can reach with RE-CONFIG.
+        /// The largest number of streams in each direction. The peer cannot add streams beyond this number with
+        /// RE-CONFIG.
         max_streams: u16 = u16::MAX, "RFC 6525 §5.2.5 (should be configurable); ours: no limit of our own",
             Count(1, 65_535),
             "most streams each way that the peer may add up to, from 1 to 65535; needs reconfig=yes";
@@ -223,8 +224,8 @@ anabranch_base::knobs! {
         icmp_doubt: bool = false, "RFC 9260 §10 ICMP8: as good as an ABORT",
             SWITCH, "Protocol Unreachable (ICMP) ends an association only after two timeouts in a row: yes or no";
         /// Whether the UDP port distinguishes peers with the same address and SCTP port. If so, a peer that restarts
-        /// with another UDP port counts as a new peer, and its old association ends like the association of an
-        /// unreachable peer.
+        /// with another UDP port counts as a new peer. Its old association ends like the association of an unreachable
+        /// peer.
         udp_apart: bool = false, "RFC 6951 §5.4: the generic lookup, by address and SCTP ports",
             SWITCH,
             "peers of one address and SCTP port are told apart by their UDP port, as several programs of a host, \
@@ -250,8 +251,8 @@ anabranch_base::knobs! {
         /// packet. Set by [`over_layer`](Self::over_layer); it is not a knob.
         layer_overhead: u32 = 0;
         /// The memory that all associations share, across endpoints. With a budget, the sizes of send and receive
-        /// buffers depend on the use of each association and on the free memory. `sndbuf` and `rcvbuf` are the upper
-        /// limits of these sizes. With `None`, each association has its own two buffers.
+        /// buffers depend on how much each association needs and on the free memory. `sndbuf` and `rcvbuf` are the
+        /// upper limits of these sizes. With `None`, each association has its own two buffers.
         memory: Option<Budget> = None;
     }
 }

@@ -4,7 +4,7 @@
 //! The table in `knobs` declares each knob once. Fields, defaults, parsing, printing and help are derived from the
 //! table. A profile lists only the values that differ from its parent, and every value names its source.
 //!
-//! Home of RFC 9260 §16.
+//! Implements RFC 9260 §16 (protocol parameters).
 //!
 //! # Choosing settings
 //!
@@ -108,11 +108,11 @@ pub enum SackPath {
 /// The retransmissions that are sent to an alternate destination (RFC 9260 §6.4.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RetransmitPath {
-    /// No retransmissions, while the destination is active.
+    /// While its destination is active, a chunk is retransmitted to the same destination.
     Same,
-    /// Retransmissions after a timeout.
+    /// Retransmissions after a timeout go to an alternate destination.
     Timeout,
-    /// All retransmissions, including fast retransmissions.
+    /// All retransmissions, including fast retransmissions, go to an alternate destination.
     All,
 }
 

@@ -1,6 +1,6 @@
 //! The set of RE-CONFIG requests that this side accepts from the peer. Other requests are denied.
 //!
-//! Home of RFC 6525 §5.2.1 (which requests are denied) and §6.3.1 (`SCTP_ENABLE_STREAM_RESET`).
+//! Implements RFC 6525 §5.2.1 (which requests are denied) and §6.3.1 (`SCTP_ENABLE_STREAM_RESET`).
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ use std::fmt;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReconfigRequests {
-    /// Resets of streams in both directions, the peer's and this side's (`SCTP_ENABLE_RESET_STREAM_REQ`).
+    /// Resets of the peer's outgoing streams and of this side's outgoing streams (`SCTP_ENABLE_RESET_STREAM_REQ`).
     pub streams: bool,
     /// Resets of all SSNs and TSNs (`SCTP_ENABLE_RESET_ASSOC_REQ`).
     pub association: bool,

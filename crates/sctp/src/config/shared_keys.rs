@@ -4,7 +4,7 @@
 //! Without configured keys the empty key is used. The signing key is then derived from the handshake alone, so anyone
 //! who has seen the handshake can sign chunks in the peer's name.
 //!
-//! Home of RFC 4895 §4 (endpoint pair shared keys) and of the first paragraph of §6.1.
+//! Implements RFC 4895 §4 (endpoint pair shared keys) and the first paragraph of §6.1.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -58,8 +58,8 @@ impl SharedKeys {
         Self { keys: BTreeMap::from([(id, secret.into())]), active: id }
     }
 
-    /// Adds a key that is accepted. Replaces a key with the same identifier. Returns false if there are too many
-    /// keys.
+    /// Adds a key, with which the peer may then sign. Replaces a key with the same identifier. Returns false if there
+    /// are too many keys.
     ///
     /// ```
     /// use anabranch_sctp::SharedKeys;

@@ -3,7 +3,7 @@
 //! An association whose peer supports ASCONF follows changes of the endpoint's addresses automatically. Any other
 //! association keeps the addresses of the handshake, and its paths from a removed local address fail.
 //!
-//! Home of RFC 6458 §9.1 (`sctp_bindx`) as far as it concerns the engine.
+//! Implements RFC 6458 §9.1 (`sctp_bindx`) as far as it concerns the engine.
 
 use super::{AssociationId, Endpoint};
 use crate::association::Local;
@@ -33,16 +33,16 @@ impl Endpoint {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn add_address(&mut self, now: Instant, address: SocketAddr, mtu: u32) {
-        if self.locals.iter().any(|local| local.address.ip() == address.ip()) {
+        if self.local_addresses.iter().any(|local| local.address.ip() == address.ip()) {
             return;
         }
         self.addresses.push(address);
-        self.locals.push(Local { address, mtu: largest_mtu(mtu) });
-        self.locals_changed(now);
+        self.local_addresses.push(Local { address, mtu: largest_mtu(mtu) });
+        self.local_addresses_changed(now);
     }
 
-    /// Removes a local address. Associations with dynamic addresses announce the removal to their peers. If it was the
-    /// last address, these associations first wait until another local address is added.
+    /// Removes a local address. Associations with dynamic addresses announce the removal to their peers. After the
+    /// removal of the last address, they wait with the announcement until another local address is added.
     ///
     /// ```
     /// # use anabranch_sctp::testing::{address, Pair, Side};
@@ -63,17 +63,17 @@ impl Endpoint {
     /// ```
     pub fn remove_address(&mut self, now: Instant, address: IpAddr) {
         self.addresses.retain(|other| other.ip() != address);
-        self.locals.retain(|local| local.address.ip() != address);
-        self.locals_changed(now);
+        self.local_addresses.retain(|local| local.address.ip() != address);
+        self.local_addresses_changed(now);
     }
 
-    fn locals_changed(&mut self, now: Instant) {
+    fn local_addresses_changed(&mut self, now: Instant) {
         for slot in 0..self.slots.len() as u32 {
             let Some(association) = &self.slots[slot as usize].association else { continue };
             if !association.was_established() {
                 self.with(now, slot, |association, ctx| association.begin_from_another(ctx));
             } else if association.extensions().agreed().asconf {
-                self.with(now, slot, |association, ctx| association.locals_changed(ctx));
+                self.with(now, slot, |association, ctx| association.local_addresses_changed(ctx));
             }
         }
     }

@@ -5,7 +5,7 @@
 //! receives packets at its address. While the peer waits, it repeats the COOKIE ECHO (T1-cookie). The application sets
 //! how many requests may wait. Further requests are dropped, and their peers try again.
 //!
-//! Home of RFC 9260 §11.1.2 and §5.1 (D) for the decision of the application.
+//! Implements RFC 9260 §11.1.2 and §5.1 (D), as far as they concern the decision of the application.
 
 use super::listen::MAX_PRESERVED;
 use super::{AssociationId, Endpoint};
@@ -70,24 +70,25 @@ impl Admission {
     /// Returns the number of bytes held for requests that wait for admission.
     pub(super) fn held_bytes(&self) -> usize {
         let waiting: usize =
-            self.waiting.iter().map(|kept| size_of::<PendingCookieEcho>() + kept.bytes.len()).sum();
+            self.waiting.iter().map(|pending| size_of::<PendingCookieEcho>() + pending.bytes.len()).sum();
         let addresses: usize =
-            self.new_requests.iter().map(|news| news.addresses.len() * size_of::<IpAddr>()).sum();
+            self.new_requests.iter().map(|request| request.addresses.len() * size_of::<IpAddr>()).sum();
         waiting + self.new_requests.len() * size_of::<Request>() + addresses
     }
 
     /// Stops requiring admission on a port that no longer listens, and drops its waiting requests.
     pub(super) fn close(&mut self, port: u16) {
         self.ports.remove(&port);
-        self.waiting.retain(|kept| kept.header.target_port != port);
-        self.new_requests.retain(|news| news.port != port);
+        self.waiting.retain(|pending| pending.header.target_port != port);
+        self.new_requests.retain(|request| request.port != port);
     }
 }
 
 impl Endpoint {
     /// Requires that the application admits each association with a listening port. Each association is reported as a
     /// [`Request`] by [`poll_request`](Self::poll_request), and waits until it is [admitted](Self::admit) or
-    /// [refused](Self::refuse). At most `most` requests wait. Further peers have to try again.
+    /// [refused](Self::refuse). The number of waiting requests is limited to `most`. Peers beyond this limit have to
+    /// try again.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::{address, Pair, Side}, Associate, CloseReason, Config, Event};
@@ -126,28 +127,28 @@ impl Endpoint {
         !self.admission.new_requests.is_empty()
     }
 
-    /// Admits an association. `Event::Accepted` follows. Returns `None` if no association begins. The reason may be
-    /// that there is no such request, the peer has given up, the port no longer listens, or the State Cookie has become
-    /// stale. If the cookie is stale, the peer receives an error and starts again.
+    /// Admits an association. `Event::Accepted` follows. Returns `None` if no association begins. Possible reasons are
+    /// that there is no such request, the peer has given up, the port no longer listens, or the State Cookie is stale.
+    /// If the cookie is stale, the peer receives an error and starts again.
     pub fn admit(&mut self, now: Instant, request: RequestId) -> Option<AssociationId> {
-        let kept = self.take_kept(request)?;
-        let PendingCookieEcho { source, target, ecn, trace_tag: tag, bytes, .. } = &kept;
+        let pending = self.take_pending(request)?;
+        let PendingCookieEcho { source, target, ecn, trace_tag: tag, bytes, .. } = &pending;
         let packet = Packet { source: *source, target: *target, ecn: *ecn, tag: *tag, payload: bytes };
-        self.admission.admitted = Some(kept.tag);
+        self.admission.admitted = Some(pending.tag);
         self.handle_packet(now, packet);
         self.admission.admitted = None;
-        self.demux.by_tag(kept.tag).map(|slot| self.id_of(slot))
+        self.demux.by_tag(pending.tag).map(|slot| self.id_of(slot))
     }
 
     /// Refuses an association. Its peer receives an ABORT with the first 512 bytes of the application's `reason`.
     pub fn refuse(&mut self, now: Instant, request: RequestId, reason: &[u8]) {
-        let Some(kept) = self.take_kept(request) else { return };
+        let Some(pending) = self.take_pending(request) else { return };
         // Remembers the tag, so that repeated COOKIE ECHOs do not cause another request.
-        self.used_cookies.add(now, self.config.cookie_life + MAX_PRESERVED, kept.tag);
-        let PendingCookieEcho { source, target, ecn, bytes, .. } = &kept;
+        self.used_cookies.add(now, self.config.cookie_life + MAX_PRESERVED, pending.tag);
+        let PendingCookieEcho { source, target, ecn, bytes, .. } = &pending;
         let packet = Packet { source: *source, target: *target, ecn: *ecn, tag: 0, payload: bytes };
         let reason = &reason[..reason.len().min(MAX_REASON)];
-        let abort = FinalPacket::answer(&packet, kept.header, kept.peer_tag, |bytes| {
+        let abort = FinalPacket::answer(&packet, pending.header, pending.peer_tag, |bytes| {
             let mut chunk = Abort::default().open(bytes);
             Cause::UserAbort(reason).emit(&mut chunk);
             chunk.close();
@@ -157,30 +158,30 @@ impl Endpoint {
 
     /// RFC 9260 §8.5.1 B: withdraws the request of a peer that sends an ABORT. The ABORT has the local tag that the
     /// association would have. If the configuration requires that ABORT is authenticated (RFC 4895 §6.3), the request
-    /// stays, because without an association there are no keys to verify the ABORT.
+    /// stays. Without an association there are no keys to verify the ABORT.
     pub(super) fn withdraw(&mut self, now: Instant, header: Header) {
         if self.config.auth && self.config.guarded_chunks().has(Abort::KIND) {
             return;
         }
-        let is_its = |kept: &PendingCookieEcho| {
+        let is_its = |pending: &PendingCookieEcho| {
             let ports = |header: Header| (header.source_port, header.target_port);
-            (kept.tag, ports(kept.header)) == (header.tag, ports(header))
+            (pending.tag, ports(pending.header)) == (header.tag, ports(header))
         };
-        let Admission { waiting, new_requests: news, .. } = &mut self.admission;
-        if let Some(place) = waiting.iter().position(is_its) {
-            waiting.remove(place);
-            news.retain(|news| news.id != RequestId(header.tag));
+        let Admission { waiting, new_requests: request, .. } = &mut self.admission;
+        if let Some(position) = waiting.iter().position(is_its) {
+            waiting.remove(position);
+            request.retain(|request| request.id != RequestId(header.tag));
             // A delayed copy of the withdrawn COOKIE ECHO must not cause a new request.
             self.used_cookies.add(now, self.config.cookie_life + MAX_PRESERVED, header.tag);
         }
     }
 
-    fn take_kept(&mut self, RequestId(tag): RequestId) -> Option<PendingCookieEcho> {
-        let place = self.admission.waiting.iter().position(|kept| kept.tag == tag)?;
-        self.admission.waiting.remove(place)
+    fn take_pending(&mut self, RequestId(tag): RequestId) -> Option<PendingCookieEcho> {
+        let position = self.admission.waiting.iter().position(|pending| pending.tag == tag)?;
+        self.admission.waiting.remove(position)
     }
 
-    /// Returns whether the association that this cookie would begin waits for the application's admission.
+    /// Returns whether the application has to admit the association that this cookie begins.
     pub(super) fn needs_admission(&self, cookie: &Cookie) -> bool {
         let (port, tag) = (cookie.local_port, cookie.local_tag);
         self.admission.ports.contains_key(&port)
@@ -191,10 +192,10 @@ impl Endpoint {
     /// Keeps a packet that begins with a COOKIE ECHO until the application has decided on the association.
     #[cold]
     pub(super) fn hold_for_admission(&mut self, packet: &Packet<'_>, header: Header, cookie: &Cookie) {
-        let Admission { ports, waiting, new_requests: news, .. } = &mut self.admission;
+        let Admission { ports, waiting, new_requests: request, .. } = &mut self.admission;
         let most = ports.get(&cookie.local_port).copied().unwrap_or(0);
         let tag = cookie.local_tag;
-        if waiting.len() >= most || waiting.iter().any(|kept| kept.tag == tag) {
+        if waiting.len() >= most || waiting.iter().any(|pending| pending.tag == tag) {
             self.totals.discarded += 1;
             return;
         }
@@ -210,7 +211,7 @@ impl Endpoint {
         });
         let mut addresses = vec![cookie.init_source];
         addresses.extend(cookie.addresses.iter().filter(|address| **address != cookie.init_source));
-        news.push_back(Request {
+        request.push_back(Request {
             id: RequestId(tag),
             port: cookie.local_port,
             peer_port: cookie.peer_port,

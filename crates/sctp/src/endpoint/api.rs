@@ -3,7 +3,7 @@
 //! Methods for streams are in `streams`, status and counters in `status`, and settings in `tuning`, `keys`, `addresses`
 //! and `encap`.
 //!
-//! Home of RFC 9260 §11.1.2 to §11.1.7.
+//! Implements RFC 9260 §11.1.2 to §11.1.7.
 
 use super::{AssociationId, Endpoint};
 use crate::association::identity::Identity;
@@ -83,16 +83,16 @@ impl Endpoint {
         Ok(self.id_of(slot))
     }
 
-    /// Adds an association that has not begun yet, and returns its slot. `told` holds its tag, its initial TSN, and
-    /// whether this side counts as the initiator. Without `told`, this method chooses these values.
+    /// Adds an association that has not begun yet, and returns its slot. `identity` holds its tag, its initial TSN, and
+    /// whether this side counts as the initiator. Without `identity`, this method chooses these values.
     pub(super) fn add_association(
         &mut self,
         now: Instant,
         ask: &Associate,
         config: Arc<Config>,
-        told: Option<(u32, u32, bool)>,
+        identity: Option<(u32, u32, bool)>,
     ) -> Result<u32, AssociateError> {
-        self.unsummed |= config.zero_checksum;
+        self.accepts_zero_checksum |= config.zero_checksum;
         let streams = ask.streams.unwrap_or(config.streams);
         if ask.peer.is_empty() {
             return Err(AssociateError::NoPeer);
@@ -117,8 +117,8 @@ impl Endpoint {
         if paths.is_empty() {
             return Err(AssociateError::NoRoute);
         }
-        let fresh = told.unwrap_or_else(|| (self.new_tag(), self.rng.next_u32(), true));
-        let (local_tag, initial_tsn, initiator) = fresh;
+        let identity = identity.unwrap_or_else(|| (self.new_tag(), self.rng.next_u32(), true));
+        let (local_tag, initial_tsn, initiator) = identity;
         let auth = self.new_auth(&config);
         let slot = self.new_slot();
         let id = self.id_of(slot);
@@ -150,12 +150,12 @@ impl Endpoint {
         self.free_port(|_| false).ok_or(AssociateError::NoPort)
     }
 
-    /// Returns an ephemeral port that is not `taken` and that no association, listener or other SCTP stack on this host
-    /// uses.
+    /// Returns an ephemeral port for which `taken` returns false. No association, listener or other SCTP stack on this
+    /// host uses the port.
     pub(crate) fn free_port(&mut self, taken: impl Fn(u16) -> bool) -> Option<u16> {
-        let Self { ephemeral, ports, listeners, shard, neighbours, .. } = self;
+        let Self { ephemeral, ports, listeners, shard, other_shards, .. } = self;
         ephemeral.choose(|port| {
-            let others = || neighbours.as_ref().is_some_and(|others| others.have_port(None, port));
+            let others = || other_shards.as_ref().is_some_and(|others| others.have_port(None, port));
             let ours = ports.contains_key(&port) || listeners.contains(&port);
             shard.owns_port(port) && !ours && !taken(port) && !others()
         })
@@ -331,9 +331,9 @@ impl Endpoint {
     }
 
     /// Reads from a stream as a sequence of bytes, across message boundaries, until the buffer is full or no readable
-    /// data is left. Messages whose payload protocol identifier is not `wanted` are read and dropped. Returns the
-    /// number of bytes read, and whether no readable data is left. A read that leaves no data has the same effect as a
-    /// [`recv`](Self::recv) that returned `None`.
+    /// data is left. If `wanted` returns false for the payload protocol identifier of a message, the message is read
+    /// and dropped. Returns the number of bytes read, and whether no readable data is left. If none is left,
+    /// `Event::Readable` follows when more data arrives, as after a [`recv`](Self::recv) that returned `None`.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, Message};

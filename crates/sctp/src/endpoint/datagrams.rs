@@ -1,9 +1,9 @@
 //! An endpoint over a channel of datagrams, such as DTLS, a tunnel, or a queue in memory.
 //!
-//! The channel leads to one peer, so SCTP uses no addresses. No addresses are listed or announced, and no IP or UDP
-//! header counts toward the packet size. In the engine, both ends have the unspecified address.
+//! A channel of datagrams leads to one peer, so SCTP uses no addresses. No addresses are listed or announced, and no IP
+//! or UDP header counts toward the packet size. In the engine, both ends have the unspecified address.
 //!
-//! Home of RFC 8261 §6.1 (SCTP over DTLS, the base protocol).
+//! Implements RFC 8261 §6.1 (SCTP over DTLS, the base protocol).
 
 use super::{Associate, Endpoint};
 use crate::config::Config;
@@ -60,8 +60,8 @@ impl Endpoint {
 
     /// Like [`over_datagrams`](Self::over_datagrams), with a configuration. Settings that concern addresses (`asconf`,
     /// `address_types`) are always off (RFC 8261 §6.1). `ecn` is always off, too, because a datagram carries no ECN
-    /// mark. The channel may be DTLS, or detect errors as reliably as DTLS. In that case `zero_checksum=yes` omits the
-    /// checksum (RFC 9653), if the peer accepts packets without a checksum.
+    /// mark. `zero_checksum=yes` omits the checksum if the peer accepts packets without a checksum (RFC 9653). Set it
+    /// only if the channel is DTLS, or detects errors as reliably as DTLS.
     ///
     /// ```
     /// # use anabranch_base::Rng;

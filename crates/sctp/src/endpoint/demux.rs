@@ -43,7 +43,7 @@ impl Hasher for TagHasher {
     }
 }
 
-/// The maps from a packet's tag, or its addresses and ports, to a slot.
+/// The maps from a packet's tag, or from its addresses and ports, to the slot of its association.
 #[derive(Debug, Default)]
 pub(crate) struct Demux {
     /// Whether the UDP port distinguishes peers that have the same address.
@@ -103,7 +103,7 @@ impl Demux {
         self.tags.contains_key(&tag)
     }
 
-    /// Returns the number of tags and of pairs stored.
+    /// Returns the number of stored tags and the number of stored address keys.
     pub(super) fn sizes(&self) -> (usize, usize) {
         (self.tags.len(), self.pairs.len())
     }
@@ -117,7 +117,7 @@ impl Demux {
         self.last = None;
     }
 
-    /// Stores a pair for `slot`. Returns false if the pair already belongs to a slot.
+    /// Stores the address key `pair` for `slot`. Returns false if the key already belongs to a slot.
     pub(super) fn add_pair(&mut self, pair: AddressKey, slot: u32) -> bool {
         let entry = self.pairs.entry(pair);
         let free = matches!(entry, Entry::Vacant(_));
@@ -125,7 +125,7 @@ impl Demux {
         free
     }
 
-    /// Removes a pair. Returns false if the pair belongs to another slot.
+    /// Removes the address key `pair`. Returns false if the key belongs to another slot.
     pub(super) fn remove_pair(&mut self, pair: AddressKey, slot: u32) -> bool {
         let ours = self.pairs.get(&pair) == Some(&slot);
         if ours {

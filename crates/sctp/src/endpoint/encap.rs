@@ -4,7 +4,7 @@
 //! reached. The port changes only if a Verification Tag or a State Cookie proves that a packet is from the peer. An
 //! INIT from another port is answered at that port and changes nothing.
 //!
-//! Home of RFC 6951 §5.1, §5.4 and §5.6.
+//! Implements RFC 6951 §5.1, §5.4 and §5.6.
 
 use super::{AssociationId, Endpoint};
 use crate::association::Association;
@@ -25,8 +25,8 @@ pub(super) fn follow_port(association: &mut Association, path: usize, source: So
     }
 }
 
-/// Sets the UDP port of the peer's address `source` to the port of `source`. Called after a COOKIE ECHO from `source`
-/// was accepted for an existing association.
+/// Sets the UDP port of the path to the address in `source` to the port in `source`. Called after a COOKIE ECHO from
+/// `source` was accepted for an existing association.
 pub(super) fn follow_cookie(association: &mut Association, source: SocketAddr) {
     if let Some(path) = association.paths().find(source.ip()) {
         follow_port(association, path, source);

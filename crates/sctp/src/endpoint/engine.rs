@@ -1,7 +1,7 @@
 //! Implements [`Engine`] for the endpoint. Its input is packets, ICMP messages and time; its output is packets and
 //! events. A packet's association is found by its verification tag.
 //!
-//! Home of RFC 9260 §8.5; its exceptions, §8.5.1, are in [`out_of_the_blue`].
+//! Implements RFC 9260 §8.5. The exceptions of §8.5.1 are in [`out_of_the_blue`].
 
 use super::{Endpoint, checksum, encap, out_of_the_blue};
 use crate::association::fast_path::SoleChunk;
@@ -27,15 +27,15 @@ impl Endpoint {
     ) -> bool {
         let Some(slot) = self.demux.by_tag(chunk.tag()) else { return false };
         let (mut ctx, slots) = self.context(now);
-        let Some(place) = slots.get_mut(slot as usize) else { return false };
-        let Some(association) = place.association.as_deref_mut() else { return false };
+        let Some(entry) = slots.get_mut(slot as usize) else { return false };
+        let Some(association) = entry.association.as_deref_mut() else { return false };
         if !association.handle_sole_chunk(&mut ctx, ends, chunk, &mut packet) {
             return false;
         }
-        let next = association.timeout_before(place.armed);
+        let next = association.timeout_before(entry.deadline);
         // With tracing on, an association that sends nothing is polled as well, to record what limits the sender.
         let quiet = association.sends_nothing() && !ctx.trace.on;
-        let waits = quiet || std::mem::replace(&mut place.queued, true);
+        let waits = quiet || std::mem::replace(&mut entry.queued, true);
         if !waits {
             self.ready.push_back(slot);
         }
@@ -69,8 +69,8 @@ impl Endpoint {
         let known = known.or_else(|| association.path_of_asconf(view.chunks()));
         let ports = association.identity().has_ports_of(header);
         // RFC 9260 §8.4: an association is bound to two ports. RFC 5061 §5.3 F13: an address that the peer has removed
-        // no longer belongs to the association. A packet from any other unknown address is discarded without an answer.
-        // The peer may have more addresses than this side stores.
+        // no longer belongs to the association. A packet from any other unknown address is discarded without an answer,
+        // because the peer may have more addresses than this side stores.
         if !ports || known.is_none() && association.paths().was_deleted(packet.source.ip()) {
             return self.on_out_of_the_blue(now, packet, view);
         }
@@ -86,7 +86,8 @@ impl Endpoint {
         }
         let (mut first, mut rest) = (first, rest);
         if stranger {
-            // A packet from an unknown address is processed from its AUTH chunk on. All chunks before it are skipped.
+            // A packet from an unknown address is processed from its AUTH chunk on. All chunks before the AUTH chunk
+            // are skipped.
             while first.kind != Auth::KIND
                 && let Some(Ok(next)) = rest.next_raw()
             {
@@ -215,7 +216,7 @@ impl Engine for Endpoint {
     type Event = Event;
 
     fn handle_packet(&mut self, now: Instant, packet: Packet<'_>) {
-        let view = if self.unsummed {
+        let view = if self.accepts_zero_checksum {
             // RFC 9653 §5.3: the association's own configuration decides whether its packets may come without a
             // checksum.
             checksum::read(packet.payload, |tag| {
@@ -235,7 +236,7 @@ impl Engine for Endpoint {
 
     #[inline]
     fn handle_batch(&mut self, now: Instant, batch: &mut RecvBatch) {
-        let Some((buffer, start)) = batch.only_mut().filter(|_| !self.unsummed) else {
+        let Some((buffer, start)) = batch.only_mut().filter(|_| !self.accepts_zero_checksum) else {
             return self.handle_each(now, batch);
         };
         if !crc32c::is_valid_with_headroom(buffer, start) {
@@ -273,13 +274,13 @@ impl Engine for Endpoint {
         let pair = self.demux.pair(packet.target, header.target_port, header.source_port);
         if let Some(slot) = self.demux.by_pair(pair) {
             let waits = self.with(now, slot, |association, ctx| association.on_unsent(ctx, source, target));
-            self.unsent |= waits == Some(true);
+            self.awaits_route |= waits == Some(true);
         }
     }
 
     fn handle_routes(&mut self, now: Instant) {
-        // Routes change often. If no association waits for a change (`unsent`), the slots need not be searched.
-        if std::mem::take(&mut self.unsent) {
+        // Routes change often. If no association waits for a change (`awaits_route`), the slots need not be searched.
+        if std::mem::take(&mut self.awaits_route) {
             for slot in 0..self.slots.len() as u32 {
                 self.with(now, slot, |association, ctx| association.routes_changed(ctx));
             }
@@ -288,8 +289,8 @@ impl Engine for Endpoint {
 
     fn handle_peer(&mut self, now: Instant, peer: SocketAddr, state: PeerState) {
         for slot in 0..self.slots.len() as u32 {
-            let place = &self.slots[slot as usize];
-            if place.association.as_ref().is_some_and(|association| association.has_peer_address(peer)) {
+            let entry = &self.slots[slot as usize];
+            if entry.association.as_ref().is_some_and(|association| association.has_peer_address(peer)) {
                 let _ = self.with(now, slot, |association, ctx| match state {
                     PeerState::Ready => association.on_peer_reachable(ctx),
                     PeerState::Lost => association.close(ctx, CloseReason::Unreachable),
@@ -304,13 +305,13 @@ impl Engine for Endpoint {
                 return;
             }
             self.deadlines.pop();
-            let place = &mut self.slots[slot as usize];
-            if place.armed != at {
+            let entry = &mut self.slots[slot as usize];
+            if entry.deadline != at {
                 continue;
             }
-            place.armed = Instant::MAX;
+            entry.deadline = Instant::MAX;
             let due =
-                place.association.as_ref().and_then(|a| a.next_timeout()).is_some_and(|next| next <= now);
+                entry.association.as_ref().and_then(|a| a.next_timeout()).is_some_and(|next| next <= now);
             if due {
                 self.with(now, slot, |association, ctx| association.handle_timeout(ctx));
             } else {
@@ -327,16 +328,16 @@ impl Engine for Endpoint {
         while let Some(&slot) = self.ready.front() {
             let mut tag = self.next_tag;
             let (mut ctx, slots) = self.context(now);
-            let place = &mut slots[slot as usize];
+            let entry = &mut slots[slot as usize];
             let (mut sent, mut done, mut next) = (false, true, None);
-            if let Some(association) = place.association.as_deref_mut() {
+            if let Some(association) = entry.association.as_deref_mut() {
                 sent = association.poll_transmit(&mut ctx, out, &mut tag);
                 done = !sent || association.sends_nothing() && !ctx.trace.on;
                 // The deadline is checked even if nothing was sent, because the association may have set its pacing
                 // timer.
-                next = association.timeout_before(place.armed);
+                next = association.timeout_before(entry.deadline);
             }
-            place.queued = !done;
+            entry.queued = !done;
             self.next_tag = tag;
             if let Some(next) = next {
                 self.arm_at(slot, next);

@@ -4,7 +4,7 @@
 //! An attack with an INIT, ABORT or ICMP message needs both ports. Recently used ports are avoided, because the peer
 //! may still be shutting down the association that used them (RFC 9260 §9.2).
 //!
-//! Home of RFC 6056 §3.3.2 (simple port randomization).
+//! Implements RFC 6056 §3.3.2 (simple port randomization).
 
 use anabranch_base::Rng;
 use std::collections::VecDeque;
@@ -92,7 +92,7 @@ mod tests {
         }
     }
 
-    /// Each port is chosen exactly once. After that, no port is left.
+    /// Ports are chosen until no port is left. Each port is chosen exactly once.
     #[test]
     fn all_ports_can_be_had() {
         let mut ephemeral = ephemeral(3);

@@ -4,7 +4,7 @@
 //! with the keys of its configuration. The keys can be changed at run time. Selecting the active key is a separate
 //! call.
 //!
-//! Home of RFC 4895 §6.3 (the COOKIE ECHO) and of RFC 6458 §8.3.2 to §8.3.5.
+//! Implements RFC 4895 §6.3 (the COOKIE ECHO), and RFC 6458 §8.3.2 to §8.3.5.
 
 use super::{AssociationId, Endpoint};
 use crate::association::auth::keys::{AuthParams, RANDOM};
@@ -126,8 +126,8 @@ impl Endpoint {
         })
     }
 
-    /// Returns the identifier of the active shared key of one association or, for `None`, of associations that begin
-    /// from now on. Returns `None` if the association does not authenticate chunks (RFC 6458 §8.1.18).
+    /// Returns the identifier of the active shared key of association `id` or, without an `id`, of associations that
+    /// begin from now on. Returns `None` if the association does not authenticate chunks (RFC 6458 §8.1.18).
     pub(crate) fn active_key(&self, id: Option<AssociationId>) -> Option<u16> {
         let Some(id) = id else { return Some(self.keys.active()) };
         let association = self.slots[self.find(id)? as usize].association.as_ref()?;
@@ -195,8 +195,8 @@ impl Endpoint {
         }
     }
 
-    /// RFC 4895 §6.3: returns whether a COOKIE ECHO is signed as required, with the keys of its association or with the
-    /// keys derived from its cookie.
+    /// RFC 4895 §6.3: returns whether a COOKIE ECHO is signed as required. The keys are those of its association or
+    /// those derived from its cookie.
     pub(super) fn cookie_is_authentic(
         &mut self,
         now: Instant,

@@ -2,7 +2,7 @@
 //!
 //! No state is kept before the COOKIE ECHO arrives: the cookie carries everything that the INIT contained.
 //!
-//! Home of RFC 9260 §5.1 (the responder).
+//! Implements RFC 9260 §5.1 (the responder).
 
 use super::Endpoint;
 use crate::association::auth::keys::RANDOM;
@@ -13,7 +13,7 @@ use crate::association::handshake::write_addresses;
 use crate::association::identity::Identity;
 use crate::association::negotiate::{InitContents, InitRefusal, read};
 use crate::association::outbound::packet::FinalPacket;
-use crate::association::{Association, AssociationInit, State, locals_for};
+use crate::association::{Association, AssociationInit, State, local_addresses_for};
 use crate::config::Config;
 use crate::event::Event;
 use crate::path::Path;
@@ -46,7 +46,7 @@ impl Endpoint {
                 return;
             }
         };
-        let fresh = (self.new_tag(), self.rng.next_u32());
+        let tag_and_tsn = (self.new_tag(), self.rng.next_u32());
         let local_port = header.target_port;
         // RFC 9260 §5.1.2: any address that the INIT lists may identify an existing association.
         let listed = std::iter::once(packet.source.ip()).chain(offer.addresses.iter().copied());
@@ -60,7 +60,7 @@ impl Endpoint {
             Some(slot) => {
                 let answer = self.slots[slot as usize].association.as_mut().map(|association| {
                     association.invalidate_fast_path();
-                    let answer = association.answer_init(&offer, packet.source.ip(), fresh);
+                    let answer = association.answer_init(&offer, packet.source.ip(), tag_and_tsn);
                     if let InitReply::InitAck { tag, .. } = answer
                         && tag == association.identity().local_tag()
                         && let Some(auth) = association.extensions().auth()
@@ -74,8 +74,8 @@ impl Endpoint {
                 answer
             }
             None if self.listeners.contains(&local_port) => Some(InitReply::InitAck {
-                tag: fresh.0,
-                tsn: fresh.1,
+                tag: tag_and_tsn.0,
+                tsn: tag_and_tsn.1,
                 // RFC 9260 §3.3.3: request no more streams than the INIT allows.
                 outbound: config.streams.min(offer.inbound),
                 inbound: config.inbound_streams(),
@@ -123,7 +123,7 @@ impl Endpoint {
             let random = reply.random.unwrap_or_else(|| self.sealer.random(now, reply.tag, offer.tag));
             SealedAuth { random, peer }
         });
-        let said = auth.as_ref().map(|auth| auth.ours(config));
+        let params = auth.as_ref().map(|auth| auth.ours(config));
         let cookie = Cookie {
             expires: CookieSigner::expiry(now, config.cookie_life + preserve),
             local_port: header.target_port,
@@ -158,28 +158,30 @@ impl Endpoint {
             });
             let mut chunk = ack.open(bytes);
             Param::StateCookie(&sealed).emit(&mut chunk);
-            // Includes an extension only if the INIT asks for it, because the INIT's source address may be forged.
+            // Includes an extension only if the INIT announces it. The INIT's source address may be forged, so the
+            // answer is kept short.
             let mut ours = Extensions::of(config);
             // RFC 4895 §6.1: a side that supports authentication sends RANDOM. The peer aborts if AUTH or ASCONF is
             // announced without RANDOM, so both are announced only with RANDOM.
-            ours.auth &= said.is_some();
-            ours.asconf &= said.is_some();
+            ours.auth &= params.is_some();
+            ours.asconf &= params.is_some();
             let write_rest = |chunk: &mut ChunkWriter<'_>, list: bool| {
                 ours.announce(chunk, offer.announced, list);
-                if let Some(said) = &said {
-                    said.emit(chunk);
+                if let Some(params) = &params {
+                    params.emit(chunk);
                 }
             };
             let rest = length_of(|chunk| write_rest(chunk, offer.lists_extensions));
-            let begun = HEADER + chunk.length().next_multiple_of(4) + rest;
-            let room = most.saturating_sub(begun);
+            let length = HEADER + chunk.length().next_multiple_of(4) + rest;
+            let room = most.saturating_sub(length);
             // RFC 5061 §4.2.6: the peer's stack passes the adaptation layer indication to its application.
             let adaptation = config.adaptation.map(Param::Adaptation).filter(|_| room >= ADAPTATION);
             let room = room - if adaptation.is_some() { ADAPTATION } else { 0 };
-            let addresses = locals_for(&self.locals, packet.source.ip()).map(|local| local.ip());
+            let addresses =
+                local_addresses_for(&self.local_addresses, packet.source.ip()).map(|local| local.ip());
             let room = write_addresses_that_fit(&mut chunk, addresses, packet.target.ip(), room);
-            // RFC 5061 §4.2.7: an INIT ACK lists the extensions of this side. If the peer's INIT had no such list, the
-            // peer hardly needs ours, so our list is left out if it does not fit.
+            // RFC 5061 §4.2.7: an INIT ACK lists the extensions of this side. If the peer's INIT had no such list, our
+            // list is left out when it does not fit, because the peer hardly needs it.
             let list = offer.lists_extensions || length_of(|chunk| write_rest(chunk, true)) - rest <= room;
             write_rest(&mut chunk, list);
             if let Some(adaptation) = adaptation {
@@ -203,7 +205,7 @@ impl Endpoint {
         if !self.listeners.contains(&cookie.local_port) {
             return None;
         }
-        let local = self.locals.iter().find(|local| local.address.ip() == cookie.local).copied()?;
+        let local = self.local_addresses.iter().find(|local| local.address.ip() == cookie.local).copied()?;
         let target = SocketAddr::new(cookie.init_source, packet.source.port());
         let config = self.config_at(cookie.local_port).clone();
         let mut path = Path::new(&config, target, local.address, local.mtu, now);

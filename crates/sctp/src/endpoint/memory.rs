@@ -1,4 +1,4 @@
-//! Counts the bytes that an endpoint holds for its peers. A flood could increase this number.
+//! Counts the bytes that an endpoint holds for its peers. A flood of packets could increase this number.
 //!
 //! `Endpoint::held_bytes` lists every field of the endpoint, so that the compiler demands a decision about each new
 //! field.
@@ -33,23 +33,23 @@ impl Endpoint {
             // These fields are owned by the application or have a fixed size, so they do not count.
             config: _,
             addresses: _,
-            locals: _,
+            local_addresses: _,
             rng: _,
             sealer: _,
             keys: _,
             listeners: _,
-            tuned: _,
+            port_configs: _,
             ephemeral: _,
             trace: _,
             next_tag: _,
             totals: _,
-            unsummed: _,
+            accepts_zero_checksum: _,
             has_addresses: _,
             fast_path: _,
             replaces_restarted: _,
-            unsent: _,
+            awaits_route: _,
             shard: _,
-            neighbours: _,
+            other_shards: _,
             // These fields are held for peers, so their bytes count.
             used_cookies,
             admission,

@@ -56,7 +56,7 @@ pub struct Endpoint {
     addresses: Vec<SocketAddr>,
     /// Whether packets have IP addresses. False over a channel of datagrams.
     has_addresses: bool,
-    locals: Vec<Local>,
+    local_addresses: Vec<Local>,
     rng: Rng,
     sealer: CookieSigner,
     /// The endpoint pair shared keys with which new associations start.
@@ -65,7 +65,7 @@ pub struct Endpoint {
     listeners: BTreeSet<u16>,
     admission: Admission,
     /// The configuration of each listening port whose configuration differs from the endpoint's.
-    tuned: BTreeMap<u16, Arc<Config>>,
+    port_configs: BTreeMap<u16, Arc<Config>>,
     /// The number of associations on each local port.
     ports: BTreeMap<u16, u32>,
     ephemeral: Ephemeral,
@@ -74,7 +74,8 @@ pub struct Endpoint {
     pub(crate) demux: Demux,
     /// Slots of associations that may have packets to send.
     pub(crate) ready: VecDeque<u32>,
-    /// The deadlines of associations with their slots. An entry is outdated unless its time equals the slot's `armed`.
+    /// The deadlines of associations, each with the slot of its association. An entry is outdated unless its time
+    /// equals the slot's `armed`.
     deadlines: BinaryHeap<Reverse<(Instant, u32)>>,
     events: VecDeque<Event>,
     final_packets: VecDeque<FinalPacket>,
@@ -84,23 +85,23 @@ pub struct Endpoint {
     path_changes: Vec<PathChange>,
     interruptions: Vec<Interruption>,
     /// Whether at least one configuration in use accepts packets without a checksum.
-    unsummed: bool,
+    accepts_zero_checksum: bool,
     /// Whether associations may take the fast path.
     pub(crate) fast_path: bool,
     /// Whether a peer's restart begins a new association on a listening port.
     replaces_restarted: bool,
     /// Whether an association has packets that the host could not send, so it waits for the host's routes to change.
-    unsent: bool,
+    awaits_route: bool,
     /// The index of this endpoint among those that share the port.
     shard: Shard,
     claims: VecDeque<Claim>,
-    neighbours: Option<Arc<dyn OtherShards>>,
+    other_shards: Option<Arc<dyn OtherShards>>,
 }
 
 impl Endpoint {
-    /// Creates an endpoint on `addresses`, whose ports are the UDP encapsulation port, or 0. All randomness comes from
-    /// `rng`: use `Rng::from_os()`, or a seeded generator in tests. To run over DTLS or any other channel of datagrams,
-    /// use [`over_datagrams`](Self::over_datagrams).
+    /// Creates an endpoint on `addresses`. The port of each address is the UDP encapsulation port, or 0 without
+    /// encapsulation. All randomness comes from `rng`: use `Rng::from_os()`, or a seeded generator in tests. To run
+    /// over DTLS or any other channel of datagrams, use [`over_datagrams`](Self::over_datagrams).
     ///
     /// ```
     /// use anabranch_base::Rng;
@@ -113,27 +114,27 @@ impl Endpoint {
     /// ```
     #[must_use]
     pub fn new(config: Config, addresses: Vec<SocketAddr>, rng: Rng) -> Self {
-        let locals = addresses.iter().map(|&address| Local { address, mtu: 1500 }).collect();
+        let local_addresses = addresses.iter().map(|&address| Local { address, mtu: 1500 }).collect();
         let sealer = CookieSigner::new(rng.fork("cookie"), config.cookie_life);
         let mut rng = rng.fork("endpoint");
-        // The first random number used to be the first ephemeral port. It is still drawn, so that a seed gives the same
-        // tags and TSNs as before.
+        // In earlier versions, this random number determined the first ephemeral port. It is still drawn, so that a
+        // seed gives the same tags and TSNs as in those versions.
         let _ = rng.next_u64();
         let (udp_apart, keys) = (config.udp_apart, config.shared_keys.clone());
-        let unsummed = config.zero_checksum;
+        let accepts_zero_checksum = config.zero_checksum;
         let ephemeral = Ephemeral::new(rng.fork("ports"));
         Self {
             config: Arc::new(config),
             addresses,
             has_addresses: true,
-            locals,
+            local_addresses,
             rng,
             sealer,
             keys,
             used_cookies: UsedCookies::default(),
             listeners: BTreeSet::new(),
             admission: Admission::default(),
-            tuned: BTreeMap::new(),
+            port_configs: BTreeMap::new(),
             ports: BTreeMap::new(),
             ephemeral,
             slots: Vec::new(),
@@ -148,13 +149,13 @@ impl Endpoint {
             totals: Totals::default(),
             path_changes: Vec::new(),
             interruptions: Vec::new(),
-            unsummed,
+            accepts_zero_checksum,
             fast_path: true,
             replaces_restarted: false,
-            unsent: false,
+            awaits_route: false,
             shard: Shard::default(),
             claims: VecDeque::new(),
-            neighbours: None,
+            other_shards: None,
         }
     }
 
@@ -172,7 +173,7 @@ impl Endpoint {
     /// ```
     pub fn set_mtu(&mut self, address: IpAddr, mtu: u32) {
         let mtu = addresses::largest_mtu(mtu);
-        for local in &mut self.locals {
+        for local in &mut self.local_addresses {
             if local.address.ip() == address {
                 local.mtu = mtu;
             }
@@ -214,7 +215,7 @@ impl Endpoint {
     /// Stops accepting associations on `port`; existing associations continue.
     pub fn close_listener(&mut self, port: u16) {
         self.listeners.remove(&port);
-        self.tuned.remove(&port);
+        self.port_configs.remove(&port);
         self.admission.close(port);
     }
 
@@ -236,7 +237,7 @@ impl Endpoint {
     pub(crate) fn context(&mut self, now: Instant) -> (Ctx<'_>, &mut Vec<Slot>) {
         let ctx = Ctx {
             now,
-            locals: &self.locals,
+            local_addresses: &self.local_addresses,
             keys: &self.keys,
             events: &mut self.events,
             trace: &mut self.trace,

@@ -1,6 +1,6 @@
 //! Packets out of the blue, and packets whose tag is not the local tag of their association.
 //!
-//! Home of RFC 9260 §8.4 and §8.5.1.
+//! Implements RFC 9260 §8.4 and §8.5.1.
 
 use super::Endpoint;
 use super::demux::{AddressKey, Demux};
@@ -39,9 +39,9 @@ fn pairs_of<'a>(
 
 impl Endpoint {
     /// Returns whether the packet is, or may be, meant for another SCTP stack on this host. Without UDP encapsulation,
-    /// every SCTP stack on the host receives each packet, even its own packets to a local address. `Neighbours` may
-    /// know whether another stack uses the port. A packet over loopback with equal source and destination address may
-    /// belong to any stack, so it is never answered.
+    /// every SCTP stack on the host receives each packet, even packets that it sent to a local address. `other_shards`
+    /// may know whether another stack uses the port. A packet over loopback with equal source and destination address
+    /// may belong to any stack, so it is never answered.
     pub(super) fn is_overheard(&self, packet: &Packet<'_>, port: u16) -> bool {
         let (source, target) = (packet.source, packet.target);
         source.port() == 0 && source.ip().is_loopback() && source.ip() == target.ip()
@@ -154,13 +154,14 @@ impl Endpoint {
         // RFC 9260 §5.1.5, 1 to 3: the cookie must be signed by us, for the ports and the tag of this packet. The INIT
         // may have arrived at another local address.
         let here = packet.target.ip();
-        let others = self.locals.iter().map(|local| local.address.ip()).filter(|&local| local != here);
-        let locals: Vec<IpAddr> = std::iter::once(here).chain(others).collect();
+        let others =
+            self.local_addresses.iter().map(|local| local.address.ip()).filter(|&local| local != here);
+        let local_addresses: Vec<IpAddr> = std::iter::once(here).chain(others).collect();
         let echoed = CookieEchoContext {
             local_port: header.target_port,
             peer_port: header.source_port,
             local_tag: header.tag,
-            locals: &locals,
+            local_addresses: &local_addresses,
         };
         let Some(opened) = self.sealer.open(now, echo.cookie, echoed) else {
             self.totals.discarded += 1;

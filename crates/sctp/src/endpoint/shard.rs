@@ -4,11 +4,11 @@
 //! ECHO on, every packet of the peer carries this tag, whatever its addresses and UDP ports are. A hash of addresses
 //! would not find an association that is multi-homed, or whose NAT mapping has changed.
 //!
-//! An INIT, or an ABORT that reflects the peer's tag, is matched by addresses and ports instead. Each endpoint
-//! publishes the addresses and ports that it owns as [`Claim`]s, and looks up the claims of other endpoints through
-//! [`OtherShards`].
+//! An INIT, or an ABORT that reflects the peer's tag, is matched by addresses and ports instead of the local tag. Each
+//! endpoint publishes the addresses and ports that it owns as [`Claim`]s, and looks up the claims of other endpoints
+//! through [`OtherShards`].
 //!
-//! Home of RFC 9260 §5.3.1 for the bits of a tag that are not random.
+//! Implements RFC 9260 §5.3.1 for the bits of a tag that are not random.
 
 use super::Endpoint;
 use super::demux::AddressKey;
@@ -23,7 +23,7 @@ pub struct Shard {
     count: u32,
 }
 
-/// A notice that an endpoint has gained or lost the association with this address and these ports of the peer.
+/// A notice that an endpoint has gained or lost the association with these ports and this address of the peer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Claim {
     /// The peer's address.
@@ -33,7 +33,7 @@ pub struct Claim {
     /// The local SCTP port.
     pub local_port: u16,
     /// True if this endpoint has gained the association, false if it has lost the association.
-    pub held: bool,
+    pub gained: bool,
 }
 
 /// Queries to the other endpoints that share the port ([`Shard`]).
@@ -55,8 +55,8 @@ impl Shard {
     /// The maximum number of shards. With 64 shards, 26 bits of a tag are random; with 16 shards, 28 bits are random.
     pub const MAX: u32 = 64;
 
-    /// Returns the shard with this index, counted from 0, of `count`. Returns `None` if `index` or `count` is too
-    /// large.
+    /// Returns the shard with this index, counted from 0, of `count` shards. Returns `None` if `index` or `count` is
+    /// too large.
     #[must_use]
     pub fn new(index: u32, count: u32) -> Option<Self> {
         (index < count && count <= Self::MAX).then_some(Self { index, count })
@@ -74,7 +74,7 @@ impl Shard {
         self.count
     }
 
-    /// Returns the index of the shard, of `count`, that a packet with this verification tag belongs to.
+    /// Returns the index of the shard, among `count` shards, to which a packet with this verification tag belongs.
     #[must_use]
     pub fn of_tag(tag: u32, count: u32) -> u32 {
         tag % count.max(1)
@@ -85,7 +85,8 @@ impl Shard {
         u32::from(port) % self.count == self.index
     }
 
-    /// Returns the tag of this shard in the block of `count` tags that contains `tag`; `None` on overflow.
+    /// Each block of `count` consecutive tags has one tag of each shard. Returns the tag of this shard in the block
+    /// that contains `tag`; `None` on overflow.
     fn own(self, tag: u32) -> Option<u32> {
         (tag - Self::of_tag(tag, self.count)).checked_add(self.index)
     }
@@ -123,13 +124,13 @@ impl Endpoint {
     /// let init = batch.packets().next().expect("an INIT");
     /// let tag = u32::from_be_bytes(init.payload[16..20].try_into()?);
     /// assert_eq!(Shard::of_tag(tag, 4), 1, "answers find it");
-    /// assert!(a.poll_claim().is_some_and(|claim| claim.held && claim.peer_port == 80));
+    /// assert!(a.poll_claim().is_some_and(|claim| claim.gained && claim.peer_port == 80));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn set_shard(&mut self, shard: Shard, neighbours: Arc<dyn OtherShards>) {
+    pub fn set_shard(&mut self, shard: Shard, other_shards: Arc<dyn OtherShards>) {
         assert!(self.slots.is_empty(), "there are associations already");
         self.shard = shard;
-        self.neighbours = Some(neighbours);
+        self.other_shards = Some(other_shards);
     }
 
     /// Returns the shard of this endpoint.
@@ -158,21 +159,21 @@ impl Endpoint {
 
     /// Returns whether another SCTP stack on this host uses the port.
     pub(super) fn has_neighbour(&self, address: Option<IpAddr>, port: u16) -> bool {
-        self.neighbours.as_ref().is_some_and(|others| others.have_port(address, port))
+        self.other_shards.as_ref().is_some_and(|others| others.have_port(address, port))
     }
 
     /// Returns whether another endpoint that shares the port has the association with these addresses and ports.
     pub(super) fn is_known_to_other_shard(&self, pair: AddressKey) -> bool {
         let AddressKey { peer, peer_port, local_port, .. } = pair;
-        let others = self.neighbours.as_ref();
+        let others = self.other_shards.as_ref();
         others.is_some_and(|others| others.has_association(self.shard, peer, peer_port, local_port))
     }
 
     #[inline]
-    pub(super) fn claim(&mut self, pair: AddressKey, held: bool) {
+    pub(super) fn claim(&mut self, pair: AddressKey, gained: bool) {
         if self.shard.count > 1 {
             let AddressKey { peer, peer_port, local_port, .. } = pair;
-            self.claims.push_back(Claim { peer, peer_port, local_port, held });
+            self.claims.push_back(Claim { peer, peer_port, local_port, gained });
         }
     }
 }
@@ -229,11 +230,11 @@ mod tests {
         let mut endpoint = endpoint(shard);
         let ask = Associate::to("192.0.2.9:9899".parse().expect("an address"), 80);
         let id = endpoint.associate(Instant::ZERO, ask).expect("begun");
-        let begun = endpoint.poll_claim().expect("a claim");
-        assert!(begun.held && begun.peer_port == 80 && u32::from(begun.local_port) % 3 == 1);
+        let claim = endpoint.poll_claim().expect("a claim");
+        assert!(claim.gained && claim.peer_port == 80 && u32::from(claim.local_port) % 3 == 1);
         assert_eq!(endpoint.poll_claim(), None);
         endpoint.abort(Instant::ZERO, id);
-        assert_eq!(endpoint.poll_claim(), Some(Claim { held: false, ..begun }));
+        assert_eq!(endpoint.poll_claim(), Some(Claim { gained: false, ..claim }));
         assert_eq!(endpoint.poll_claim(), None);
         let mut alone = super::tests::endpoint(Shard::default());
         let ask = Associate::to("192.0.2.9:9899".parse().expect("an address"), 80);

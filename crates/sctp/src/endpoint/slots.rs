@@ -15,7 +15,7 @@ pub(crate) struct Slot {
     /// Whether the slot is in the queue `ready`.
     pub(crate) queued: bool,
     /// The association's current deadline. All other entries of the slot in the heap are outdated.
-    pub(crate) armed: Instant,
+    pub(crate) deadline: Instant,
     /// The local tag under which the demultiplexer finds the association.
     pub(super) tag: Option<u32>,
     pub(super) pairs: Vec<AddressKey>,
@@ -58,7 +58,7 @@ impl Endpoint {
             generation: 0,
             association: None,
             queued: false,
-            armed: Instant::MAX,
+            deadline: Instant::MAX,
             tag: None,
             pairs: Vec::new(),
             changes: 0,
@@ -90,21 +90,21 @@ impl Endpoint {
     /// and the position in the send queue.
     #[inline]
     pub(super) fn settle(&mut self, now: Instant, slot: u32) {
-        let Some(place) = self.slots.get_mut(slot as usize) else {
+        let Some(entry) = self.slots.get_mut(slot as usize) else {
             return;
         };
-        let Some(association) = &mut place.association else {
+        let Some(association) = &mut entry.association else {
             return;
         };
         if association.is_closed() {
             self.retire(now, slot);
             return;
         }
-        let moved = place.tag != Some(association.identity().local_tag())
-            || place.changes != association.paths().changes();
-        let next = association.timeout_before(place.armed);
-        if !place.queued {
-            place.queued = true;
+        let moved = entry.tag != Some(association.identity().local_tag())
+            || entry.changes != association.paths().changes();
+        let next = association.timeout_before(entry.deadline);
+        if !entry.queued {
+            entry.queued = true;
             self.ready.push_back(slot);
         }
         if moved {
@@ -117,13 +117,13 @@ impl Endpoint {
 
     #[inline]
     pub(super) fn arm(&mut self, slot: u32) {
-        let place = &mut self.slots[slot as usize];
-        let Some(association) = &mut place.association else {
+        let entry = &mut self.slots[slot as usize];
+        let Some(association) = &mut entry.association else {
             return;
         };
-        // If the deadline has moved to a later time, it needs no entry now. When the earlier deadline passes, the later
-        // deadline is entered.
-        if let Some(next) = association.timeout_before(place.armed) {
+        // A deadline that has moved to a later time needs no heap entry now. When the earlier deadline passes, the
+        // later deadline is entered.
+        if let Some(next) = association.timeout_before(entry.deadline) {
             self.arm_at(slot, next);
         }
     }
@@ -132,25 +132,25 @@ impl Endpoint {
     /// deadlines to later times.
     #[cold]
     pub(crate) fn arm_at(&mut self, slot: u32, next: Instant) {
-        self.slots[slot as usize].armed = next;
+        self.slots[slot as usize].deadline = next;
         self.deadlines.push(Reverse((next, slot)));
         // Removes outdated entries. Otherwise the entries of short-lived associations would stay in the heap until
         // their deadlines pass.
         if self.deadlines.len() > MAX_OUTDATED + 2 * self.slots.len() {
             let slots = &self.slots;
-            self.deadlines.retain(|Reverse((at, slot))| slots[*slot as usize].armed == *at);
+            self.deadlines.retain(|Reverse((at, slot))| slots[*slot as usize].deadline == *at);
         }
     }
 
     /// Updates the entries of an association in the demultiplexer: its tag, its addresses and its ports.
     #[cold]
     pub(super) fn index(&mut self, slot: u32) {
-        let place = &mut self.slots[slot as usize];
-        let Some(association) = &place.association else {
+        let entry = &mut self.slots[slot as usize];
+        let Some(association) = &entry.association else {
             return;
         };
-        if place.tag != Some(association.identity().local_tag()) {
-            if let Some(old) = place.tag.replace(association.identity().local_tag()) {
+        if entry.tag != Some(association.identity().local_tag()) {
+            if let Some(old) = entry.tag.replace(association.identity().local_tag()) {
                 self.demux.remove_tag(old);
             } else {
                 *self.ports.entry(association.identity().local_port()).or_insert(0) += 1;
@@ -159,16 +159,16 @@ impl Endpoint {
         }
         let (peer_port, local_port) =
             (association.identity().peer_port(), association.identity().local_port());
-        if place.changes == association.paths().changes() {
+        if entry.changes == association.paths().changes() {
             return;
         }
-        place.changes = association.paths().changes();
+        entry.changes = association.paths().changes();
         let present = association.paths().iter().filter(|path| !path.is_removed());
         // There may be very many associations, most of them with a single path. So the list is allocated with no spare
         // capacity.
         let mut pairs = Vec::with_capacity(association.paths().len());
         pairs.extend(present.map(|path| self.demux.pair(path.address(), peer_port, local_port)));
-        let before = std::mem::take(&mut place.pairs);
+        let before = std::mem::take(&mut entry.pairs);
         for &pair in before.iter().filter(|pair| !pairs.contains(pair)) {
             if self.demux.remove_pair(pair, slot) {
                 self.claim(pair, false);
@@ -186,13 +186,13 @@ impl Endpoint {
     /// all its data.
     #[cold]
     pub(super) fn retire(&mut self, now: Instant, slot: u32) {
-        let place = &mut self.slots[slot as usize];
-        if let Some(tag) = place.tag.take() {
+        let entry = &mut self.slots[slot as usize];
+        if let Some(tag) = entry.tag.take() {
             self.demux.remove_tag(tag);
-            if place.association.as_ref().is_some_and(|association| !association.identity().is_initiator()) {
+            if entry.association.as_ref().is_some_and(|association| !association.identity().is_initiator()) {
                 self.used_cookies.add(now, self.config.cookie_life + listen::MAX_PRESERVED, tag);
             }
-            if let Some(association) = &place.association
+            if let Some(association) = &entry.association
                 && let Some(count) = self.ports.get_mut(&association.identity().local_port())
             {
                 *count -= 1;
@@ -201,26 +201,26 @@ impl Endpoint {
                 }
             }
         }
-        place.changes = 0;
-        for pair in std::mem::take(&mut place.pairs) {
+        entry.changes = 0;
+        for pair in std::mem::take(&mut entry.pairs) {
             if self.demux.remove_pair(pair, slot) {
                 self.claim(pair, false);
             }
         }
-        let place = &self.slots[slot as usize];
-        if place.association.as_ref().is_some_and(|association| !association.receiving().has_unread()) {
+        let entry = &self.slots[slot as usize];
+        if entry.association.as_ref().is_some_and(|association| !association.receiving().has_unread()) {
             self.forget(slot);
         }
     }
 
     pub(super) fn forget(&mut self, slot: u32) {
-        let place = &mut self.slots[slot as usize];
-        if let Some(association) = place.association.take() {
+        let entry = &mut self.slots[slot as usize];
+        if let Some(association) = entry.association.take() {
             self.totals.sum.add(&association.stats());
             self.totals.add_paths(association.path_infos());
         }
-        place.generation = place.generation.wrapping_add(1);
-        place.armed = Instant::MAX;
+        entry.generation = entry.generation.wrapping_add(1);
+        entry.deadline = Instant::MAX;
         self.free.push(slot);
     }
 }

@@ -1,7 +1,7 @@
 //! An association without a handshake. Signalling, such as SDP, carries both INIT chunks.
 //!
-//! Home of draft-hancke-tsvwg-snap (SCTP Negotiation Acceleration Protocol). The application handles the SDP attribute
-//! `sctp-init`; this module makes and reads the INIT chunk in the attribute. Use SNAP only over channels that
+//! Implements draft-hancke-tsvwg-snap (SCTP Negotiation Acceleration Protocol). The application handles the SDP
+//! attribute `sctp-init`; this module makes and reads the INIT chunk in the attribute. Use SNAP only over channels that
 //! authenticate the peer, such as DTLS, because there is no cookie that proves the peer's address.
 
 use super::datagrams::NOWHERE;
@@ -93,18 +93,18 @@ impl Endpoint {
         }
         // Only extensions that our INIT announced are used, even if the configuration has changed since the INIT was
         // made.
-        let said = ours.intersect(local.extensions);
-        config.partial_reliability = said.partial_reliability;
-        config.interleaving = said.interleaving;
-        config.reconfig = said.reconfig;
-        config.zero_checksum = said.zero_checksum;
-        config.nr_sack = said.nr_sack;
+        let announced = ours.intersect(local.extensions);
+        config.partial_reliability = announced.partial_reliability;
+        config.interleaving = announced.interleaving;
+        config.reconfig = announced.reconfig;
+        config.zero_checksum = announced.zero_checksum;
+        config.nr_sack = announced.nr_sack;
         config.inbound = Some(local.inbound);
         let ask = Associate { streams: Some(local.outbound), ..ask };
         // Traces identify the association by the initiator's port, so both sides must name the same side as initiator.
         let initiator = local.tag > peer.tag;
-        let told = Some((local.tag, local.tsn, initiator));
-        let slot = self.add_association(now, &ask, Arc::new(config), told)?;
+        let identity = Some((local.tag, local.tsn, initiator));
+        let slot = self.add_association(now, &ask, Arc::new(config), identity)?;
         self.with(now, slot, |association, ctx| association.begin_established(ctx, &peer));
         Ok(self.id_of(slot))
     }

@@ -1,6 +1,6 @@
 //! Status and counters of associations.
 //!
-//! Home of RFC 9260 §11.1.8 (Status) and §11.1.11 (status of paths).
+//! Implements RFC 9260 §11.1.8 (Status) and §11.1.11 (status of paths).
 
 use super::{AssociationId, Endpoint};
 use crate::association::Association;
@@ -79,8 +79,9 @@ impl Endpoint {
         self.association(id).map_or(0, |association| association.sending().writable_bytes() as usize)
     }
 
-    /// Returns the number of bytes sent on `stream` that are neither acknowledged nor abandoned, including bytes in
-    /// flight. This is the `bufferedAmount` of a data channel. Returns 0 if there is no such association or stream.
+    /// Returns the number of bytes that were passed to `send` on `stream` and are neither acknowledged nor abandoned.
+    /// This is the `bufferedAmount` of a data channel plus the bytes in flight. Returns 0 if there is no such
+    /// association or stream.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, Message, SendError};

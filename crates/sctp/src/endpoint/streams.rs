@@ -1,6 +1,6 @@
 //! The methods with which the application resets streams, adds streams, cancels messages, and sets the scheduler.
 //!
-//! Home of RFC 6525 §6.3, RFC 7496 §4.3 and §4.4, and RFC 8260 §4.3.2 and §4.3.3 as far as they concern the engine.
+//! Implements RFC 6525 §6.3, RFC 7496 §4.3 and §4.4, and RFC 8260 §4.3.2 and §4.3.3 as far as they concern the engine.
 
 use super::{AssociationId, Endpoint};
 use crate::association::{Association, Ctx};
@@ -11,7 +11,7 @@ use crate::reliability::{Abandoned, Policy};
 use anabranch_base::Instant;
 
 impl Endpoint {
-    /// Returns how many messages were abandoned, on one stream or on all streams, by one policy or by any policy (RFC
+    /// Returns the number of abandoned messages: on one stream or on all streams, by one policy or by any policy (RFC
     /// 7496 §4.3, §4.4). Returns `None` if there is no such association.
     ///
     /// ```

@@ -3,7 +3,7 @@
 //! A listening port and a new association can each have their own configuration. The configuration of an existing
 //! association can be changed.
 //!
-//! Home of RFC 9260 §11.1.13 (Set Protocol Parameters).
+//! Implements RFC 9260 §11.1.13 (Set Protocol Parameters).
 
 use super::{Associate, AssociationId, Endpoint};
 use crate::config::Config;
@@ -29,8 +29,8 @@ impl Endpoint {
     pub fn listen_with(&mut self, port: u16, config: Config) -> Result<(), ListenError> {
         self.listen(port)?;
         let config = self.fit(config);
-        self.unsummed |= config.zero_checksum;
-        self.tuned.insert(port, Arc::new(config));
+        self.accepts_zero_checksum |= config.zero_checksum;
+        self.port_configs.insert(port, Arc::new(config));
         Ok(())
     }
 
@@ -90,7 +90,7 @@ impl Endpoint {
 
     /// Returns the configuration for associations with a listening port.
     pub(super) fn config_at(&self, port: u16) -> &Arc<Config> {
-        self.tuned.get(&port).unwrap_or(&self.config)
+        self.port_configs.get(&port).unwrap_or(&self.config)
     }
 
     /// Enables or disables the fast path, which is enabled by default. Without the fast path, every packet takes the

@@ -3,8 +3,8 @@
 //! When an accepted association ends, its tag is kept here until its State Cookie is stale. Otherwise a delayed copy of
 //! the COOKIE ECHO would set up the association again, and deliver the DATA in the same packet a second time.
 //!
-//! The checks of RFC 9260 §5.1.5 consider only the age and the signature of a cookie, so they do not detect a delayed
-//! copy of a used cookie.
+//! The checks of RFC 9260 §5.1.5 consider only the age and the signature of a cookie. So these checks do not detect a
+//! delayed copy of a used cookie.
 
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
@@ -18,20 +18,20 @@ const MAX_TAGS: usize = 65_536;
 pub(super) struct UsedCookies {
     tags: BTreeSet<u32>,
     /// The expiry time of each tag, oldest first.
-    until: VecDeque<(Instant, u32)>,
+    expiries: VecDeque<(Instant, u32)>,
 }
 
 impl UsedCookies {
     /// Records that the association with this tag has ended. Its cookie is valid for at most `life`.
     pub(super) fn add(&mut self, now: Instant, life: Duration, tag: u32) {
         self.expire(now);
-        if self.until.len() >= MAX_TAGS
-            && let Some((_, oldest)) = self.until.pop_front()
+        if self.expiries.len() >= MAX_TAGS
+            && let Some((_, oldest)) = self.expiries.pop_front()
         {
             self.tags.remove(&oldest);
         }
         if self.tags.insert(tag) {
-            self.until.push_back((now + life, tag));
+            self.expiries.push_back((now + life, tag));
         }
     }
 
@@ -43,7 +43,7 @@ impl UsedCookies {
 
     /// Returns the number of tags kept.
     pub(super) fn count(&self) -> usize {
-        self.until.len()
+        self.expiries.len()
     }
 
     /// Whether the tag is kept. May return true for the tag of a stale cookie, because this call removes no tags.
@@ -52,10 +52,10 @@ impl UsedCookies {
     }
 
     fn expire(&mut self, now: Instant) {
-        while let Some(&(until, tag)) = self.until.front()
+        while let Some(&(until, tag)) = self.expiries.front()
             && until <= now
         {
-            self.until.pop_front();
+            self.expiries.pop_front();
             self.tags.remove(&tag);
         }
     }
@@ -96,7 +96,7 @@ mod tests {
         for tag in 0..=MAX_TAGS as u32 {
             spent.add(Instant::ZERO, Duration::from_secs(1), tag);
         }
-        assert_eq!((spent.tags.len(), spent.until.len()), (MAX_TAGS, MAX_TAGS));
+        assert_eq!((spent.tags.len(), spent.expiries.len()), (MAX_TAGS, MAX_TAGS));
         assert!(!spent.contains(Instant::ZERO, 0) && spent.contains(Instant::ZERO, 1));
     }
 }

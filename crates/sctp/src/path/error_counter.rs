@@ -1,6 +1,6 @@
 //! The error counter of the whole association.
 //!
-//! Home of RFC 9260 §8.1 (the association's error counter).
+//! Implements RFC 9260 §8.1 (the association's error counter).
 
 use crate::config::Config;
 use anabranch_base::Instant;

@@ -4,7 +4,7 @@
 //! acknowledged or lost. The sending half decides which chunks are acknowledged or lost. The association owns the
 //! timers.
 //!
-//! Home of RFC 9260 §6.3.1 (which chunk is measured), §6.3.3 E1 and E2, §7.2.1 and §7.2.3, as far as they concern one
+//! Implements RFC 9260 §6.3.1 (which chunk is measured), §6.3.3 E1 and E2, §7.2.1 and §7.2.3 as far as they concern one
 //! path.
 
 use super::Path;
@@ -13,7 +13,8 @@ use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_congestion::{Acked, Controller, Delivered};
 
-/// The part of the data sent to one path that an acknowledgement newly acknowledges.
+/// The data on one path that an acknowledgement newly covers, and the state of the path and the association at that
+/// time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewlyAcked {
     /// Number of bytes newly acknowledged, chunk headers included.
@@ -129,11 +130,11 @@ impl Path {
         let idle = self.flight == 0;
         self.flight += size;
         self.pace(now, size);
-        let earliest_again = again && !idle && offset <= self.earliest;
+        let is_earliest_resent = again && !idle && offset <= self.earliest;
         if idle || offset < self.earliest {
             self.earliest = offset;
         }
-        earliest_again
+        is_earliest_resent
     }
 
     /// Records that the chunk at `offset` was retransmitted to this destination. `moved` says whether it was last
@@ -144,11 +145,12 @@ impl Path {
         }
         self.stats.rare_mut().retransmitted += 1;
         if moved {
-            self.moved = self.moved.max(offset + 1);
+            self.ambiguous_below = self.ambiguous_below.max(offset + 1);
         }
     }
 
-    /// Records that a packet with DATA was sent. Only `new` DATA can give a round-trip sample.
+    /// Records that a packet with DATA was sent. `new` is true for new DATA, which can give a round-trip sample.
+    /// Retransmitted DATA cannot.
     #[inline(always)]
     pub(crate) fn on_data_sent(&mut self, now: Instant, new: bool) {
         if new {
@@ -189,18 +191,18 @@ impl Path {
     #[inline]
     pub(crate) fn awaited(&self) -> (u64, Option<(u64, Instant)>) {
         // After a search that was cut short, any acknowledged chunk may be the lowest in flight.
-        let earliest = if self.earliest_unsure { u64::MAX } else { self.earliest };
+        let earliest = if self.is_earliest_a_bound { u64::MAX } else { self.earliest };
         (earliest, self.timed)
     }
 
     /// Whether the chunk at `offset` is, or may be, the lowest in flight on this path.
     #[inline]
     pub(crate) fn may_be_earliest(&self, offset: u64) -> bool {
-        self.earliest_unsure || offset <= self.earliest
+        self.is_earliest_a_bound || offset <= self.earliest
     }
 
-    /// Removes acknowledged bytes from the bytes in flight. Returns the number of bytes in flight before, as
-    /// [`fills_window`](Self::fills_window) expects it.
+    /// Removes acknowledged bytes from the bytes in flight. Returns the number of bytes that were in flight before, for
+    /// [`fills_window`](Self::fills_window).
     #[inline]
     pub(crate) fn on_bytes_acked(&mut self, bytes: u64, polls: u64, more: bool) -> u64 {
         let before = self.flight_before(polls, more);
@@ -241,7 +243,7 @@ impl Path {
         self.stats.bytes_acked += bytes;
         let revived = self.is_shown_by(base) && self.on_answer(now);
         let full = self.fills_window(flight_before, base);
-        self.full_at = full.then_some(polls);
+        self.window_full_at = full.then_some(polls);
         let acked = Acked {
             bytes,
             flight_before,
@@ -262,15 +264,16 @@ impl Path {
         now: Instant,
         acked: u64,
         next: u64,
-        fresh: Option<&Delivered>,
+        arrived: Option<&Delivered>,
     ) -> bool {
-        self.loss_control().is_some() && self.watch_slow_start(now, acked, next, fresh)
+        self.loss_control().is_some() && self.watch_slow_start(now, acked, next, arrived)
     }
 
     /// RFC 9260 §6.2.1 D iii: handles data that the peer has dropped although a gap ack block had acknowledged it. The
     /// data is in flight again.
     pub(crate) fn on_reneged(&mut self, bytes: u64) {
         self.add_to_flight(bytes);
+        self.stats.bytes_acked = self.stats.bytes_acked.saturating_sub(bytes);
         if let Some(control) = self.loss_control_mut() {
             control.on_reneged();
         }
@@ -293,12 +296,12 @@ impl Path {
         self.earliest = offset;
     }
 
-    /// Records the result of a search for the lowest TSN offset in flight. If not `found`, the search was cut short and
-    /// `offset` is a lower bound.
+    /// Records the result of a search for the lowest TSN offset in flight. If `found` is false, the search was cut
+    /// short and `offset` is a lower bound.
     #[inline]
     pub(crate) fn record_earliest(&mut self, offset: u64, found: bool) {
         self.earliest = offset;
-        self.earliest_unsure = !found;
+        self.is_earliest_a_bound = !found;
     }
 
     /// Returns a lower bound of the TSN offsets in flight on this path.
@@ -369,7 +372,7 @@ impl Path {
         }
     }
 
-    /// Removes all data from the flight. Its acknowledgements are no longer expected.
+    /// Removes all data from the flight. Acknowledgements of this data are no longer expected.
     pub(crate) fn forget_flight(&mut self) {
         self.flight = 0;
     }

@@ -1,21 +1,21 @@
 //! Decides whether a destination address still answers.
 //!
-//! Owns the error counter of a path. HEARTBEATs are small and may arrive where data is lost: in a path MTU black
-//! hole, at a peer with small buffers, or in a queue that drops only data. Answered HEARTBEATs therefore excuse only
-//! a few timeouts of data.
+//! Owns the error counter of a path. HEARTBEATs are small and may arrive where data is lost. Examples are a path MTU
+//! black hole, a peer with small buffers, and a queue that drops only data. Answered HEARTBEATs therefore excuse only a
+//! few timeouts of data.
 //!
-//! Home of RFC 9260 §8.2 and of RFC 7829 §3; the association's own counter
-//! (RFC 9260 §8.1) is `error_counter`.
+//! Implements RFC 9260 §8.2 and RFC 7829 §3. The error counter of the association (RFC 9260 §8.1) is in
+//! `error_counter`.
 
 use super::Path;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 
-/// Number of consecutive timeouts that answered HEARTBEATs excuse. It equals MAX_PROBES of RFC 8899 §5.1.2, so that a
-/// few random losses do not look like a path that drops all data.
+/// An answered HEARTBEAT clears the errors of a path until more than this number of consecutive timeouts have occurred.
+/// It equals MAX_PROBES of RFC 8899 §5.1.2, so that a few random losses do not look like a path that drops all data.
 const EXCUSED: u32 = 3;
 
-/// Counts the T3-rtx expirations since data was last acknowledged.
+/// The T3-rtx expirations since data was last acknowledged.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct UnansweredData {
     timeouts: u32,
@@ -26,7 +26,7 @@ pub(super) struct UnansweredData {
 }
 
 impl UnansweredData {
-    /// Whether data is lost too often to be a coincidence while HEARTBEATs are answered.
+    /// Whether T3-rtx has expired too often in a row to be a coincidence, while HEARTBEATs were answered.
     fn is_lost_for_good(&self) -> bool {
         self.timeouts > EXCUSED && self.heartbeats_pass
     }
@@ -56,7 +56,7 @@ pub(crate) enum HealthChange {
 }
 
 impl Path {
-    /// Counts an expiry of T3-rtx that no answer of the peer excuses. `max_retrans` is Path.Max.Retrans.
+    /// Counts an expiry of T3-rtx as an error of the path. `max_retrans` is Path.Max.Retrans.
     pub(crate) fn on_timeout(&mut self, now: Instant, max_retrans: u32) -> HealthChange {
         let unanswered = self.unanswered.get_or_insert_default();
         unanswered.timeouts = unanswered.timeouts.saturating_add(1);
@@ -161,18 +161,18 @@ impl Path {
 
     /// Records that the host had no route to the destination for the last packet.
     pub(crate) fn on_unsent(&mut self) {
-        self.unsent = true;
+        self.awaits_route = true;
     }
 
     /// Whether the host had no route to this destination for the last packet.
     pub(crate) fn is_unsent(&self) -> bool {
-        self.unsent
+        self.awaits_route
     }
 
     /// Returns and clears the record that the host had no route to the destination for the last packet. Called after
     /// the host's routes have changed.
     pub(crate) fn take_unsent(&mut self) -> bool {
-        std::mem::take(&mut self.unsent)
+        std::mem::take(&mut self.awaits_route)
     }
 
     /// RFC 7829 §3 (2): marks the path as potentially failed, however many errors it has.
@@ -204,6 +204,6 @@ impl Path {
     pub(super) fn is_shown_by(&self, base: u64) -> bool {
         // RFC 7829 §3 (9): chunks sent to several addresses may have arrived through any of these addresses.
         let in_doubt = self.potentially_failed || !self.active && self.pf_max.is_some();
-        !in_doubt || base > self.moved
+        !in_doubt || base > self.ambiguous_below
     }
 }

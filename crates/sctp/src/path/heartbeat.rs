@@ -3,7 +3,7 @@
 //! Owns the outstanding HEARTBEAT and the format of the heartbeat information: path index, nonce, time. The peer
 //! returns the information unchanged. Only the index and the nonce are used.
 //!
-//! Home of RFC 9260 §8.3.
+//! Implements RFC 9260 §8.3.
 
 use super::Path;
 use anabranch_base::time::{Duration, nanos};
@@ -12,25 +12,24 @@ use anabranch_base::{Instant, Rng};
 /// The heartbeat state of a path.
 #[derive(Debug, Default)]
 pub(crate) struct Heartbeat {
-    /// Whether a HEARTBEAT is to be sent with the next call of `poll`.
-    wanted: bool,
+    /// Whether a HEARTBEAT is to be sent with the next call of `poll_transmit`.
+    send_pending: bool,
     /// The nonce of the outstanding HEARTBEAT, and the time at which that HEARTBEAT was sent.
     outstanding: Option<(u64, Instant)>,
     /// Whether an error was counted since the HEARTBEAT was sent: the HEARTBEAT was not answered, or a timer of the
     /// path expired.
-    counted: bool,
+    error_counted: bool,
 }
 
 impl Heartbeat {
-    /// Returns the send time of the outstanding HEARTBEAT if it has this `nonce`. After that, no HEARTBEAT is
-    /// outstanding.
+    /// If the outstanding HEARTBEAT has this `nonce`, returns its send time and marks it as answered.
     pub(super) fn take_answered(&mut self, nonce: u64) -> Option<Instant> {
         self.outstanding.take_if(|(sent, _)| *sent == nonce).map(|(_, at)| at)
     }
 
     /// Records that an error of the path was counted.
     pub(super) fn count_silence(&mut self) {
-        self.counted = true;
+        self.error_counted = true;
     }
 }
 
@@ -72,40 +71,41 @@ pub(crate) fn read_probe_info(info: &[u8]) -> Option<(usize, u64)> {
 }
 
 impl Path {
-    /// Requests a HEARTBEAT with the next call of `poll`.
+    /// Requests a HEARTBEAT with the next call of `poll_transmit`.
     pub(crate) fn ask_heartbeat(&mut self) {
-        self.heartbeat.wanted = true;
+        self.heartbeat.send_pending = true;
     }
 
     /// Like [`ask_heartbeat`](Self::ask_heartbeat), unless a HEARTBEAT is outstanding.
     pub(crate) fn ask_heartbeat_once(&mut self) {
-        self.heartbeat.wanted |= self.heartbeat.outstanding.is_none();
+        self.heartbeat.send_pending |= self.heartbeat.outstanding.is_none();
     }
 
     /// Cancels a requested HEARTBEAT.
     pub(crate) fn cancel_heartbeat(&mut self) {
-        self.heartbeat.wanted = false;
+        self.heartbeat.send_pending = false;
     }
 
     /// Whether a HEARTBEAT is to be sent.
     #[inline]
     pub(crate) fn wants_heartbeat(&self) -> bool {
-        self.heartbeat.wanted
+        self.heartbeat.send_pending
     }
 
     /// Records that a HEARTBEAT with this `nonce` was sent.
     pub(crate) fn on_heartbeat_sent(&mut self, now: Instant, nonce: u64) {
-        self.heartbeat = Heartbeat { wanted: false, outstanding: Some((nonce, now)), counted: false };
+        self.heartbeat =
+            Heartbeat { send_pending: false, outstanding: Some((nonce, now)), error_counted: false };
         self.last_used = now;
         self.stats.heartbeats_sent += 1;
     }
 
-    /// Whether other errors of the path already account for an unanswered HEARTBEAT, so that it is not counted. While
-    /// data is in flight, T3-rtx tests the path and counts its errors. RFC 9260 §8.3 sends HEARTBEATs only to idle
-    /// addresses, and §6.3.3 E2 doubles the RTO once per expiry. `counted` is set if a T3-rtx expired at the same
-    /// instant.
+    /// Whether other errors of the path already account for an unanswered HEARTBEAT. If so, the HEARTBEAT is not
+    /// counted as an error. While data is in flight, T3-rtx tests the path and counts its errors. RFC 9260 §8.3 sends
+    /// HEARTBEATs only to idle addresses, and §6.3.3 E2 doubles the RTO once per expiry. `error_counted` is set if a
+    /// T3-rtx expired at the same instant.
     pub(crate) fn is_silence_known(&self) -> bool {
-        self.flight > 0 || self.heartbeat.counted
+        self.flight > 0 || self.heartbeat.error_counted
     }
 
     /// RFC 9260 §8.3: returns the time at which the path will have been idle for the heartbeat interval. `None` if

@@ -1,8 +1,8 @@
 //! Decides how to react to an ICMP message.
 //!
-//! A message is used only if the packet that it quotes has the right Verification Tag.
+//! An ICMP message is used only if the packet that it quotes has the right Verification Tag.
 //!
-//! Home of RFC 9260 §10 and of RFC 6951 §5.5.
+//! Implements RFC 9260 §10 and RFC 6951 §5.5.
 
 use anabranch_base::IcmpKind;
 
@@ -15,7 +15,8 @@ pub(crate) enum Advice {
     Shrink(u32),
     /// Treat the message as an ABORT, because the peer's host does not speak SCTP.
     Abort,
-    /// Count an error of the path, because the destination is unreachable.
+    /// The destination is unreachable. Only T3-rtx and HEARTBEATs count errors of a path, so this report changes
+    /// nothing.
     Error,
 }
 
@@ -46,7 +47,7 @@ mod tests {
         for encapsulated in [false, true] {
             assert_eq!(advice(IcmpKind::Unreachable(2), false, encapsulated), Advice::Abort);
             assert_eq!(advice(IcmpKind::UnknownNextHeader, true, encapsulated), Advice::Abort);
-            // ICMPv6 code 2 means "beyond scope of source address", so it is an error of the path only.
+            // ICMPv6 code 2 means "beyond scope of source address", so it does not report a host without SCTP.
             assert_eq!(advice(IcmpKind::Unreachable(2), true, encapsulated), Advice::Error);
         }
         assert_eq!(advice(IcmpKind::Unreachable(4), true, false), Advice::Ignore);

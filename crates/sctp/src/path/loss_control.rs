@@ -1,8 +1,9 @@
-//! The state of a path for loss recovery beyond RFC 9260 §7.2: loss detection by time (RACK), tail loss probes,
-//! HyStart, pacing and proportional rate reduction. A path without any of these mechanisms has no such state.
+//! The state of a path for loss recovery beyond RFC 9260 §7.2. The mechanisms are loss detection by time (RACK), tail
+//! loss probes, HyStart, pacing and proportional rate reduction. A path without any of these mechanisms has no such
+//! state.
 //!
-//! The algorithms are in the crate `congestion` and shared with TCP. `send::rack` applies them to chunks, and
-//! `association::recover` applies them to timers.
+//! The algorithms of loss recovery are in the crate `congestion` and shared with TCP. `send::rack` applies them to
+//! chunks, and `association::recover` applies them to timers.
 
 use super::Path;
 use crate::config::{Algorithm, Config};
@@ -49,23 +50,24 @@ impl LossByTime {
         self.rack.judge(now, at, end, window)
     }
 
-    /// Returns the oldest retransmission to this path that is not yet judged, and its send time.
+    /// Returns the TSN offset and send time of the oldest retransmission on this path that is neither known to have
+    /// arrived nor lost.
     pub(crate) fn oldest_repair(&self) -> Option<(u64, Instant)> {
         self.repairs.front().copied()
     }
 
-    /// Removes the oldest retransmission, after it was judged delivered or lost.
+    /// Removes the oldest retransmission, because it has arrived or is lost.
     pub(crate) fn drop_repair(&mut self) {
         self.repairs.pop_front();
     }
 
-    /// Returns the TSN offset below which all chunks sent once are already judged.
+    /// Returns the TSN offset below which no chunk that was sent once has to be examined for loss any more.
     pub(crate) fn edge(&self) -> u64 {
         self.edge
     }
 
-    /// Records that all chunks sent once below TSN offset `edge` are judged. The next chunk is lost at `reorder_at`,
-    /// unless an acknowledgement arrives earlier.
+    /// Records that below TSN offset `edge` no chunk that was sent once has to be examined for loss any more. The next
+    /// chunk counts as lost at `reorder_at`, unless an acknowledgement arrives earlier.
     pub(crate) fn judged(&mut self, edge: u64, reorder_at: Option<Instant>) {
         (self.edge, self.reorder_at) = (edge, reorder_at);
     }
@@ -90,7 +92,7 @@ pub(crate) struct SackFacts {
     /// The TSN offset of the next new chunk.
     pub(crate) end: u64,
     /// Whether no loss recovery is in progress.
-    pub(crate) calm: bool,
+    pub(crate) is_recovered: bool,
     /// Whether the SACK ended a loss recovery.
     pub(crate) repaired: bool,
     /// Whether the SACK reports duplicates of retransmitted chunks.
@@ -108,14 +110,14 @@ pub(crate) struct LossControl {
     probes: bool,
     probe: LossProbe,
     /// Whether one packet of new data may be sent as a tail loss probe, even if the congestion window is full.
-    tail: bool,
+    tail_probe_allowed: bool,
     /// HyStart, which ends slow start before a loss occurs; `None` if HyStart is off.
     hystart: Option<SlowStartExitState>,
     /// Linux's HyStart is off on paths whose round-trip time is shorter than this value.
     hystart_min_rtt: Duration,
     pacer: Option<Pacer>,
     /// The TSN offset below which the pacer, not the window, held back data.
-    held_until: u64,
+    paced_until: u64,
     /// Whether proportional rate reduction (RFC 6937) is on. `reduction` is its state in the current recovery.
     proportional: bool,
     reduction: Option<Box<Prr>>,
@@ -136,11 +138,11 @@ impl LossControl {
                 by_time: config.rack.then(LossByTime::default),
                 probes: config.rack && config.tlp,
                 probe: LossProbe::default(),
-                tail: false,
+                tail_probe_allowed: false,
                 hystart: exit.map(SlowStartExitState::new),
                 hystart_min_rtt: config.hystart_min_rtt,
                 pacer: paced.then(Pacer::default),
-                held_until: 0,
+                paced_until: 0,
                 proportional: config.prr,
                 reduction: None,
             })
@@ -151,17 +153,17 @@ impl LossControl {
     pub(super) fn on_reduced(&mut self, flight: u64) {
         self.end_hystart();
         self.probe.forget();
-        self.tail = false;
+        self.tail_probe_allowed = false;
         self.reduction = self.proportional.then(|| Box::new(Prr::new(flight)));
     }
 
-    /// Drops suspected losses after T3-rtx expired, because all data in flight is lost.
+    /// Drops suspected losses after T3-rtx expired, because all data in flight then counts as lost.
     pub(super) fn on_timeout(&mut self) {
         if let Some(hystart) = &mut self.hystart {
             hystart.on_timeout();
         }
         self.probe.forget();
-        self.tail = false;
+        self.tail_probe_allowed = false;
         if let Some(by_time) = &mut self.by_time {
             by_time.reorder_at = None;
             by_time.repairs.clear();
@@ -177,7 +179,7 @@ impl LossControl {
         }
     }
 
-    /// Starts to judge all chunks again, because the peer has dropped data that it had acknowledged.
+    /// Starts to examine all chunks for loss again, because the peer has dropped data that it had acknowledged.
     pub(super) fn on_reneged(&mut self) {
         if let Some(by_time) = &mut self.by_time {
             by_time.edge = 0;
@@ -220,7 +222,7 @@ impl Path {
         now: Instant,
         acked: u64,
         next: u64,
-        fresh: Option<&Delivered>,
+        arrived: Option<&Delivered>,
     ) -> bool {
         let mss = self.chunk_limit() as u64;
         let (controller, Some(control)) = self.congestion() else { return false };
@@ -228,7 +230,7 @@ impl Path {
         let Some(hystart) = control.hystart.as_mut() else { return false };
         let long = hystart.min_rtt().is_none_or(|least| least >= control.hystart_min_rtt);
         let slow_start = window < controller.ssthresh() && long;
-        let rtt = fresh.and_then(|fresh| fresh.sample(now));
+        let rtt = arrived.and_then(|arrived| arrived.sample(now));
         match hystart.on_ack(now, &Progress { acked, next, rtt, window, mss, slow_start }) {
             SlowStart::Full => false,
             SlowStart::Conservative => true,
@@ -239,13 +241,13 @@ impl Path {
         }
     }
 
-    /// RFC 9260 §7.2.1, "fully utilized": returns the number of bytes in flight before a SACK. If an earlier SACK found
-    /// the window full and there is `more` data to send, the window counts as full until the association can send
-    /// again. At that time `polls` changes. Otherwise a host that reads several SACKs at once would grow the window for
-    /// the first SACK only.
+    /// RFC 9260 §7.2.1, "fully utilized": returns the number of bytes in flight before a SACK. Suppose that an earlier
+    /// SACK found the window full, and that more data waits to be sent (`more`). The window then counts as full until
+    /// the association can send again, which changes `polls`. Otherwise a host that reads several SACKs at once would
+    /// grow the window for the first SACK only.
     #[inline]
     pub(super) fn flight_before(&self, polls: u64, more: bool) -> u64 {
-        if more && self.full_at == Some(polls) { self.flight.max(self.window()) } else { self.flight }
+        if more && self.window_full_at == Some(polls) { self.flight.max(self.window()) } else { self.flight }
     }
 
     /// Whether the sender used its window, if `flight` bytes were in flight before a SACK that acknowledges up to
@@ -258,13 +260,13 @@ impl Path {
     pub(super) fn fills_window(&self, flight: u64, acked: u64) -> bool {
         let window = self.window();
         let Some(control) = self.loss_control() else { return flight >= window };
-        acked < control.held_until
+        acked < control.paced_until
             || flight + self.chunk_limit() as u64 > window
             || (window < self.threshold() && 2 * flight > window)
     }
 
-    /// Returns whether a packet may be sent, if tail loss probes or proportional rate reduction determine this. Returns
-    /// `None` if neither mechanism decides.
+    /// Returns whether tail loss probes or proportional rate reduction allow a packet to be sent. Returns `None` if
+    /// neither mechanism decides.
     #[inline(never)]
     pub(super) fn is_open_by(
         &self,
@@ -272,7 +274,7 @@ impl Path {
         blocked: bool,
         is_recovering: impl Fn() -> bool,
     ) -> Option<bool> {
-        if control.tail {
+        if control.tail_probe_allowed {
             return Some(true);
         }
         // RFC 6937: in a recovery, the amount of data sent follows the amount delivered.
@@ -296,26 +298,26 @@ impl Path {
     pub(crate) fn on_delivered(
         &mut self,
         now: Instant,
-        fresh: &Delivered,
+        arrived: &Delivered,
     ) -> Option<(&mut LossByTime, Option<Duration>)> {
         let smoothed = self.rtt.smoothed();
         let by_time = self.congestion().1?.by_time.as_mut()?;
-        by_time.rack.on_delivered(now, fresh);
+        by_time.rack.on_delivered(now, arrived);
         Some((by_time, smoothed))
     }
 
     /// Reports a SACK, or losses found by the loss timer, to a controller that needs reports. `delivered` is the number
-    /// of bytes that have arrived in total, including the chunks of `fresh`. `recovering` says whether loss recovery is
-    /// in progress.
-    pub(crate) fn report(&mut self, now: Instant, delivered: u64, fresh: &Delivered, recovering: bool) {
+    /// of bytes that have arrived in total, including the chunks of `arrived`. `recovering` says whether loss recovery
+    /// is in progress.
+    pub(crate) fn report(&mut self, now: Instant, delivered: u64, arrived: &Delivered, recovering: bool) {
         let in_flight = self.flight;
         let (controller, loss_control) = self.congestion();
         let by_time = loss_control.and_then(|control| control.by_time.as_mut());
         let lost = by_time.map(|by_time| std::mem::take(&mut by_time.lost)).unwrap_or_default();
         let report = AckReport {
             delivered,
-            newest: fresh.newest_sent(),
-            rtt: fresh.sample(now),
+            newest: arrived.newest_sent(),
+            rtt: arrived.sample(now),
             lost: lost.bytes,
             newest_lost: lost.newest,
             in_flight,
@@ -339,15 +341,15 @@ impl Path {
     }
 
     /// RFC 8985: updates the loss recovery state after any SACK.
-    pub(crate) fn after_sack(&mut self, now: Instant, news: &SackFacts) {
-        let SackFacts { base, end, calm, repaired, spurious: needless, idle } = *news;
+    pub(crate) fn after_sack(&mut self, now: Instant, facts: &SackFacts) {
+        let SackFacts { base, end, is_recovered, repaired, spurious: needless, idle } = *facts;
         let flight = self.flight;
         if needless && self.is_controlled() {
             // RFC 8985 §6.2 step 4: a spurious retransmission widens the reordering window for all later data.
             self.congestion();
         }
         let Some((controller, Some(control))) = self.begun() else { return };
-        if calm {
+        if is_recovered {
             control.reduction = None;
         }
         if let Some(LossByTime { rack, .. }) = &mut control.by_time {
@@ -358,7 +360,7 @@ impl Path {
                 rack.on_recovered();
             }
         }
-        if control.probe.on_ack(base, needless, idle) && calm {
+        if control.probe.on_ack(base, needless, idle) && is_recovered {
             // RFC 8985 §7.4: the tail loss probe repaired a loss, which reduces the window like any other loss.
             controller.on_loss(now, flight, false);
             control.end_hystart();
@@ -375,8 +377,8 @@ impl Path {
         let control = control?;
         let by_time = control.by_time.as_mut()?;
         if flight == 0 {
-            // The chunk that might be lost has arrived or moved to another path. Chunks sent on this path after that
-            // chunk are not overdue yet.
+            // The path has no data in flight, so the chunk that might be lost has arrived or moved to another path. A
+            // chunk that is sent later on this path is not overdue yet.
             by_time.reorder_at = None;
         }
         if let Some(at) = by_time.reorder_at {
@@ -401,12 +403,12 @@ impl Path {
         }
     }
 
-    /// RFC 8985 §7.3: prepares a tail loss probe. If `fresh` is true, the probe is new data, otherwise a retransmitted
-    /// chunk. `end` is the TSN offset of the next new chunk.
-    pub(crate) fn probe_tail(&mut self, fresh: bool, end: u64) {
+    /// RFC 8985 §7.3: prepares a tail loss probe. If `arrived` is true, the probe is new data, otherwise a
+    /// retransmitted chunk. `end` is the TSN offset of the next new chunk.
+    pub(crate) fn probe_tail(&mut self, arrived: bool, end: u64) {
         let Some(control) = self.congestion().1 else { return };
-        if fresh {
-            control.tail = true;
+        if arrived {
+            control.tail_probe_allowed = true;
         } else {
             control.probe.on_sent(end, true);
         }
@@ -417,7 +419,7 @@ impl Path {
     #[inline]
     pub(crate) fn on_new_sent(&mut self, end: u64) -> bool {
         let Some(control) = self.congestion().1 else { return false };
-        if std::mem::take(&mut control.tail) {
+        if std::mem::take(&mut control.tail_probe_allowed) {
             control.probe.on_sent(end, false);
         }
         true
@@ -428,10 +430,10 @@ impl Path {
     pub(crate) fn hold_back(&mut self, now: Instant, end: u64) -> Option<Instant> {
         let control = self.loss_control_mut()?;
         let at = control.pacer.as_ref().map_or(now, Pacer::ready_at);
-        if at <= now || control.tail {
+        if at <= now || control.tail_probe_allowed {
             return None;
         }
-        control.held_until = end;
+        control.paced_until = end;
         Some(at)
     }
 

@@ -6,7 +6,7 @@
 //! controller that limits data in flight. [`mtu`] sets packet sizes, and [`icmp`] reads ICMP messages. Other modules
 //! call the path that an event concerns.
 //!
-//! Home of RFC 9260 §14.3.
+//! Implements RFC 9260 §14.3 (the data of a transport address).
 
 mod congestion;
 mod error_counter;
@@ -47,18 +47,18 @@ pub(crate) struct Path {
     /// the index of the path.
     removed: bool,
     /// RFC 5061 §5.3 F1: whether no local address can be used for this destination now.
-    sourceless: bool,
+    has_no_source: bool,
     /// RFC 9260 §8.2: whether the destination is active, that is, it answers.
     active: bool,
     /// RFC 7829 §3: whether the path is potentially failed. Data is sent on other paths while another path is active.
     potentially_failed: bool,
     /// Whether the host had no route to the destination for the last packet.
-    unsent: bool,
+    awaits_route: bool,
     /// RFC 7829 §3 (PFMR): the path becomes potentially failed after more errors than this number. With `None`, the
     /// path never becomes potentially failed.
     pf_max: Option<u32>,
     /// RFC 7829 §3 (9): chunks below this TSN offset may also have been sent to another destination.
-    moved: u64,
+    ambiguous_below: u64,
     /// Number of consecutive errors of this path.
     errors: u32,
     /// The expirations of T3-rtx since data was last acknowledged, which answered HEARTBEATs do not clear; `None` if
@@ -71,12 +71,12 @@ pub(crate) struct Path {
     /// Number of bytes of DATA chunks in flight, headers and padding included.
     flight: u64,
     /// The value of `Paths::polls` when the last SACK found the congestion window full; `None` if it was not full.
-    full_at: Option<u64>,
+    window_full_at: Option<u64>,
     /// The lowest TSN offset in flight on this path, or a lower bound at which the search for the lowest TSN offset
     /// starts.
     earliest: u64,
     /// Whether `earliest` is only a lower bound, because the search was cut short.
-    earliest_unsure: bool,
+    is_earliest_a_bound: bool,
     /// RFC 9260 §6.3.1 C4: the chunk whose round trip is being measured, and its send time.
     timed: Option<(u64, Instant)>,
     heartbeat: Heartbeat,
@@ -114,21 +114,21 @@ impl Path {
             source,
             confirmed: false,
             removed: false,
-            sourceless: false,
+            has_no_source: false,
             active: true,
             potentially_failed: false,
-            unsent: false,
+            awaits_route: false,
             pf_max: config.pf_max_retrans,
-            moved: 0,
+            ambiguous_below: 0,
             errors: 0,
             unanswered: None,
             rtt,
             congestion: Congestion::Initial { config: config.clone(), chunk: mtu },
             seed: 0,
             flight: 0,
-            full_at: None,
+            window_full_at: None,
             earliest: 0,
-            earliest_unsure: false,
+            is_earliest_a_bound: false,
             timed: None,
             heartbeat: Heartbeat::default(),
             mtu,
@@ -169,7 +169,7 @@ impl Path {
         self.unanswered = None;
         self.active = true;
         self.potentially_failed = false;
-        self.moved = 0;
+        self.ambiguous_below = 0;
         self.reset_congestion(config);
     }
 
@@ -229,13 +229,13 @@ impl Path {
 
     /// RFC 5061 §5.3 F1: whether a local address can be used for this destination now.
     pub(crate) fn has_source(&self) -> bool {
-        !self.sourceless
+        !self.has_no_source
     }
 
     /// RFC 5061 §5.3 F1: records that no local address can be used for this destination. The path stays unused until
     /// [`set_source`](Self::set_source).
     pub(crate) fn lose_source(&mut self) {
-        self.sourceless = true;
+        self.has_no_source = true;
     }
 
     /// Records that a packet that can give a round-trip sample was sent.
@@ -243,14 +243,14 @@ impl Path {
         self.last_used = now;
     }
 
-    /// Counts a sent packet of `bytes`.
+    /// Counts a sent packet of `bytes` bytes.
     #[inline]
     pub(crate) fn count_sent(&mut self, bytes: u64) {
         self.stats.packets_sent += 1;
         self.stats.bytes_sent += bytes;
     }
 
-    /// Counts a received packet of `bytes`.
+    /// Counts a received packet of `bytes` bytes.
     #[inline]
     pub(crate) fn count_received(&mut self, bytes: u64) {
         self.stats.packets_received += 1;
@@ -261,12 +261,12 @@ impl Path {
     /// it.
     #[inline]
     pub(crate) fn is_usable(&self) -> bool {
-        self.confirmed && self.active && !self.sourceless
+        self.confirmed && self.active && !self.has_no_source
     }
 
     /// Whether the address is confirmed and has a source address, even if it does not answer.
     pub(crate) fn is_reachable(&self) -> bool {
-        self.confirmed && !self.sourceless
+        self.confirmed && !self.has_no_source
     }
 
     /// Whether the path is usable and not potentially failed.

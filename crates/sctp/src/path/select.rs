@@ -3,7 +3,7 @@
 //! Owns the list of paths, the primary path, the association's error counter, and the choice of an alternate path for
 //! new data, retransmissions and SACKs.
 //!
-//! Home of RFC 9260 §6.4 and §6.4.1, and of RFC 7829 §4 and §5.
+//! Implements RFC 9260 §6.4 and §6.4.1, and RFC 7829 §4 and §5.
 
 use super::Path;
 use super::error_counter::ErrorCounter;
@@ -39,24 +39,29 @@ pub(crate) struct Paths {
 #[derive(Clone, Copy, Debug)]
 struct Progress {
     at: Instant,
-    /// The path of the last progress; `None` if there was no progress since the last pause.
+    /// The path on which user data last made progress; `None` if there was no progress since the last pause.
     path: Option<usize>,
-    /// Whether the path has failed since the last progress.
-    failed: bool,
+    /// Whether the next progress is late: since the last progress the path has failed, or data that is known to be
+    /// outstanding has waited for longer than an RTO.
+    late: bool,
+    /// Whether the receive window was closed after the last progress, so that the peer must not send. Always false for
+    /// sent data.
+    closed: bool,
 }
 
 impl Progress {
     #[inline]
     fn advance(&mut self, now: Instant, path: usize) -> Option<Interruption> {
-        let before = std::mem::replace(self, Self { at: now, path: Some(path), failed: false });
-        let from = before.path.filter(|from| before.failed || *from != path)?;
+        let next = Self { at: now, path: Some(path), late: false, closed: false };
+        let before = std::mem::replace(self, next);
+        let from = before.path.filter(|from| before.late || *from != path)?;
         let lasted = now.since(before.at) >= SHORTEST_INTERRUPTION;
         lasted.then_some(Interruption { since: before.at, from, to: path, received: false })
     }
 }
 
-/// An interruption of user data: no data made progress between `since` and now. The data resumed on another path, or
-/// on a path that had failed.
+/// An interruption of user data: no data made progress between `since` and now. The data resumed on another path, on a
+/// path that had failed, or after data had waited for longer than an RTO.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Interruption {
     pub(crate) since: Instant,
@@ -113,17 +118,17 @@ impl Paths {
     }
 
     /// Returns a free index for one more address: the index that the address had before, the index of another removed
-    /// address, or a new index. `None` if there are already `most` paths.
+    /// address, or a new index. `None` if the association already has `most` paths, the maximum.
     pub(crate) fn free_index(&self, address: IpAddr, most: usize) -> Option<usize> {
-        let had = self.list.iter().position(|path| path.removed && path.address.ip() == address);
-        let gone = || self.list.iter().position(|path| path.removed);
-        had.or_else(gone).or_else(|| (self.list.len() < most).then_some(self.list.len()))
+        let previous = self.list.iter().position(|path| path.removed && path.address.ip() == address);
+        let any_removed = || self.list.iter().position(|path| path.removed);
+        previous.or_else(any_removed).or_else(|| (self.list.len() < most).then_some(self.list.len()))
     }
 
     /// Puts a path at a free index.
-    pub(crate) fn put(&mut self, place: usize, path: Path) {
-        if place < self.list.len() {
-            self.list[place] = path;
+    pub(crate) fn set(&mut self, index: usize, path: Path) {
+        if index < self.list.len() {
+            self.list[index] = path;
         } else {
             self.list.reserve_exact(1);
             self.list.push(path);
@@ -137,24 +142,24 @@ impl Paths {
         self.changes += 1;
     }
 
-    /// Removes a path. The path `heir` takes over its roles. The index stays unused until another address gets it.
-    pub(crate) fn remove(&mut self, path: usize, heir: usize) {
+    /// Removes a path. The path `successor` takes over its roles. The index stays unused until another address gets it.
+    pub(crate) fn remove(&mut self, path: usize, successor: usize) {
         self.list[path].removed = true;
         self.list[path].withdraw();
         self.changes += 1;
         if self.primary == path {
-            self.primary = heir;
+            self.primary = successor;
         }
         self.reselect();
         if self.current == path {
-            self.current = heir;
+            self.current = successor;
         }
         if self.data_from == path {
-            self.data_from = heir;
+            self.data_from = successor;
         }
     }
 
-    /// Returns the path to an address that the peer has now.
+    /// Returns the path to `address`, unless the peer has removed this address.
     #[inline]
     pub(crate) fn find(&self, address: IpAddr) -> Option<usize> {
         self.list.iter().position(|path| path.address.ip() == address && !path.removed)
@@ -226,12 +231,30 @@ impl Paths {
         self.data_from
     }
 
-    /// Records that DATA has arrived on a path. Returns the interruption that has ended, if there was one.
+    /// Whether no DATA has arrived for longer than an RTO although the receive window was open. The peer's RTO is not
+    /// known. The RTO in the other direction of the path is close to it.
     #[inline]
-    pub(crate) fn on_data_from(&mut self, now: Instant, path: usize) -> Option<Interruption> {
+    pub(crate) fn is_data_overdue(&self, now: Instant, path: usize) -> bool {
+        let overdue = |it: &Progress| !it.closed && now.since(it.at) > self.list[path].rto();
+        self.progress.as_ref().is_some_and(|progress| overdue(&progress[1]))
+    }
+
+    /// Records that data arrives late, although the peer had data to send.
+    pub(crate) fn on_data_overdue(&mut self) {
+        if let Some([_, received]) = self.progress.as_deref_mut() {
+            received.late = true;
+        }
+    }
+
+    /// Records that DATA has arrived on a path. `closed` says whether the receive window is closed now. Returns the
+    /// interruption that has ended, if there was one.
+    #[inline]
+    pub(crate) fn on_data_from(&mut self, now: Instant, path: usize, closed: bool) -> Option<Interruption> {
         self.data_from = path;
-        let interruption = self.progress.as_mut()?[1].advance(now, path)?;
-        Some(Interruption { received: true, ..interruption })
+        let progress = &mut self.progress.as_mut()?[1];
+        let interruption = progress.advance(now, path);
+        progress.closed = closed;
+        Some(Interruption { received: true, ..interruption? })
     }
 
     /// Records that data sent to a path was acknowledged. Returns the interruption that has ended, if there was one.
@@ -249,8 +272,8 @@ impl Paths {
     /// an interruption, in either direction and on any path.
     pub(crate) fn on_data_begun(&mut self, now: Instant, path: usize) {
         if self.list.len() > 1 {
-            let begun = |path| Progress { at: now, path, failed: false };
-            let progress = [begun(Some(path)), begun(None)];
+            let progress = |path| Progress { at: now, path, late: false, closed: false };
+            let progress = [progress(Some(path)), progress(None)];
             match &mut self.progress {
                 Some(before) => **before = progress,
                 none => *none = Some(Box::new(progress)),
@@ -262,12 +285,20 @@ impl Paths {
     /// interruption, although the path is the same.
     pub(crate) fn on_failed(&mut self, path: usize) {
         for progress in self.progress.iter_mut().flat_map(|both| both.iter_mut()) {
-            progress.failed |= progress.path == Some(path);
+            progress.late |= progress.path == Some(path);
         }
     }
 
-    /// RFC 9260 §6.4: returns the path to which SACKs are sent: the path on which DATA last arrived or, if `elsewhere`,
-    /// preferably another path.
+    /// Records that no acknowledgement of data on any path has arrived for an RTO. The RTO is the bound: a wait that
+    /// ends before it is an ordinary round trip, queue or delayed SACK (RFC 9260 §6.3.1).
+    pub(crate) fn on_data_timeout(&mut self) {
+        if let Some([sent, _]) = self.progress.as_deref_mut() {
+            sent.late = true;
+        }
+    }
+
+    /// RFC 9260 §6.4: returns the path to which SACKs are sent: the path on which DATA last arrived or, if `elsewhere`
+    /// is true, preferably another path.
     #[inline]
     pub(crate) fn for_sack(&self, elsewhere: bool) -> usize {
         let same = self.data_from;
@@ -275,8 +306,8 @@ impl Paths {
         self.confirmed_or_current(path)
     }
 
-    /// RFC 9260 §6.4, §6.4.1: returns the path for the retransmission of a chunk. The chunk was sent on path `last`
-    /// and was lost by `cause`.
+    /// RFC 9260 §6.4, §6.4.1: returns the path for the retransmission of a chunk. The chunk was last sent on path
+    /// `last`. `cause` is the reason for the retransmission.
     pub(crate) fn for_retransmission(&self, choice: RetransmitPath, last: usize, cause: SendCause) -> usize {
         let move_away = match choice {
             RetransmitPath::Same => false,
@@ -339,7 +370,7 @@ impl Paths {
         self.list.iter_mut().for_each(|path| path.end_measurement_from(offset));
     }
 
-    /// Returns an address of the peer, for callers that need only its IP version.
+    /// Returns an address of the peer, for callers that need only the IP version or the scope of the address.
     pub(crate) fn peer(&self) -> IpAddr {
         self.list[0].address.ip()
     }

@@ -3,7 +3,7 @@
 //! An address learned from the peer is used only once a HEARTBEAT to this address has been acknowledged with the right
 //! nonce. Otherwise an attacker could make this host send to a third party.
 //!
-//! Home of RFC 9260 §5.4.
+//! Implements RFC 9260 §5.4.
 
 use super::Path;
 use super::health::Evidence;

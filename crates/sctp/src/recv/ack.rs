@@ -3,12 +3,12 @@
 //! Stores the number of packets not yet acknowledged, the reasons not to wait, and the permitted size of a SACK. The
 //! delay itself is a deadline in the association's timer table.
 //!
-//! Home of RFC 9260 §6.2 (delayed acknowledgements) and RFC 7053 §5.2.
+//! Implements RFC 9260 §6.2 (delayed acknowledgements) and RFC 7053 §5.2.
 
 /// The time at which a packet with DATA must be acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AckTiming {
-    /// A SACK is sent with the next call of `poll`.
+    /// A SACK is sent with the next call of `poll_transmit`.
     Now,
     /// A SACK may be delayed.
     Later,
@@ -29,10 +29,10 @@ pub(crate) struct Ack {
     gaps: bool,
     /// Whether data was refused since the last SACK.
     refused: bool,
-    /// Whether new data has arrived since the last SACK. `repeats` says whether a packet without new data has arrived
-    /// since that SACK.
+    /// Whether new data has arrived since the last SACK. `has_repeated_packet` says whether a packet without new data
+    /// has arrived since that SACK.
     has_new_data: bool,
-    repeats: bool,
+    has_repeated_packet: bool,
     /// Number of bytes that may still be used for SACKs caused only by packets without new data.
     allowance: usize,
     /// Properties of the chunks of the current packet, which decide when a SACK is due.
@@ -59,15 +59,15 @@ impl Ack {
             gaps: false,
             refused: false,
             has_new_data: false,
-            repeats: false,
+            has_repeated_packet: false,
             allowance: MAX_SACK,
             in_packet: InPacket::default(),
             due: false,
         }
     }
 
-    /// Counts the `bytes` of a packet with DATA. All SACKs that only repeat information may together have as many
-    /// bytes.
+    /// Counts the `bytes` of a received packet with DATA. SACKs that only repeat information may use as many bytes in
+    /// total as these packets.
     pub(crate) fn count_bytes(&mut self, bytes: usize) {
         self.allowance = (self.allowance + bytes).min(MAX_SACK);
     }
@@ -76,14 +76,14 @@ impl Ack {
     /// which is not included.
     pub(crate) fn most_bytes(&self, header: usize) -> usize {
         // RFC 9260 §6.2: a packet of duplicates is answered by an immediate SACK. If there are gaps, that SACK may be
-        // forty times as large as the packet. To prevent amplification, the sum of such SACKs may have only as many
-        // bytes as the packets with DATA.
+        // forty times as large as the packet. To prevent amplification, all these SACKs together may have only as many
+        // bytes as the received packets with DATA.
         if self.is_only_repeated() { self.allowance.saturating_sub(header).min(MAX_SACK) } else { MAX_SACK }
     }
 
     /// Whether only duplicates or refused data have arrived since the last SACK.
     fn is_only_repeated(&self) -> bool {
-        self.repeats && !self.has_new_data
+        self.has_repeated_packet && !self.has_new_data
     }
 
     /// Applies changed configuration values.
@@ -127,11 +127,11 @@ impl Ack {
         let filled = std::mem::replace(&mut self.gaps, gaps) && !gaps;
         self.refused |= seen.refused;
         self.has_new_data |= seen.new;
-        self.repeats |= !seen.new;
-        // A SACK is due at once for every second packet, duplicates and refused data (RFC 9260 §6.2), and for every
-        // packet while there is a gap (§7.2.4). It is also due at once for the very first DATA (§5.1), and if the
-        // sender sets the I bit (RFC 7053 §5.2). A packet that fills a gap is acknowledged at once, too (RFC 5681 §4.2,
-        // whose guidelines §6.2 adopts).
+        self.has_repeated_packet |= !seen.new;
+        // A SACK is due at once for every second packet, for duplicates and for refused data (RFC 9260 §6.2). While
+        // there is a gap, a SACK is due for every packet (§7.2.4). A SACK is also due at once for the very first DATA
+        // (§5.1), and if the sender sets the I bit (RFC 7053 §5.2). A packet that fills a gap is acknowledged at once,
+        // too (RFC 5681 §4.2, whose guidelines §6.2 adopts).
         let now = !self.delayed
             || self.packets >= self.every
             || gaps
@@ -176,7 +176,7 @@ impl Ack {
             self.allowance = self.allowance.saturating_sub(bytes);
         }
         self.has_new_data = false;
-        self.repeats = false;
+        self.has_repeated_packet = false;
         self.due = false;
         self.refused = false;
         self.packets = 0;

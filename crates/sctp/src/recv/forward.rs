@@ -4,7 +4,7 @@
 //! would wait forever if its FORWARD TSN were refused. The work is proportional to the data dropped or delivered and to
 //! the streams listed in the chunk, not to the number of skipped TSNs.
 //!
-//! Home of RFC 3758 §3.6 and RFC 8260 §2.3.1 (the receiver's half).
+//! Implements RFC 3758 §3.6 and RFC 8260 §2.3.1 (the receiver's half).
 
 use super::RecvHalf;
 use super::Violation;
@@ -31,7 +31,7 @@ impl RecvHalf {
         let (forwarded, end) = self.skip_tsns(cumulative);
         if forwarded == Forwarded::New {
             let shared = self.account.is_some();
-            let reassembly = Reassembly::begun(&mut self.reassembly, shared);
+            let reassembly = Reassembly::get_or_create(&mut self.reassembly, shared);
             reassembly.skip_to(end, self.tracker.next(), &mut self.order)?;
             for Skipped { stream, ssn } in streams {
                 if stream < self.streams {
@@ -41,9 +41,9 @@ impl RecvHalf {
             self.credit_dropped();
             // An unfinished message may have waited only for the skipped chunks. With the window closed, no other
             // chunk would trigger its delivery in parts.
-            let eager = self.window.is_pressed();
+            let at_once = self.window.is_pressed();
             if let Some(reassembly) = &mut self.reassembly {
-                reassembly.deliver_in_parts(self.tracker.next(), &mut self.order, eager);
+                reassembly.deliver_in_parts(self.tracker.next(), &mut self.order, at_once);
             }
         }
         Ok(forwarded)
@@ -76,8 +76,9 @@ impl RecvHalf {
         Ok(forwarded)
     }
 
-    /// Advances the cumulative TSN to `cumulative`. The tracker may advance further over data that has arrived beyond
-    /// it. Returns whether the cumulative TSN is new, and one past the TSN offset of `cumulative`.
+    /// Advances the cumulative TSN to `cumulative`. The tracker then advances further, over chunks right after
+    /// `cumulative` that have already arrived. Returns whether the cumulative TSN is new, and one past the TSN offset
+    /// of `cumulative`.
     fn skip_tsns(&mut self, cumulative: Tsn) -> (Forwarded, u64) {
         let ahead = self.tracker.ahead(cumulative.0);
         let end = self.tracker.next();
@@ -89,7 +90,7 @@ impl RecvHalf {
         let ahead = u64::from(ahead.unsigned_abs());
         // RFC 3758 §3.6: a FORWARD TSN is acknowledged by the same rules as a DATA chunk.
         self.ack.on_new(false);
-        self.forgiving = true;
+        self.peer_abandons = true;
         self.tracker.skip_to(end + ahead);
         (Forwarded::New, end + ahead)
     }

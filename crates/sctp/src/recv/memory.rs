@@ -2,15 +2,15 @@
 //! share.
 //!
 //! Bookkeeping is the memory of fragment entries, message boundaries and stream states. While there is little
-//! bookkeeping, the window counts only message bytes. Bookkeeping above a quarter of the buffer lowers the window as
-//! message bytes do. Therefore a peer that sends single bytes, or uses very many streams, cannot take more of this
-//! host's memory than other peers.
+//! bookkeeping, the window counts only message bytes. Bookkeeping above 512 KiB and above a quarter of the buffer
+//! lowers the window as message bytes do. Therefore a peer that sends single bytes, or uses very many streams, cannot
+//! take more of this host's memory than other peers.
 //!
 //! If associations share memory, the window also depends on the memory that this association may still use
 //! (`base::Budget`). The same memory is offered to all peers, and the first to send takes it. Data that arrives when
 //! the memory is used up is refused, and the peer retransmits it.
 //!
-//! Home of RFC 9260 §6.2 (a receiver may drop data for which it has no room and that it has not acknowledged).
+//! Implements RFC 9260 §6.2 (a receiver without room may drop data that it has not acknowledged).
 
 use super::RecvHalf;
 use crate::config::Config;
@@ -41,7 +41,7 @@ impl RecvHalf {
             pieces += interleaved.pieces() as u64;
         }
         let mut bytes = pieces * PIECE + self.order.unread() * MESSAGE;
-        let (streams, granted) = (self.order.streams_in_use(), usize::from(self.granted));
+        let (streams, granted) = (self.order.streams_in_use(), usize::from(self.uncharged_streams));
         if streams > granted {
             bytes += (streams - granted) as u64 * STREAM;
         }
@@ -61,10 +61,10 @@ impl RecvHalf {
     }
 
     /// RFC 9260 §6.2: whether the chunk at `offset` is accepted while the window is closed. Chunks beyond the highest
-    /// TSN are refused. Chunks that fill a gap are accepted up to a bound: an honest sender counted them against the
-    /// window before the later chunks, so they exceed the window by little. With shared memory, other associations may
-    /// lower the window while there are large gaps. So with shared memory only the lowest missing chunk is accepted,
-    /// because the application can then read on.
+    /// TSN are refused. Chunks that fill a gap are accepted up to a bound. An honest sender counted these chunks
+    /// against the window before it sent the later chunks, so they exceed the window by little. With shared memory,
+    /// other associations may lower the window while there are large gaps. Only the lowest missing chunk is accepted in
+    /// this case, because the application can then read on.
     pub(super) fn takes_beyond(&self, offset: u64) -> bool {
         let Some(account) = &self.account else {
             return offset < self.tracker.end() && !self.window.is_overrun(SLACK);
@@ -97,8 +97,8 @@ impl RecvHalf {
         let (bookkeeping, used) = (self.bookkeeping(), self.window.used());
         let mut ceiling = self.window.capacity().saturating_sub(bookkeeping.saturating_sub(self.allowance()));
         if let Some(account) = &mut self.account {
-            let held = TIMES * used + bookkeeping;
-            account.set_usage(held);
+            let total = TIMES * used + bookkeeping;
+            account.set_usage(total);
             let most = account.limit().saturating_sub(bookkeeping) / TIMES;
             ceiling = ceiling.min(most);
         }

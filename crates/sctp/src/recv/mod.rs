@@ -53,7 +53,8 @@ pub(crate) struct RecvHalf {
     tracker: Tracker,
     ack: Ack,
     window: Window,
-    /// Reassembles DATA. `None` while every chunk that arrives is the whole next message.
+    /// Reassembles DATA. `None` while every arriving chunk holds a whole message, and this message is the next in
+    /// order.
     reassembly: Option<Box<Reassembly>>,
     /// RFC 8260 §2.2.1: whether the peer sends I-DATA.
     interleaves: bool,
@@ -62,11 +63,11 @@ pub(crate) struct RecvHalf {
     order: Order,
     streams: u16,
     /// Number of streams whose bookkeeping is not charged: the streams granted in the handshake.
-    granted: u16,
+    uncharged_streams: u16,
     /// The memory account, if associations share memory.
     account: Option<Box<Account>>,
     /// Whether the peer has abandoned messages (RFC 3758). If so, fragments without a beginning are no violation.
-    forgiving: bool,
+    peer_abandons: bool,
     /// Whether acknowledgements are NR-SACKs. If so, data that was acknowledged is never dropped.
     nr_sack: bool,
 }
@@ -84,9 +85,9 @@ impl RecvHalf {
             interleaved: None,
             order: Self::order(config),
             streams,
-            granted: config.inbound_streams(),
+            uncharged_streams: config.inbound_streams(),
             account: config.memory.as_ref().map(memory::account),
-            forgiving: false,
+            peer_abandons: false,
             nr_sack: false,
         }
     }
@@ -132,8 +133,8 @@ impl RecvHalf {
             }
         };
         // RFC 9260 §6.2: while the advertised window is 0, chunks beyond the highest TSN are refused. Chunks that fill
-        // a gap are accepted up to a bound: an honest sender counted them against the window before the later chunks,
-        // so they exceed the window by little.
+        // a gap are accepted up to a bound. An honest sender counted these chunks against the window before it sent the
+        // later chunks, so they exceed the window by little.
         if self.is_crowded() {
             self.lower_ceiling();
         }
@@ -157,10 +158,10 @@ impl RecvHalf {
         let (DataOutcome::New(offset), true) = (taken, self.interleaves) else {
             return Ok(taken);
         };
-        let eager = self.window.is_pressed();
+        let at_once = self.window.is_pressed();
         let shared = self.account.is_some();
         let interleaved = self.interleaved.get_or_insert_with(|| Box::new(Interleaved::new(shared)));
-        interleaved.accept(data, offset, self.tracker.next(), &mut self.order, eager)?;
+        interleaved.accept(data, offset, self.tracker.next(), &mut self.order, at_once)?;
         self.credit_dropped();
         Ok(taken)
     }
@@ -183,12 +184,12 @@ impl RecvHalf {
             end: data.end,
             payload: data.payload,
         };
-        let eager = self.window.is_pressed();
+        let at_once = self.window.is_pressed();
         let next = self.tracker.next();
         let shared = self.account.is_some();
-        let reassembly = Reassembly::begun(&mut self.reassembly, shared);
-        reassembly.accept(fragment, next, &mut self.order, eager)?;
-        if self.forgiving {
+        let reassembly = Reassembly::get_or_create(&mut self.reassembly, shared);
+        reassembly.accept(fragment, next, &mut self.order, at_once)?;
+        if self.peer_abandons {
             self.credit_dropped();
         }
         Ok(DataOutcome::New(offset))
@@ -213,12 +214,12 @@ impl RecvHalf {
         {
             return None;
         }
-        let news = self.order.take_next(to, packet, payload)?;
+        let became_readable = self.order.take_next(to, packet, payload)?;
         let offset = self.tracker.next();
         self.tracker.insert(offset);
         self.ack.on_new(immediate);
         self.window.charge(length);
-        Some((offset, news))
+        Some((offset, became_readable))
     }
 
     /// Whether the packet contained a chunk that must be acknowledged.
@@ -402,6 +403,11 @@ impl RecvHalf {
     #[inline]
     pub(crate) fn wants_window_update(&self) -> bool {
         self.window.wants_update()
+    }
+
+    /// Whether the receive window is closed.
+    pub(crate) fn is_window_closed(&self) -> bool {
+        self.window.is_closed()
     }
 
     pub(crate) fn readable_bytes(&self, stream: u16) -> usize {

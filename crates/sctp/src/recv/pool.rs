@@ -1,13 +1,13 @@
 //! Keeps buffers of reassembly for reuse.
 //!
-//! Home of no rule.
+//! This module implements no RFC rule.
 
 /// Buffers for reuse. None are kept if memory is shared with other associations.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     buffers: Vec<Vec<u8>>,
     /// The memory of all kept buffers in bytes.
-    kept: usize,
+    kept_bytes: usize,
     shared: bool,
 }
 
@@ -18,7 +18,7 @@ impl Pool {
 
     pub(crate) fn take(&mut self) -> Vec<u8> {
         let buffer = self.buffers.pop().unwrap_or_default();
-        self.kept -= buffer.capacity();
+        self.kept_bytes -= buffer.capacity();
         buffer
     }
 
@@ -26,9 +26,9 @@ impl Pool {
         /// The largest number of bytes kept. The number is limited because the next message may put a single byte into
         /// a large buffer.
         const KEPT: usize = 256 << 10;
-        if !self.shared && self.kept + buffer.capacity() <= KEPT {
+        if !self.shared && self.kept_bytes + buffer.capacity() <= KEPT {
             buffer.clear();
-            self.kept += buffer.capacity();
+            self.kept_bytes += buffer.capacity();
             self.buffers.push(buffer);
         }
     }

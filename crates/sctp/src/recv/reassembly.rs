@@ -4,7 +4,7 @@
 //! stream is reassembled in the stream's buffer. Other messages have their own buffers until they are next. Complete
 //! messages go to [`order`](super::order).
 //!
-//! Home of RFC 9260 §6.9 (the receiver's half).
+//! Implements RFC 9260 §6.9 (the receiver's half).
 
 use super::Violation;
 use super::order::{Delivery, Order};
@@ -73,9 +73,9 @@ impl Assembly {
 pub(crate) struct Reassembly {
     /// Waiting fragments by TSN offset. In a tree, a fragment far ahead of the others costs no more memory than its
     /// bytes.
-    held: BTreeMap<u64, WaitingFragment>,
+    waiting: BTreeMap<u64, WaitingFragment>,
     /// Whether the peer has abandoned messages, whose fragments may remain.
-    forgiving: bool,
+    peer_abandons: bool,
     /// Bytes of abandoned messages that are not yet credited to the receive window.
     dropped: u64,
     /// Unfinished messages by the TSN offset of their next fragment, ascending.
@@ -87,8 +87,8 @@ impl Reassembly {
     /// Returns the reassembly of an association, and creates it if necessary. `shared` says whether memory is shared
     /// with other associations.
     #[inline]
-    pub(crate) fn begun(place: &mut Option<Box<Self>>, shared: bool) -> &mut Self {
-        place.get_or_insert_with(|| Box::new(Self::new(shared)))
+    pub(crate) fn get_or_create(reassembly: &mut Option<Box<Self>>, shared: bool) -> &mut Self {
+        reassembly.get_or_insert_with(|| Box::new(Self::new(shared)))
     }
 
     /// Creates the reassembly. `shared` says whether memory is shared with other associations.
@@ -99,24 +99,24 @@ impl Reassembly {
     /// Returns the number of waiting fragments and unfinished messages.
     #[inline]
     pub(crate) fn pieces(&self) -> usize {
-        self.held.len() + self.assemblies.len()
+        self.waiting.len() + self.assemblies.len()
     }
 
     /// Whether no fragment waits for another fragment.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
-        self.held.is_empty() && self.assemblies.is_empty()
+        self.waiting.is_empty() && self.assemblies.is_empty()
     }
 
-    /// Receives a new fragment. `next` is the lowest TSN offset that has not arrived. `eager` delivers an unfinished
-    /// message in parts because buffer space is short.
+    /// Receives a new fragment. `next` is the lowest TSN offset that has not arrived. With `at_once`, an unfinished
+    /// message is delivered in parts, because buffer space is short.
     #[inline]
     pub(crate) fn accept(
         &mut self,
         fragment: Fragment<'_>,
         next: u64,
         order: &mut Order,
-        eager: bool,
+        at_once: bool,
     ) -> Result<(), Violation> {
         if fragment.begin && fragment.end {
             order.deliver(fragment.delivery(), fragment.payload, &mut self.pool)?;
@@ -124,7 +124,7 @@ impl Reassembly {
             self.accept_part(fragment, order)?;
         }
         self.advance(next)?;
-        self.deliver_in_parts(next, order, eager);
+        self.deliver_in_parts(next, order, at_once);
         Ok(())
     }
 
@@ -132,15 +132,15 @@ impl Reassembly {
     /// message is delivered in parts, and only if nothing before it is missing. So a message that waits for buffer
     /// space blocks no complete message.
     #[inline]
-    pub(super) fn deliver_in_parts(&mut self, next: u64, order: &mut Order, eager: bool) {
+    pub(super) fn deliver_in_parts(&mut self, next: u64, order: &mut Order, at_once: bool) {
         let Some(first) = self.assemblies.front_mut().filter(|first| first.begin < next) else {
             return;
         };
         let Some(buffer) = &first.buffer else {
-            order.expose(first.stream, first.unordered, eager);
+            order.expose(first.stream, first.unordered, at_once);
             return;
         };
-        let large = eager || buffer.len() as u64 >= order.partial_delivery();
+        let large = at_once || buffer.len() as u64 >= order.partial_delivery();
         if large
             && order.adopt(first.delivery(), buffer)
             && let Some(buffer) = first.buffer.take()
@@ -181,14 +181,14 @@ impl Reassembly {
         Ok(())
     }
 
-    /// Appends a fragment to the message at index `at`, and the fragments held after it.
+    /// Appends a fragment to the message at index `at`. Then appends the held fragments that follow it.
     fn extend(&mut self, at: usize, fragment: Fragment<'_>, order: &mut Order) -> Result<(), Violation> {
         if self.append(at, fragment, order)? {
             return Ok(());
         }
         loop {
             let Assembly { next, tsn, .. } = self.assemblies[at];
-            let Some(held) = self.take_held(next) else {
+            let Some(fragment) = self.take_waiting(next) else {
                 // The ascending order of `assemblies` is kept, because a message never grows past the start of the next
                 // message.
                 return Ok(());
@@ -196,16 +196,16 @@ impl Reassembly {
             let part = Fragment {
                 offset: next,
                 tsn,
-                stream: held.stream,
-                ssn: held.ssn,
-                ppid: held.ppid,
-                unordered: held.unordered,
+                stream: fragment.stream,
+                ssn: fragment.ssn,
+                ppid: fragment.ppid,
+                unordered: fragment.unordered,
                 begin: false,
-                end: held.end,
-                payload: &held.payload,
+                end: fragment.end,
+                payload: &fragment.payload,
             };
             let done = self.append(at, part, order)?;
-            self.pool.put(held.payload);
+            self.pool.put(fragment.payload);
             if done {
                 return Ok(());
             }
@@ -254,20 +254,20 @@ impl Reassembly {
     /// Whether a message of one of `streams` is incomplete. An empty list stands for any stream.
     pub(crate) fn is_inside(&self, streams: &[u16]) -> bool {
         if streams.is_empty() {
-            return !self.assemblies.is_empty() || !self.held.is_empty();
+            return !self.assemblies.is_empty() || !self.waiting.is_empty();
         }
         self.assemblies.iter().any(|assembly| streams.contains(&assembly.stream))
     }
 
     /// Drops the waiting fragments.
-    pub(super) fn forget_held(&mut self) {
-        self.held.clear();
+    pub(super) fn forget_waiting(&mut self) {
+        self.waiting.clear();
     }
 
     fn hold(&mut self, fragment: Fragment<'_>) {
         let mut payload = self.pool.take();
         payload.extend_from_slice(fragment.payload);
-        let held = WaitingFragment {
+        let waiting = WaitingFragment {
             stream: fragment.stream,
             ssn: fragment.ssn,
             ppid: fragment.ppid,
@@ -275,31 +275,31 @@ impl Reassembly {
             end: fragment.end,
             payload,
         };
-        self.held.insert(fragment.offset, held);
+        self.waiting.insert(fragment.offset, waiting);
     }
 
     #[inline]
-    fn take_held(&mut self, offset: u64) -> Option<WaitingFragment> {
-        if self.held.is_empty() { None } else { self.held.remove(&offset) }
+    fn take_waiting(&mut self, offset: u64) -> Option<WaitingFragment> {
+        if self.waiting.is_empty() { None } else { self.waiting.remove(&offset) }
     }
 
     /// Removes fragments held below `next`. All TSN offsets below `next` have arrived, so these fragments belong to no
     /// message.
     #[inline]
     fn advance(&mut self, next: u64) -> Result<(), Violation> {
-        if self.held.is_empty() { Ok(()) } else { self.advance_held(next) }
+        if self.waiting.is_empty() { Ok(()) } else { self.advance_waiting(next) }
     }
 
-    fn advance_held(&mut self, next: u64) -> Result<(), Violation> {
-        while let Some(first) = self.held.first_entry()
+    fn advance_waiting(&mut self, next: u64) -> Result<(), Violation> {
+        while let Some(first) = self.waiting.first_entry()
             && *first.key() < next
         {
-            if !self.forgiving {
+            if !self.peer_abandons {
                 return Err(Violation("6.9: a fragment follows no beginning"));
             }
-            let held = first.remove();
-            self.dropped += held.payload.len() as u64;
-            self.pool.put(held.payload);
+            let fragment = first.remove();
+            self.dropped += fragment.payload.len() as u64;
+            self.pool.put(fragment.payload);
         }
         Ok(())
     }
@@ -307,7 +307,7 @@ impl Reassembly {
     /// RFC 3758 §3.6: drops the messages that lack chunks below `end`, which will not arrive. `next` is the lowest TSN
     /// offset that is still missing after the skip.
     pub(super) fn skip_to(&mut self, end: u64, next: u64, order: &mut Order) -> Result<(), Violation> {
-        self.forgiving = true;
+        self.peer_abandons = true;
         while self.assemblies.front().is_some_and(|assembly| assembly.next < end) {
             let Some(lost) = self.assemblies.pop_front() else {
                 break;

@@ -1,6 +1,6 @@
-//! Resets the sequence numbers of the peer's streams and the peer's TSN.
+//! Resets the sequence numbers of the peer's streams, and the peer's TSNs.
 //!
-//! Home of RFC 6525 §5.2.2 and §5.2.4, and of RFC 9260 §5.2.4 A (as far as they concern the receiving half).
+//! Implements RFC 6525 §5.2.2 and §5.2.4, and RFC 9260 §5.2.4 A (as far as they concern the receiving half).
 
 use super::RecvHalf;
 use super::reassembly::Reassembly;
@@ -41,7 +41,7 @@ impl RecvHalf {
             interleaved.reset(streams, &mut self.order).unwrap_or(());
         }
         let shared = self.account.is_some();
-        let reassembly = Reassembly::begun(&mut self.reassembly, shared);
+        let reassembly = Reassembly::get_or_create(&mut self.reassembly, shared);
         self.order.reset(streams, reassembly.pool());
     }
 
@@ -53,7 +53,7 @@ impl RecvHalf {
         }
         self.tracker.renumber(next);
         if let Some(reassembly) = &mut self.reassembly {
-            reassembly.forget_held();
+            reassembly.forget_waiting();
         }
         self.reset(&[]);
         self.order.take_dropped();

@@ -313,8 +313,8 @@ fn the_first_window_is_what_may_be_had() {
     config.rcvbuf = 4 << 20;
     assert_eq!(first_window(&config), 4 << 20);
     config.memory = Some(budget.clone());
-    // The window is a third of this sum: a quarter of 8,388 bytes, plus an eighth of the half of the budget that is not
-    // guaranteed to any association.
+    // The window is a third of a sum. The sum is a quarter of 8,388 bytes, plus an eighth of the half of the budget
+    // that is not guaranteed to any association.
     assert_eq!(first_window(&config), 350_249);
     let mut others = Account::new(&budget, 1);
     others.set_usage(16 << 20);

@@ -1,10 +1,10 @@
 //! Stores which TSNs have arrived.
 //!
 //! Keeps the cumulative TSN, the runs of TSNs after it, and the duplicates to report. This module knows nothing of
-//! streams or messages. TSNs are counted from the peer's initial TSN on, which is 0, and never wrap. This count is
-//! called the *offset* of a TSN.
+//! streams or messages. The *offset* of a TSN is its distance from the peer's initial TSN. Offsets start at 0 and never
+//! wrap.
 //!
-//! Home of RFC 9260 §6.7.
+//! Implements RFC 9260 §6.7.
 
 use anabranch_wire::sctp::{GapBlock, Tsn};
 use std::collections::VecDeque;
@@ -73,7 +73,7 @@ impl Tracker {
         self.initial.wrapping_add(self.next as u32).wrapping_sub(1)
     }
 
-    /// Whether a TSN is missing below one that has arrived.
+    /// Whether a TSN is missing below a TSN that has arrived.
     #[inline]
     pub(crate) fn has_gaps(&self) -> bool {
         !self.runs.is_empty()
@@ -201,8 +201,8 @@ impl Tracker {
 
     /// Returns the Gap Ack Blocks relative to the Cumulative TSN Ack, lowest first.
     pub(crate) fn gap_blocks(&self) -> impl Iterator<Item = GapBlock> {
-        // The Cumulative TSN Ack has TSN offset `next - 1`. Gap blocks number the TSNs from that TSN on: TSN offset `o`
-        // is the number `o - next + 1`.
+        // A gap block gives TSNs as distances from the Cumulative TSN Ack, which has TSN offset `next - 1`. The
+        // distance of TSN offset `o` is `o - next + 1`.
         let next = self.next;
         self.runs
             .iter()

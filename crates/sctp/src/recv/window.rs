@@ -5,8 +5,7 @@
 //! well: the module `memory` lowers the ceiling. Otherwise single-byte messages, or very many streams, would take many
 //! times the size of the buffer.
 //!
-//! Home of RFC 9260 §6.2 (a_rwnd) and of the receiver's half of silly-window
-//! avoidance (RFC 1122 §4.2.3.3).
+//! Implements RFC 9260 §6.2 (a_rwnd), and the receiver's half of silly-window avoidance (RFC 1122 §4.2.3.3).
 
 /// The receive window.
 #[derive(Debug)]
@@ -15,11 +14,11 @@ pub(crate) struct Window {
     /// The part of `capacity` that may be used now.
     ceiling: u64,
     /// The number of bytes that were in use when the ceiling was lowered and have not been read since.
-    before: u64,
+    used_before: u64,
     used: u64,
     /// The free space as the peer sees it: the last a_rwnd minus the data that has arrived since that SACK.
     peer_view: u64,
-    /// The window is not opened by fewer bytes than this number, to avoid the silly window syndrome.
+    /// If fewer bytes than this number are free, the window is not opened, to avoid the silly window syndrome.
     sws_threshold: u64,
     /// Whether the last advertised a_rwnd was 0.
     shut: bool,
@@ -30,7 +29,7 @@ impl Window {
         Self {
             capacity,
             ceiling: capacity,
-            before: 0,
+            used_before: 0,
             used: 0,
             peer_view: capacity,
             sws_threshold: segment.min(capacity / 2),
@@ -64,7 +63,7 @@ impl Window {
 
     /// Whether the bytes in use exceed the largest advertised window by `slack` bytes or more.
     pub(crate) fn is_overrun(&self, slack: u64) -> bool {
-        self.used >= self.ceiling.max(self.before) + slack
+        self.used >= self.ceiling.max(self.used_before) + slack
     }
 
     /// Whether more than half of the window is in use, so that unfinished messages must be delivered in parts.
@@ -100,9 +99,9 @@ impl Window {
     #[inline]
     pub(crate) fn set_ceiling(&mut self, bytes: u64) {
         if self.ceiling >= self.used {
-            self.before = self.used;
+            self.used_before = self.used;
         }
-        self.before = self.before.min(self.used);
+        self.used_before = self.used_before.min(self.used);
         self.ceiling = bytes.min(self.capacity);
     }
 
@@ -112,6 +111,11 @@ impl Window {
         let free = self.ceiling.saturating_sub(self.used);
         // RFC 9260 §6.2: a small window is not advertised, because it would invite the peer to send small chunks.
         if free < self.min_advertised() { 0 } else { free }
+    }
+
+    /// Whether too few bytes are free to advertise a window.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.free() == 0
     }
 
     /// Returns the smallest number of free bytes that is advertised.
@@ -132,8 +136,8 @@ impl Window {
         self.peer_view.min(u64::from(u32::MAX)) as u32
     }
 
-    /// RFC 9260 §6.2: whether to advertise the window in a SACK. That is the case once the window has grown by a
-    /// quarter of the buffer since the last SACK.
+    /// RFC 9260 §6.2: whether to advertise the window in a SACK. That is the case once the free space exceeds the
+    /// window that the peer sees by a quarter of the usable buffer.
     #[inline]
     pub(crate) fn wants_update(&self) -> bool {
         self.free() >= self.peer_view + (self.ceiling / 4).max(1)

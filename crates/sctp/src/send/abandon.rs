@@ -13,7 +13,7 @@
 //! skipped or found missing. Otherwise a sender that abandons messages quickly could exceed its congestion window,
 //! which RFC 7496 §5 forbids.
 //!
-//! Home of RFC 3758 §3.5 (A1 – A4, F3), §4.1 and of RFC 7496 §3.
+//! Implements RFC 3758 §3.5 (A1 – A4, F3) and §4.1, and RFC 7496 §3.
 
 use super::SendHalf;
 use super::forward::AckPoint;
@@ -177,7 +177,7 @@ impl SendHalf {
             Reliability::Priority(priority) => Limit::Priority(priority),
         };
         let index = self.queue.push_limited(message, payload)?;
-        self.outstanding.begin_noting();
+        self.outstanding.begin_recording_lost();
         let base = self.outstanding.base();
         let limits = self.limits.get_or_insert_with(|| Box::new(Limits::beginning_at(base)));
         limits.ages += 1;
@@ -277,7 +277,7 @@ impl SendHalf {
                 limits.overdue.extend(first.map(|first| (first, message)));
             }
         }
-        let mut marked = self.outstanding.take_noted();
+        let mut marked = self.outstanding.take_marked_lost();
         for offset in marked.drain(..) {
             let Some(&entry) = self.outstanding.get(offset) else {
                 continue;
@@ -289,14 +289,14 @@ impl SendHalf {
             let due = match limited.limit {
                 Limit::Until(at) => at <= now,
                 // RFC 7496 §3.1: one more transmission would exceed the allowed number.
-                Limit::Retransmissions(most) => u32::from(entry.repeats) >= most,
+                Limit::Retransmissions(most) => u32::from(entry.retransmissions) >= most,
                 Limit::Priority(_) | Limit::Cancelled => false,
             };
             if due && skips && !limited.given_up && matches!(entry.state, ChunkState::Lost(_)) {
                 self.abandon(entry.message);
             }
         }
-        self.outstanding.give_noted(marked);
+        self.outstanding.restore_marked_lost(marked);
         self.give_up_overdue();
         for message in std::iter::from_fn(|| self.queue.take_completed_limited()).take(FORGOTTEN) {
             if let Some(limits) = &mut self.limits {
@@ -389,11 +389,11 @@ impl SendHalf {
                 // counts as outstanding at the peer.
                 self.peer_window += u64::from(entry.length);
             }
-            // A chunk abandoned in flight counts as in flight until it is acknowledged or found missing. At that time
-            // `fast` is set.
-            let landed = entry.state != ChunkState::InFlight;
+            // A chunk abandoned in flight counts as in flight until it is acknowledged or found missing. For abandoned
+            // chunks, `fast` means that they no longer count as in flight.
+            let is_settled = entry.state != ChunkState::InFlight;
             if let Some(entry) = self.outstanding.at(offset) {
-                entry.fast = landed;
+                entry.fast = is_settled;
             }
             self.outstanding.set(offset, ChunkState::Abandoned);
         }

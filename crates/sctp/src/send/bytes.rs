@@ -1,9 +1,9 @@
 //! Stores the bytes of a stream's messages, back to back, until these bytes are acknowledged.
 //!
-//! There is one ring per stream. A message therefore needs no allocation of its own, and an idle stream does not keep
-//! bytes of other streams in memory. Positions are counted from the first byte ever queued on the stream. Bytes are
-//! freed as their TSNs are acknowledged, usually in order. Bytes freed out of order keep their memory until all bytes
-//! before them are freed.
+//! Each stream has one ring buffer for the bytes of its messages. A message therefore needs no allocation of its own,
+//! and an idle stream does not keep bytes of other streams in memory. Positions are counted from the first byte ever
+//! queued on the stream. Bytes are freed as their TSNs are acknowledged, usually in order. Bytes freed out of order
+//! keep their memory until all bytes before them are freed.
 //!
 //! When the bytes of a long queue are finally sent, the CPU caches no longer hold them. The bytes are prefetched a few
 //! packets ahead, while earlier packets are built.
@@ -33,7 +33,7 @@ pub(super) struct StreamBytes {
     /// Ranges that were freed out of order, `None` if there are none.
     freed: Option<Box<Freed>>,
     /// Prefetching continues at this position: all bytes before it have been prefetched.
-    near: u64,
+    prefetched_to: u64,
 }
 
 /// Ranges freed out of order: maps the first position of each range to the position after its last byte.
@@ -47,7 +47,7 @@ impl StreamBytes {
         self.base + self.ring.len() as u64
     }
 
-    /// Appends `payload` to a ring that usually holds up to `most` bytes. Returns the number of bytes by which the
+    /// Appends `payload`. The ring usually holds no more than `most` bytes. Returns the number of bytes by which the
     /// ring's memory has grown.
     #[inline]
     pub(super) fn push(&mut self, payload: &[u8], most: u64) -> u64 {
@@ -57,8 +57,9 @@ impl StreamBytes {
         grown
     }
 
-    /// Makes room for `more` bytes. A small ring doubles. A larger ring grows by a quarter, because unused capacity
-    /// is memory, too. At most `most` bytes are reserved ahead, because a larger ring is freed whenever it is empty.
+    /// Grows the ring, so that it has room for at least `more` additional bytes. A small ring doubles. A larger ring
+    /// grows by a quarter, because unused capacity is memory, too. The ring gets no spare capacity beyond `most` bytes,
+    /// because a larger ring is freed as soon as it is empty.
     #[cold]
     fn grow(&mut self, more: usize, most: u64) -> u64 {
         let (length, capacity) = (self.ring.len(), self.ring.capacity());
@@ -138,19 +139,19 @@ impl StreamBytes {
         }
     }
 
-    /// Prefetches the bytes after position `place`. All bytes before `place` have been sent.
+    /// Prefetches the bytes after position `position`. All bytes before `position` have been sent.
     #[inline]
-    pub(super) fn approach(&mut self, place: u64) {
-        if self.end() > place + SHORT {
-            // `place` can lie before `base`: a message with its own buffer keeps its position while later messages
+    pub(super) fn approach(&mut self, position: u64) {
+        if self.end() > position + SHORT {
+            // `position` can lie before `base`: a message with its own buffer keeps its position while later messages
             // are cancelled.
-            let from = self.near.max(place).max(self.base);
-            let to = (place + AHEAD).min(from + MAX_AHEAD);
+            let from = self.prefetched_to.max(position).max(self.base);
+            let to = (position + AHEAD).min(from + MAX_AHEAD);
             if from < to {
                 let (front, back) = self.slices(from, (to - from) as usize);
                 cache::prefetch_all(front);
                 cache::prefetch_all(back);
-                self.near = to;
+                self.prefetched_to = to;
             }
         }
     }
@@ -166,7 +167,7 @@ impl StreamBytes {
         self.ring.capacity() as u64
     }
 
-    /// Frees the memory of an empty ring except for `kept` bytes.
+    /// Frees the memory of an empty ring. Only `kept` bytes of it stay allocated.
     #[cold]
     pub(super) fn release_spare(&mut self, kept: u64) {
         self.ring = VecDeque::with_capacity(kept as usize);
@@ -188,7 +189,7 @@ mod tests {
 
     #[test]
     fn agrees_with_a_plain_list_of_messages() {
-        let byte = |place: u64| (place % 251) as u8;
+        let byte = |position: u64| (position % 251) as u8;
         for seed in 0..50 {
             let mut rng = Rng::new(seed);
             let mut bytes = StreamBytes::default();
@@ -213,7 +214,7 @@ mod tests {
                 assert_eq!(bytes.is_empty(), held.is_empty(), "seed {seed}");
                 // The range to prefetch lies within the ring, whichever position the sender has reached.
                 bytes.approach(rng.below(bytes.end() + 1));
-                assert!(bytes.near <= bytes.end(), "seed {seed}");
+                assert!(bytes.prefetched_to <= bytes.end(), "seed {seed}");
             }
         }
     }
@@ -241,7 +242,7 @@ mod tests {
         let length = 100_000;
         for (held, trimmed) in [(10_000, 12_500), (40_000, 50_000), (47_952, length), (0, 0)] {
             let mut bytes = StreamBytes::default();
-            let given: Vec<u8> = (0..length).map(|place| (place % 251) as u8).collect();
+            let given: Vec<u8> = (0..length).map(|position| (position % 251) as u8).collect();
             bytes.push(&given, length as u64);
             bytes.free(0, (length - held) as u64);
             bytes.trim();
@@ -271,9 +272,9 @@ mod tests {
         bytes.push(&vec![7; 2 * SHORT as usize], u64::MAX);
         bytes.free(0, 1_000);
         bytes.approach(10);
-        assert_eq!(bytes.near, 10 + AHEAD);
+        assert_eq!(bytes.prefetched_to, 10 + AHEAD);
         bytes.free(1_000, SHORT / 2);
         bytes.approach(20);
-        assert!(bytes.near <= bytes.end());
+        assert!(bytes.prefetched_to <= bytes.end());
     }
 }

@@ -11,8 +11,8 @@ impl SendHalf {
     /// Cancels the messages queued on `stream`, as far as possible. `skips` says whether the peer can be asked to
     /// skip sent chunks.
     pub(crate) fn cancel(&mut self, stream: u16, skips: bool) {
-        // Abandoning a partly sent message takes a spare TSN for the unsent rest. Without a spare TSN, partly sent
-        // messages are completed.
+        // A partly sent message is abandoned only if a spare TSN is left, because a TSN must stand for the unsent rest.
+        // Otherwise the message is completed.
         let skips = skips && self.outstanding.has_spare();
         let messages = self.queue.cancellable(stream, skips);
         if messages.is_empty() {
@@ -25,8 +25,9 @@ impl SendHalf {
         for message in messages {
             let all = firsts.get(&message).copied().unwrap_or(self.outstanding.end())..self.outstanding.end();
             let entries = all.filter_map(|offset| self.outstanding.get(offset));
-            let held = entries.filter(|entry| entry.message == message && entry.state != ChunkState::Freed);
-            self.queue.loosen(message, held.map(|entry| (entry.offset, entry.length)));
+            let unacknowledged =
+                entries.filter(|entry| entry.message == message && entry.state != ChunkState::Freed);
+            self.queue.loosen(message, unacknowledged.map(|entry| (entry.offset, entry.length)));
             let context = self.queue.message(message).context;
             if let Some(limits) = &mut self.limits {
                 limits.cancel(message, context, firsts.get(&message).copied());

@@ -3,7 +3,7 @@
 //! Owns the Advanced.Peer.Ack.Point and the state of the last FORWARD TSN. The module [`abandon`](super::abandon)
 //! decides which messages are abandoned. The timers belong to the association.
 //!
-//! Home of RFC 3758 §3.5 (A5, C1 – C5, F2) and RFC 8260 §2.3.1 (the sender's half).
+//! Implements RFC 3758 §3.5 (A5, C1 – C5, F2) and RFC 8260 §2.3.1 (the sender's half).
 
 use super::SendHalf;
 use super::outstanding::{ChunkState, Outstanding};
@@ -17,26 +17,28 @@ use std::collections::{BTreeMap, VecDeque};
 pub(super) struct AckPoint {
     /// One past the TSN offset of the Advanced.Peer.Ack.Point.
     advanced: u64,
-    /// One past the offset of the TSN in the last FORWARD TSN, and the time at which that FORWARD TSN was sent.
+    /// One past the TSN offset up to which the last FORWARD TSN skips chunks, and the time at which that FORWARD TSN
+    /// was sent.
     last_sent: u64,
     last_sent_at: Instant,
     /// The path that the last FORWARD TSN was sent to.
-    said_to: usize,
-    /// For each FORWARD TSN sent so far, one past the highest TSN offset that it skips, and the time at which it was
-    /// first sent. In ascending order.
+    last_path: usize,
+    /// The FORWARD TSNs that skip chunks not yet cumulatively acknowledged, in ascending order. Each entry has one past
+    /// the highest TSN offset that is skipped, and the time at which this was first requested.
     sent_forwards: VecDeque<(u64, Instant)>,
     /// Number of T3-rtx expirations since the sending of a FORWARD TSN that skips the chunk at `unanswered_at`.
     unanswered: u32,
     unanswered_at: u64,
-    /// Whether the last FORWARD TSN did not have room for all streams. The other streams are listed after the peer has
-    /// acknowledged that FORWARD TSN.
-    cut_off: bool,
+    /// Whether the last FORWARD TSN had room for only some of the streams. The other streams are listed after the peer
+    /// has acknowledged that FORWARD TSN.
+    is_truncated: bool,
     /// Whether a FORWARD TSN is to be sent.
-    wanted: bool,
+    send_pending: bool,
 }
 
 impl AckPoint {
-    /// Creates the state before a message is abandoned. `base` is the TSN offset of the lowest outstanding chunk.
+    /// Creates the initial state, in which no message is abandoned. `base` is the TSN offset of the lowest outstanding
+    /// chunk.
     pub(super) fn beginning_at(base: u64) -> Self {
         Self { advanced: base, last_sent: base, ..Self::default() }
     }
@@ -53,15 +55,16 @@ impl AckPoint {
         while outstanding.get(self.advanced).is_some_and(|entry| entry.state == ChunkState::Abandoned) {
             self.advanced += 1;
         }
-        self.cut_off &= self.last_sent > base;
-        // RFC 3758 §3.5 C3: the Advanced.Peer.Ack.Point lies beyond the last FORWARD TSN, so a new FORWARD TSN is sent.
-        self.wanted |= self.advanced > self.last_sent.max(base) && !self.cut_off;
-        self.wanted &= self.advanced > base;
+        self.is_truncated &= self.last_sent > base;
+        // RFC 3758 §3.5 C3: a new FORWARD TSN is sent if the Advanced.Peer.Ack.Point has moved beyond the last FORWARD
+        // TSN.
+        self.send_pending |= self.advanced > self.last_sent.max(base) && !self.is_truncated;
+        self.send_pending &= self.advanced > base;
     }
 
     /// RFC 3758 §3.5 A5: schedules the FORWARD TSN again after T3-rtx has expired.
     fn schedule_forward_tsn_retransmit(&mut self, base: u64) {
-        self.wanted |= self.is_pending(base);
+        self.send_pending |= self.is_pending(base);
         if std::mem::replace(&mut self.unanswered_at, base) != base {
             self.unanswered = 0;
         }
@@ -70,7 +73,8 @@ impl AckPoint {
         }
     }
 
-    /// Whether T3-rtx has expired `times` times since the sending of a FORWARD TSN that skips all outstanding chunks.
+    /// Whether T3-rtx has expired at least `times` times since a FORWARD TSN that skips all outstanding chunks was
+    /// sent.
     fn is_unanswered_over(&self, outstanding: &Outstanding, times: u32) -> bool {
         let all = self.advanced == outstanding.end() && self.last_sent == outstanding.end();
         all && (times == 0 || self.unanswered_at == outstanding.base() && self.unanswered >= times)
@@ -78,17 +82,17 @@ impl AckPoint {
 
     /// Records that a FORWARD TSN for all chunks below TSN offset `point` was sent to a path.
     fn record_sent(&mut self, now: Instant, base: u64, point: u64, path: usize) {
-        self.cut_off = point < self.advanced;
-        (self.last_sent, self.last_sent_at, self.said_to) = (point, now, path);
-        self.forget_told(base);
-        if self.sent_forwards.back().is_none_or(|&(told, _)| told < point) {
+        self.is_truncated = point < self.advanced;
+        (self.last_sent, self.last_sent_at, self.last_path) = (point, now, path);
+        self.forget_announced(base);
+        if self.sent_forwards.back().is_none_or(|&(announced, _)| announced < point) {
             self.sent_forwards.push_back((point, now));
         }
-        self.wanted = false;
+        self.send_pending = false;
     }
 
-    /// Drops the records of FORWARD TSNs that skip no chunk at or above `base`.
-    fn forget_told(&mut self, base: u64) {
+    /// Drops the records of FORWARD TSNs that skip only chunks below `base`.
+    fn forget_announced(&mut self, base: u64) {
         while self.sent_forwards.front().is_some_and(|&(point, _)| point <= base) {
             self.sent_forwards.pop_front();
         }
@@ -99,7 +103,7 @@ impl SendHalf {
     /// Whether a FORWARD TSN is to be sent.
     #[inline]
     pub(crate) fn wants_forward(&self) -> bool {
-        self.limits.as_ref().is_some_and(|limits| limits.point.wanted)
+        self.limits.as_ref().is_some_and(|limits| limits.point.send_pending)
     }
 
     /// Whether a FORWARD TSN is to be sent, or was sent and is not yet acknowledged.
@@ -109,20 +113,20 @@ impl SendHalf {
 
     /// Returns the path of the last FORWARD TSN, if messages may be abandoned.
     pub(crate) fn forward_path(&self) -> Option<usize> {
-        self.limits.as_ref().map(|limits| limits.point.said_to)
+        self.limits.as_ref().map(|limits| limits.point.last_path)
     }
 
     /// Returns the time at which the peer was first asked to skip the chunk at `offset`.
     pub(crate) fn announced_at(&self, offset: u64) -> Option<Instant> {
-        let told = &self.limits.as_ref()?.point.sent_forwards;
-        told.get(told.partition_point(|&(point, _)| point <= offset)).map(|&(_, at)| at)
+        let announced = &self.limits.as_ref()?.point.sent_forwards;
+        announced.get(announced.partition_point(|&(point, _)| point <= offset)).map(|&(_, at)| at)
     }
 
     /// Drops the records of FORWARD TSNs whose chunks are all cumulatively acknowledged.
-    pub(crate) fn forget_told(&mut self) {
+    pub(crate) fn forget_announced(&mut self) {
         let base = self.outstanding.base();
         if let Some(limits) = &mut self.limits {
-            limits.point.forget_told(base);
+            limits.point.forget_announced(base);
         }
     }
 
@@ -130,7 +134,7 @@ impl SendHalf {
     pub(crate) fn repeat_forward(&mut self, now: Instant, round_trip: Duration) {
         let base = self.outstanding.base();
         if let Some(point) = self.limits.as_mut().map(|limits| &mut limits.point) {
-            point.wanted |=
+            point.send_pending |=
                 point.is_pending(base) && point.last_sent > base && now >= point.last_sent_at + round_trip;
         }
     }
@@ -150,16 +154,16 @@ impl SendHalf {
         }
     }
 
-    /// Whether nothing is left to send and the peer does not answer the FORWARD TSN. No data waits to be sent, and all
-    /// unacknowledged chunks were abandoned (RFC 3758 §3.5 A2: finally acked). T3-rtx has expired `times` times since a
-    /// FORWARD TSN that skips all of these chunks was sent.
+    /// Whether no data waits to be sent, all unacknowledged chunks were abandoned, and the peer does not answer the
+    /// FORWARD TSN that skips these chunks. The peer counts as not answering once T3-rtx has expired `times` times
+    /// since that FORWARD TSN. Abandoned chunks count as acknowledged (RFC 3758 §3.5 A2).
     pub(crate) fn is_given_up(&self, times: u32) -> bool {
         self.queue.unsent_bytes() == 0
             && self.limits.as_ref().is_some_and(|l| l.point.is_unanswered_over(&self.outstanding, times))
     }
 
-    /// Writes a FORWARD TSN, or with interleaving an I-FORWARD-TSN, of at most `room` bytes for `path`. Returns false
-    /// if not even the smallest chunk of this type fits.
+    /// Writes a FORWARD TSN of at most `room` bytes for `path`. With interleaving, writes an I-FORWARD-TSN instead.
+    /// Returns false if not even the smallest chunk of this type fits.
     #[cold]
     pub(crate) fn write_forward(
         &mut self,
@@ -181,8 +185,8 @@ impl SendHalf {
         let mut streams = BTreeMap::new();
         let mut point = base;
         let mut last = None;
-        // RFC 6525 §5.2.2: one FORWARD TSN does not list sequence numbers from before and after a reset. The peer would
-        // mistake the earlier numbers for numbers after the reset.
+        // RFC 6525 §5.2.2: a FORWARD TSN must not list sequence numbers from before a reset together with numbers from
+        // after it. The peer would mistake the earlier numbers for numbers after the reset.
         let fence = self.resets.iter().copied().find(|&at| at > base).unwrap_or(u64::MAX);
         while point < limits.point.advanced.min(fence) {
             let Some(entry) = self.outstanding.get(point) else {
@@ -191,8 +195,8 @@ impl SendHalf {
             if last != Some(entry.message) {
                 last = Some(entry.message);
                 let stored = self.queue.message(entry.message);
-                // RFC 3758 §3.5 C4: lists the highest number of each stream. Without interleaving, unordered messages
-                // have no number.
+                // RFC 3758 §3.5 C4: lists the highest sequence number of each stream. Without interleaving, unordered
+                // messages have no sequence number.
                 if interleaving || !stored.unordered {
                     let name = (stored.stream, stored.unordered);
                     if streams.len() == most && !streams.contains_key(&name) {

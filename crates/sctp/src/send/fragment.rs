@@ -1,6 +1,6 @@
 //! Fragmentation: how many bytes of a message go into the next chunk.
 //!
-//! Home of RFC 9260 §6.9 (the sender's half) and §7.3 (fragments fit the path with the smallest MTU).
+//! Implements RFC 9260 §6.9 (the sender's half) and §7.3 (fragments fit the path with the smallest MTU).
 
 /// The minimum number of user bytes in a fragment that fills the rest of a packet.
 const MIN_FRAGMENT: usize = 256;

@@ -3,7 +3,7 @@
 //! Owns the exit point of fast recovery and the permission to send one packet of retransmissions beyond the
 //! congestion window.
 //!
-//! Home of RFC 9260 §7.2.4, §6.7 (which chunks count as missing) and §6.2.1 D iv.
+//! Implements RFC 9260 §7.2.4, §6.7 (which chunks count as missing) and §6.2.1 D iv.
 
 use super::SendHalf;
 use super::outstanding::{ChunkState, Outstanding};
@@ -15,12 +15,12 @@ use anabranch_base::trace::SendCause;
 /// The state of loss recovery.
 #[derive(Debug, Default)]
 pub(super) struct Recovery {
-    /// The exit point of fast recovery, which lasts until all chunks below this TSN offset are acknowledged. `None`
-    /// outside fast recovery.
+    /// The exit point of fast recovery: fast recovery lasts until all chunks below this TSN offset are acknowledged.
+    /// `None` outside fast recovery.
     pub(super) exit: Option<u64>,
     /// Whether one packet of retransmissions may be sent regardless of the congestion window.
     free_packet: bool,
-    /// The exit point of the recovery after a timeout, which lasts until all chunks below this TSN offset are
+    /// The exit point of the recovery after a timeout: that recovery lasts until all chunks below this TSN offset are
     /// acknowledged.
     pub(super) timeout_exit: Option<u64>,
     /// State for detecting that the last window reduction was spurious.
@@ -69,12 +69,13 @@ impl SendHalf {
         self.recovery.exit.is_some()
     }
 
-    /// Returns the TSN offset at which fast recovery ends, once all chunks below it are acknowledged.
+    /// Returns the exit point of fast recovery: fast recovery ends when all chunks below this TSN offset are
+    /// acknowledged.
     pub(crate) fn recovers_until(&self) -> Option<u64> {
         self.recovery.exit
     }
 
-    /// Whether chunks marked by a timeout are still being retransmitted.
+    /// Whether the recovery after a timeout is in progress.
     pub(crate) fn repairs_timeout(&self) -> bool {
         self.recovery.timeout_exit.is_some()
     }
@@ -122,13 +123,13 @@ impl SendHalf {
         self.recovery.free_packet
     }
 
-    /// Allows one packet of retransmissions regardless of the congestion window, because no acknowledgement may come
-    /// that would open the window.
+    /// Allows one packet of retransmissions regardless of the congestion window. Without this packet, no
+    /// acknowledgement might arrive, and the window might never open.
     pub(crate) fn allow_free_packet(&mut self) {
         self.recovery.free_packet = true;
     }
 
-    /// Records that the packet allowed regardless of the congestion window was sent.
+    /// Records that one packet of retransmissions was sent regardless of the congestion window.
     pub(crate) fn take_free_packet(&mut self) {
         self.recovery.free_packet = false;
     }
@@ -140,8 +141,9 @@ impl SendHalf {
             Some(SpuriousRetransmissions { path: path as u8, sent: 0, spurious: 0 });
     }
 
-    /// Counts `count` duplicates of retransmitted chunks that the peer reports. Once all retransmissions since the last
-    /// window reduction were unnecessary, returns the path of that reduction, which was spurious (RFC 3708 §2).
+    /// Counts `count` duplicates of retransmitted chunks that the peer reports. If all retransmissions since the last
+    /// window reduction were unnecessary, that reduction was spurious (RFC 3708 §2). In this case returns the path of
+    /// the reduction.
     pub(crate) fn on_spurious(&mut self, count: u64) -> Option<usize> {
         let doubt = self.recovery.spurious_detection.as_mut()?;
         doubt.spurious = doubt.spurious.saturating_add(count.min(u64::from(u32::MAX)) as u32);
@@ -175,8 +177,8 @@ pub(super) fn count_misses(
     let mut offset = outstanding.miss_floor.max(outstanding.base());
     let mut run = outstanding.runs.partition_point(|run| run.end <= offset);
     let mut floor_holds = true;
-    // The number of examined chunks is limited. The lowest chunks are examined and retransmitted first; misses of
-    // higher chunks are counted after that.
+    // The number of examined chunks is limited. The lowest chunks are examined and retransmitted first. Later SACKs
+    // count the misses of higher chunks.
     while offset < limit && *looked_at < sack_work_limit::CHUNKS {
         *looked_at += 1;
         if let Some(acked) = outstanding.runs.get(run)
@@ -190,11 +192,11 @@ pub(super) fn count_misses(
             break;
         };
         // For a retransmitted chunk, only chunks sent after the retransmission count as evidence.
-        let eligible = !entry.fast && (!entry.again || evidence > entry.sent_at);
+        let eligible = !entry.fast && (!entry.was_retransmitted || evidence > entry.sent_at);
         let state = entry.state;
         if eligible && state == ChunkState::InFlight {
-            entry.misses = entry.misses.saturating_add(1);
-            if entry.misses >= threshold {
+            entry.miss_indications = entry.miss_indications.saturating_add(1);
+            if entry.miss_indications >= threshold {
                 // RFC 9260 §7.2.4: a chunk is marked for fast retransmit at most once.
                 entry.fast = true;
                 let (length, size, path) = (entry.length, entry.size(), usize::from(entry.path));
@@ -225,8 +227,8 @@ fn count_miss_on_abandoned(outstanding: &mut Outstanding, offset: u64, threshold
     let Some(entry) = outstanding.at(offset) else {
         return;
     };
-    entry.misses = entry.misses.saturating_add(1);
-    if entry.misses >= threshold {
+    entry.miss_indications = entry.miss_indications.saturating_add(1);
+    if entry.miss_indications >= threshold {
         entry.fast = true;
         let (size, path) = (entry.size(), usize::from(entry.path));
         if let Some(path) = paths.get_mut(path) {

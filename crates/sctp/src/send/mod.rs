@@ -55,13 +55,14 @@ pub(crate) struct SendHalf {
     peer_window: u64,
     /// Set while a closed window is being probed. The probe interval doubles with each probe.
     probing: Option<Probing>,
-    /// Whether the last SACK that arrived after the last T3-rtx expiry reported a closed window. If so, the peer may
-    /// have refused data.
+    /// Whether the peer's last SACK reported a closed window. Cleared when T3-rtx expires. If true, the peer may have
+    /// refused data.
     saw_closed_window: bool,
     dupthresh: u8,
     /// Whether losses are detected by time (RFC 8985) instead of miss indications.
     by_time: bool,
-    /// The TSN offset below which the last SACK reported all arrived chunks.
+    /// The last SACK reports all chunks that have arrived below this TSN offset. It may leave out chunks at higher
+    /// offsets.
     horizon: rack::Horizon,
     /// The TSN offsets at which reset streams start again at number 0 (RFC 6525), ascending. An offset stays in the
     /// list while a chunk below it is outstanding.
@@ -102,12 +103,11 @@ impl SendHalf {
         }
     }
 
-    /// Returns an empty outcome of a SACK for `paths` paths. `fresh` says whether arrived chunks are recorded as
-    /// well.
+    /// Returns an empty outcome of a SACK for `paths` paths. `records_arrivals` says whether newly arrived chunks are recorded.
     #[inline]
-    pub(crate) fn take_outcome(&mut self, paths: usize, fresh: bool) -> Box<SackOutcome> {
+    pub(crate) fn take_outcome(&mut self, paths: usize, records_arrivals: bool) -> Box<SackOutcome> {
         let mut outcome = self.outcome.take().unwrap_or_default();
-        outcome.fit(paths, fresh);
+        outcome.fit(paths, records_arrivals);
         outcome
     }
 
@@ -126,7 +126,7 @@ impl SendHalf {
         self.sack_work = SackWorkLimit::default();
     }
 
-    /// Whether no data waits to be sent, and no chunk is outstanding.
+    /// Whether no data waits to be sent and no chunk is outstanding.
     pub(crate) fn is_idle(&self) -> bool {
         self.queue.unsent_bytes() == 0 && self.outstanding.is_empty()
     }
@@ -150,7 +150,7 @@ impl SendHalf {
         self.queue.push_pieces(message, payload, piece)
     }
 
-    /// Returns the number of user bytes not yet sent in a chunk.
+    /// Returns the number of queued user bytes that were not yet sent in a chunk.
     #[inline]
     pub(crate) fn unsent_bytes(&self) -> u64 {
         self.queue.unsent_bytes()
@@ -159,6 +159,11 @@ impl SendHalf {
     /// Returns the number of buffered user bytes, unsent and unacknowledged.
     pub(crate) fn buffered_bytes(&self) -> u64 {
         self.queue.buffered_bytes()
+    }
+
+    /// Returns the number of buffered user bytes that gap blocks have acknowledged.
+    pub(crate) fn gap_acked_bytes(&self) -> u64 {
+        self.outstanding.gap_acked()
     }
 
     /// Returns the free space in the send buffer in bytes.
@@ -181,8 +186,8 @@ impl SendHalf {
 
     /// Whether a `send` was rejected for lack of room in the send buffer.
     #[inline]
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.queue.is_wanted()
+    pub(crate) fn has_rejected(&self) -> bool {
+        self.queue.has_rejected()
     }
 
     /// Returns true once, when the send buffer has room again after a `send` was rejected.
@@ -191,8 +196,8 @@ impl SendHalf {
         self.queue.take_writable()
     }
 
-    /// Returns the number of unsent and unacknowledged bytes of `stream`. If one SACK acknowledges more than some 2,000
-    /// chunks, the other chunks still count until their memory is freed, a few packets later.
+    /// Returns the number of unsent and unacknowledged bytes of `stream`. If one SACK acknowledges more than about
+    /// 2,000 chunks, the chunks beyond this number count until their memory is freed, a few packets later.
     pub(crate) fn buffered_on(&self, stream: u16) -> u64 {
         self.queue.buffered_on(stream)
     }
@@ -344,7 +349,7 @@ impl SendHalf {
     /// header included.
     pub(crate) fn repeats_within(&self, path: usize, limit: u64) -> bool {
         let entry = self.earliest_on(path).and_then(|offset| self.outstanding.get(offset));
-        entry.is_some_and(|entry| entry.again && entry.size() <= limit)
+        entry.is_some_and(|entry| entry.was_retransmitted && entry.size() <= limit)
     }
 
     // The peer's window.

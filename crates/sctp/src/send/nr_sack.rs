@@ -1,10 +1,10 @@
 //! Processes an NR-SACK. The peer may not drop chunks that it reports in NR gap blocks, so their bytes are freed at
 //! once.
 //!
-//! The entry of such a chunk stays until the chunk is cumulatively acknowledged. If the peer later drops such a chunk
-//! nevertheless, this is ignored: the chunk has arrived, and its bytes are freed.
+//! The entry of a chunk in an NR gap block stays until the chunk is cumulatively acknowledged. If the peer nevertheless
+//! drops the chunk later, this is ignored: the chunk has arrived, and its bytes are freed.
 //!
-//! Home of draft-natarajan-tsvwg-sctp-nrsack §4 (the sender).
+//! Implements draft-natarajan-tsvwg-sctp-nrsack §4 (the sender).
 
 use super::SendHalf;
 use super::outstanding::ChunkState;
@@ -14,7 +14,7 @@ use anabranch_wire::sctp::NrSackView;
 use std::ops::Range;
 
 impl SendHalf {
-    /// Processes an NR-SACK in the way in which [`on_sack`](Self::on_sack) processes a SACK.
+    /// Processes an NR-SACK as [`on_sack`](Self::on_sack) processes a SACK.
     #[cold]
     pub(crate) fn on_nr_sack(
         &mut self,
@@ -29,7 +29,7 @@ impl SendHalf {
             return Ok(());
         }
         let (base, end) = (self.outstanding.base(), self.outstanding.end());
-        let mut freed = self.outstanding.freed.take().unwrap_or_default();
+        let mut freed = self.outstanding.nr_acked.take().unwrap_or_default();
         let known = freed.0.len();
         let mut lowest = base;
         for gap in nr.nr_gaps() {
@@ -59,21 +59,21 @@ impl SendHalf {
             all.into_iter().for_each(|run| join(&mut freed.0, run));
         }
         self.queue.release_now();
-        self.outstanding.freed = Some(freed);
+        self.outstanding.nr_acked = Some(freed);
         Ok(())
     }
 
-    /// Returns the number of user bytes that NR gap blocks have acknowledged and the last SACK does not report. The
-    /// peer sent that SACK before these bytes arrived, so its a_rwnd does not account for them.
+    /// Returns the number of user bytes in chunks that NR gap blocks have acknowledged, but that the last SACK does not
+    /// report. The peer sent that SACK before these chunks arrived, so its a_rwnd does not account for them.
     #[cold]
-    pub(super) fn freed_unreported(&self) -> u64 {
+    pub(super) fn nr_acked_unreported(&self) -> u64 {
         let runs = &self.outstanding.runs;
         // Returns the end of the reported range that contains `offset`, if there is one.
         let told = |offset: u64| {
             let run = runs.get(runs.partition_point(|run| run.end <= offset));
             run.filter(|run| run.start <= offset).map(|run| run.end)
         };
-        let freed = self.outstanding.freed.iter().flat_map(|freed| freed.0.iter().cloned());
+        let freed = self.outstanding.nr_acked.iter().flat_map(|freed| freed.0.iter().cloned());
         freed
             .filter(|run| told(run.start).is_none_or(|end| end < run.end))
             .flatten()

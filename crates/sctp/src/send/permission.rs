@@ -1,9 +1,11 @@
 //! Decides whether new DATA may be sent, as far as the sending half knows. The limits are the peer's window, Nagle's
 //! algorithm and the burst limit.
 //!
-//! Congestion windows belong to the paths. `association::outbound` checks both kinds of limits.
+//! Congestion windows belong to the paths. `association::outbound` checks the congestion windows and the limits of this
+//! module.
 //!
-//! Home of RFC 9260 §6.1 A (the peer's window; the module `probing` has the window probes) and D (Max.Burst).
+//! Implements RFC 9260 §6.1 A (the peer's window) and D (Max.Burst). The window probes of rule A are in the module
+//! `probing`.
 
 use super::SendHalf;
 use super::queue::Cut;
@@ -79,8 +81,8 @@ impl SendHalf {
         self.burst.count();
     }
 
-    /// RFC 9260 §6.1 D: starts a new burst if no chunk is outstanding, even if the clock has not advanced: no
-    /// acknowledgement will come that could start one.
+    /// RFC 9260 §6.1 D: starts a new burst if no chunk is outstanding, even if the clock has not advanced. In that case
+    /// no acknowledgement will come that could start a burst.
     #[inline]
     pub(crate) fn renew_burst(&mut self) {
         if self.outstanding.is_empty() {

@@ -3,7 +3,7 @@
 //! Stores whether a window probe may be sent, how many probes were sent, and whether the peer has answered since the
 //! last probe. The association owns the timer of the next probe.
 //!
-//! Home of RFC 9260 §6.1 A.
+//! Implements the window probes of RFC 9260 §6.1 A.
 
 use super::SendHalf;
 use super::outstanding::ChunkState;
@@ -104,8 +104,8 @@ impl SendHalf {
         let single = self.outstanding.end() - self.outstanding.base() == 1;
         let probing = self.probing.filter(|_| self.peer_window == 0 || single);
         let silent = match probing {
-            // RFC 9260 §6.1 A: while the peer answers probes, the expiry of T3-rtx for a probe is not an error, and it
-            // does not reduce the congestion window.
+            // RFC 9260 §6.1 A: while the peer answers probes, the expiry of T3-rtx for a probe is not an error. It does
+            // not reduce the congestion window either.
             Some(probing) => !probing.answered,
             // A peer with a closed window has refused the data. As long as its SACKs report the window as closed, the
             // expiry is not an error.

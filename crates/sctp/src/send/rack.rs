@@ -4,7 +4,7 @@
 //! it were already examined. Retransmitted chunks are listed in the order of retransmission. So each chunk is examined
 //! only once or twice, however large the window is.
 //!
-//! Home of RFC 8985 §6.2 step 5 and §7.3, as far as they concern chunks.
+//! Implements RFC 8985 §6.2 step 5 and §7.3, as far as they concern chunks.
 
 use super::SendHalf;
 use super::outstanding::{ChunkState, Entry};
@@ -24,28 +24,29 @@ fn is_open(entry: &Entry) -> bool {
     }
 }
 
-/// The TSN offset up to which the last SACK reports all arrived chunks.
+/// Stores up to which TSN offset the last SACK reports all chunks that have arrived.
 ///
 /// RFC 9260 §6.7: a SACK reports as many of the lowest Gap Ack Blocks as fit into it and leaves out the rest. Some
 /// stacks report at most 16 or 20 blocks. Chunks beyond the last block may have arrived as well.
 #[derive(Debug)]
 pub(crate) struct Horizon {
     /// The largest number of gap blocks in a SACK of this peer so far.
-    most: usize,
+    max_blocks: usize,
     /// The last SACK does not report chunks at or above this TSN offset.
     end: u64,
 }
 
 impl Horizon {
     pub(crate) const fn new() -> Self {
-        Self { most: FEW, end: u64::MAX }
+        Self { max_blocks: FEW, end: u64::MAX }
     }
 
-    /// Records a SACK with `blocks` gap blocks, the last of which ends at TSN offset `highest`. If no earlier SACK had
-    /// more blocks, and the number of blocks is not small, further blocks may have been left out.
+    /// Records a SACK. `blocks` is the number of its gap blocks, and `highest` is the TSN offset at which the last
+    /// block ends. If no earlier SACK had more blocks, and the number of blocks is not small, this SACK may have left
+    /// out further blocks.
     pub(crate) fn record(&mut self, blocks: usize, highest: u64) {
-        self.end = if blocks >= self.most { highest } else { u64::MAX };
-        self.most = self.most.max(blocks);
+        self.end = if blocks >= self.max_blocks { highest } else { u64::MAX };
+        self.max_blocks = self.max_blocks.max(blocks);
     }
 
     /// Records a SACK without gap blocks.
@@ -99,7 +100,7 @@ impl SendHalf {
         }
         let mut offset = by_time.edge().max(self.outstanding.base());
         while let Some(entry) = self.outstanding.get(offset).filter(|_| offset < self.horizon.end) {
-            if is_open(entry) && !entry.again && usize::from(entry.path) == path {
+            if is_open(entry) && !entry.was_retransmitted && usize::from(entry.path) == path {
                 match by_time.judge(now, entry.sent_at, offset + 1, window) {
                     Verdict::Lost => {
                         let at = entry.sent_at;
@@ -160,8 +161,8 @@ impl SendHalf {
 mod tests {
     use super::*;
 
-    /// RFC 9260 §6.7: a SACK with the largest number of blocks so far may have left out further blocks. A SACK with
-    /// fewer blocks reports all of them.
+    /// RFC 9260 §6.7: if no earlier SACK had more gap blocks, this SACK may have left out further blocks. A SACK with
+    /// fewer blocks than an earlier SACK has left out none.
     #[test]
     fn the_horizon_is_where_a_full_sack_ends() {
         let mut horizon = Horizon::new();

@@ -3,14 +3,14 @@
 //! Messages queued during a reset are held back under a ticket ([`queue`](super::queue)). A FORWARD TSN never lists
 //! sequence numbers from before a reset together with numbers from after that reset.
 //!
-//! Home of no rule: RFC 6525 belongs to `association::reconfig`.
+//! Implements no RFC rule: `association::reconfig` implements RFC 6525.
 
 use super::SendHalf;
 use super::queue::ReservationId;
 
 impl SendHalf {
-    /// Records that a reset takes effect after all chunks sent so far: the sequence numbers of later chunks start
-    /// again.
+    /// Records a reset that takes effect after all chunks sent so far: the sequence numbers of later chunks start again
+    /// at 0.
     pub(crate) fn record_reset(&mut self) {
         let (base, end) = (self.outstanding.base(), self.outstanding.end());
         self.resets.retain(|&at| at > base && at < end);
@@ -39,8 +39,8 @@ impl SendHalf {
         self.queue.resume(ticket, anew);
     }
 
-    /// Whether a message was queued on one of `streams` since the last reset of that stream. An empty list stands for
-    /// any stream. This includes messages that still wait for their sequence number.
+    /// Whether a message was queued on one of `streams` since the last reset of that stream. A message counts even if
+    /// it still waits for its sequence number. An empty list stands for any stream.
     pub(crate) fn has_begun(&self, streams: &[u16]) -> bool {
         self.queue.is_numbered(streams) || self.queue.is_waiting(streams)
     }

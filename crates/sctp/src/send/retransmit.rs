@@ -1,6 +1,6 @@
 //! Handles an expired T3-rtx: all chunks in flight on the timer's path are marked as lost.
 //!
-//! Home of RFC 9260 §6.3.3 (E3 and the marking of chunks that follows).
+//! Implements RFC 9260 §6.3.3 (E3 and the marking of chunks that follows).
 
 use super::SendHalf;
 use super::outstanding::{ChunkState, Outstanding};
@@ -13,8 +13,8 @@ impl SendHalf {
         self.peer_window += mark_path(&mut self.outstanding, path as u8, cause);
     }
 
-    /// Marks for retransmission all chunks in flight on `path` that have more than `largest` user bytes, because ICMP
-    /// reports that the network drops packets of this size. Returns the number of bytes that leave the flight.
+    /// Marks for retransmission all chunks in flight on `path` that have more than `largest` user bytes. ICMP has
+    /// reported that the network drops packets of this size. Returns the number of bytes that leave the flight.
     pub(crate) fn lose_larger(&mut self, path: usize, largest: u32) -> u64 {
         let (marked, flight) = mark_larger(&mut self.outstanding, path as u8, largest, SendCause::Fast);
         self.peer_window += marked;
@@ -30,7 +30,7 @@ fn mark_path(outstanding: &mut Outstanding, path: u8, cause: SendCause) -> u64 {
             break;
         };
         if entry.path == path && entry.state == ChunkState::InFlight {
-            entry.misses = 0;
+            entry.miss_indications = 0;
             let length = entry.length;
             outstanding.set(offset, ChunkState::Lost(cause));
             marked += u64::from(length);

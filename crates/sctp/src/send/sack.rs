@@ -3,7 +3,7 @@
 //! Changes only the sending half and returns the effects on each path. The association updates the paths. The work is
 //! proportional to the number of newly acknowledged chunks and of gap blocks.
 //!
-//! Home of RFC 9260 §6.2.1.
+//! Implements RFC 9260 §6.2.1.
 
 use super::outstanding::{ChunkState, Entry};
 use super::sack_outcome::{Newest, PathAck, SackError, SackOutcome, Waiting};
@@ -15,16 +15,16 @@ use anabranch_wire::sctp::{GapBlock, SackView, Tsn};
 /// A run of chunks that a SACK without gaps has acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AckedRun {
-    /// The TSN offset of the first chunk.
+    /// The TSN offset of the run's first chunk.
     pub(crate) begin: u64,
-    /// The size of the chunks in bytes, headers included.
+    /// The size of all chunks of the run in bytes, headers included.
     pub(crate) size: u64,
     /// The path that all of these chunks were sent to.
     pub(crate) path: u8,
 }
 
 impl SendHalf {
-    /// Processes a SACK. `waiting` returns the chunks whose acknowledgement each path waits for.
+    /// Processes a SACK. `waiting` returns, for each path, the chunks whose acknowledgement the path waits for.
     pub(crate) fn on_sack(
         &mut self,
         now: Instant,
@@ -77,16 +77,16 @@ impl SendHalf {
         outcome.marked = marked > 0;
         outcome.spurious = self.count_spurious(sack);
         // RFC 9260 §6.2.1 D ii: the peer's window is a_rwnd minus the bytes still outstanding.
-        let unreported = if self.outstanding.freed.is_some() { self.freed_unreported() } else { 0 };
+        let unreported = if self.outstanding.nr_acked.is_some() { self.nr_acked_unreported() } else { 0 };
         self.peer_window = u64::from(sack.window).saturating_sub(self.outstanding.in_flight() + unreported);
         self.on_answered(sack.window == 0);
         self.count_acked_probe(before.saturating_sub(self.queue.buffered_bytes()));
         Ok(())
     }
 
-    /// Fast path for a SACK without gap blocks and duplicates. Returns `None` unless all chunks that it acknowledges
-    /// were sent once and on one path. It also returns `None` if a chunk is missing or marked for retransmission, or
-    /// loss recovery is in progress.
+    /// Fast path for a SACK without gap blocks and duplicates. The chunks that the SACK newly acknowledges must have
+    /// been sent once and on one path. Returns `None` if they were not, if any chunk is missing or marked for
+    /// retransmission, or if loss recovery is in progress.
     #[inline]
     pub(crate) fn take_next(&mut self, cumulative: Tsn, window: u32) -> Option<AckedRun> {
         /// The largest number of chunks on the fast path. Their entries are scanned twice, which is too slow for a
@@ -103,7 +103,7 @@ impl SendHalf {
         }
         let entries = self.outstanding.lowest(count);
         let path = entries.first()?.path;
-        let alike = entries.iter().all(|entry| entry.path == path && !entry.again);
+        let alike = entries.iter().all(|entry| entry.path == path && !entry.was_retransmitted);
         if entries.len() < count || !alike {
             return None;
         }
@@ -155,7 +155,7 @@ impl SendHalf {
         for path in &mut outcome.paths {
             *path = PathAck::default();
         }
-        outcome.fresh.fill(Delivered::default());
+        outcome.arrived.fill(Delivered::default());
         outcome.cumulative = count > 0;
         outcome.skipped = false;
         outcome.marked = false;
@@ -200,13 +200,13 @@ impl SendHalf {
         let base = self.outstanding.base();
         self.outstanding.miss_floor = self.outstanding.miss_floor.max(base);
         clip(&mut self.outstanding.runs, base);
-        if let Some(freed) = &mut self.outstanding.freed {
+        if let Some(freed) = &mut self.outstanding.nr_acked {
             clip(&mut freed.0, base);
         }
     }
 
-    /// Removes a run of at most `most` acknowledged chunks that were in flight on one path, which is the usual case.
-    /// Returns the length of the run, or 0 if the lowest chunk is not in flight.
+    /// Handles the usual case: the lowest acknowledged chunks were in flight on one path. Removes these chunks, at most
+    /// `most` of them, and returns their number. Returns 0 if the lowest chunk is not in flight.
     #[inline]
     fn take_run(
         &mut self,
@@ -236,22 +236,22 @@ impl SendHalf {
             return 0;
         }
         newest.end = newest.end.max(base + run as u64);
-        if let Some(fresh) = outcome.fresh.get_mut(usize::from(path)) {
+        if let Some(arrived) = outcome.arrived.get_mut(usize::from(path)) {
             for (entry, end) in entries[..run].iter().zip(base + 1..) {
-                fresh.add(entry.sent_at, end, entry.again);
+                arrived.add(entry.sent_at, end, entry.was_retransmitted);
             }
         }
         if let Some(ack) = outcome.paths.get_mut(usize::from(path)) {
             let expected = waiting(usize::from(path));
             ack.acked += size;
-            ack.landed += size;
+            ack.acked_in_flight += size;
             ack.earliest |= base <= expected.earliest;
             // RFC 9260 §6.3.1 C4, C5: a retransmitted chunk gives no round-trip sample, as in `acknowledge`.
             if let Some((timed, at)) = expected.timed
                 && let Some(entry) = timed.checked_sub(base).and_then(|i| entries[..run].get(i as usize))
             {
                 ack.timed = true;
-                if !entry.again {
+                if !entry.was_retransmitted {
                     ack.sample = Some(now - at);
                 }
             }
@@ -346,8 +346,8 @@ impl SendHalf {
             if matches!(entry.state, ChunkState::Acked | ChunkState::Freed) {
                 continue;
             }
-            let landed = entry.state == ChunkState::InFlight;
-            acknowledge(now, offset, &entry, landed, waiting, outcome, newest);
+            let was_in_flight = entry.state == ChunkState::InFlight;
+            acknowledge(now, offset, &entry, was_in_flight, waiting, outcome, newest);
             self.outstanding.set(offset, ChunkState::Acked);
         }
     }
@@ -362,7 +362,7 @@ impl SendHalf {
             if matches!(entry.state, ChunkState::Abandoned | ChunkState::Freed) {
                 continue;
             }
-            entry.misses = entry.misses.saturating_add(1);
+            entry.miss_indications = entry.miss_indications.saturating_add(1);
             let (size, path) = (entry.size(), usize::from(entry.path));
             self.outstanding.miss_floor = self.outstanding.miss_floor.min(offset);
             self.outstanding.set(offset, ChunkState::InFlight);
@@ -372,12 +372,13 @@ impl SendHalf {
         }
     }
 
-    /// Counts reported duplicates of retransmitted chunks. Each of them shows that one transmission was unnecessary.
+    /// Counts reported duplicates of retransmitted chunks. Each duplicate shows that one transmission was unnecessary.
     fn count_spurious(&mut self, sack: &SackView<'_>) -> u64 {
         let mut spurious = 0;
-        // Honest peers report at most 64 duplicates. Each TSN is searched for in the list of retransmissions.
+        // Examines at most 64 duplicates, because each TSN is searched for in the list of recent retransmissions.
+        // Honest peers do not report more.
         for tsn in sack.duplicates().take(64) {
-            spurious += u64::from(self.outstanding.take_repeated(tsn.0));
+            spurious += u64::from(self.outstanding.take_retransmitted(tsn.0));
         }
         spurious
     }
@@ -400,14 +401,14 @@ fn acknowledge(
     now: Instant,
     offset: u64,
     entry: &Entry,
-    landed: bool,
+    was_in_flight: bool,
     waiting: &impl Fn(usize) -> Waiting,
     outcome: &mut SackOutcome,
     newest: &mut Newest,
 ) {
     newest.record(offset + 1, entry.sent_at);
-    if let Some(fresh) = outcome.fresh.get_mut(usize::from(entry.path)) {
-        fresh.add(entry.sent_at, offset + 1, entry.again);
+    if let Some(arrived) = outcome.arrived.get_mut(usize::from(entry.path)) {
+        arrived.add(entry.sent_at, offset + 1, entry.was_retransmitted);
     }
     let Some(ack) = outcome.paths.get_mut(usize::from(entry.path)) else {
         return;
@@ -415,8 +416,8 @@ fn acknowledge(
     let size = entry.size();
     ack.acked += size;
     let expected = waiting(usize::from(entry.path));
-    if landed {
-        ack.landed += size;
+    if was_in_flight {
+        ack.acked_in_flight += size;
         ack.earliest |= offset <= expected.earliest;
     }
     // RFC 9260 §6.3.1 C4, C5: at most one chunk per round trip is measured, and never a retransmitted chunk.
@@ -424,7 +425,7 @@ fn acknowledge(
         && timed == offset
     {
         ack.timed = true;
-        if !entry.again {
+        if !entry.was_retransmitted {
             ack.sample = Some(now - at);
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! The sending half fills in a [`SackOutcome`]. The association applies the outcome to paths, timers and counters.
 //!
-//! Home of no rule: the rules are in `sack` and `loss`.
+//! Implements no RFC rule: the rules are in `sack` and `loss`.
 
 use super::outstanding::Entry;
 use anabranch_base::Instant;
@@ -16,7 +16,7 @@ pub(crate) struct PathAck {
     /// Number of newly acknowledged bytes, chunk headers included.
     pub(crate) acked: u64,
     /// Bytes that left the flight because they were acknowledged.
-    pub(crate) landed: u64,
+    pub(crate) acked_in_flight: u64,
     /// Bytes that left the flight because they are marked for retransmission.
     pub(crate) lost: u64,
     /// Bytes that an earlier SACK had acknowledged and this SACK no longer reports (reneging).
@@ -44,7 +44,7 @@ pub(crate) struct SackOutcome {
     /// The effects on each path, by path index.
     pub(crate) paths: Vec<PathAck>,
     /// The newly arrived chunks by path index. Empty if arrived chunks are not recorded.
-    pub(crate) fresh: Vec<Delivered>,
+    pub(crate) arrived: Vec<Delivered>,
     /// Whether the cumulative TSN ack point advanced.
     pub(crate) cumulative: bool,
     /// Whether the cumulative TSN ack point advanced over abandoned chunks.
@@ -60,15 +60,15 @@ pub(crate) struct SackOutcome {
 }
 
 impl SackOutcome {
-    /// Sizes the outcome for this number of paths. `fresh` says whether arrived chunks are recorded.
+    /// Sizes the outcome for this number of paths. `arrived` says whether arrived chunks are recorded.
     #[inline]
-    pub(crate) fn fit(&mut self, paths: usize, fresh: bool) {
+    pub(crate) fn fit(&mut self, paths: usize, arrived: bool) {
         if self.paths.len() != paths {
             self.paths.reserve_exact(paths.saturating_sub(self.paths.len()));
             self.paths.resize(paths, PathAck::default());
         }
-        if fresh && self.fresh.len() != paths {
-            self.fresh.resize(paths, Delivered::default());
+        if arrived && self.arrived.len() != paths {
+            self.arrived.resize(paths, Delivered::default());
         }
     }
 
@@ -79,7 +79,7 @@ impl SackOutcome {
         if !entry.fast
             && let Some(ack) = self.paths.get_mut(usize::from(entry.path))
         {
-            ack.landed += entry.size();
+            ack.acked_in_flight += entry.size();
         }
     }
 
@@ -89,8 +89,8 @@ impl SackOutcome {
     pub(super) fn land_skipped(&mut self, offset: u64, entry: &Entry) {
         self.land(entry);
         if !entry.fast {
-            let Entry { path, sent_at, misses, .. } = *entry;
-            self.skips.push(Skip { offset, path, size: entry.size(), sent_at, missed: misses > 0 });
+            let Entry { path, sent_at, miss_indications, .. } = *entry;
+            self.skips.push(Skip { offset, path, size: entry.size(), sent_at, missed: miss_indications > 0 });
         }
     }
 }

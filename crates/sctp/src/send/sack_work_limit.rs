@@ -1,14 +1,14 @@
 //! Limits the work that the SACKs of one packet can cause.
 //!
-//! Tens of thousands of small chunks may be outstanding. A SACK whose gap blocks differ for all of them would change
-//! every entry. Changes to more than [`CHUNKS`] chunks wait for the next SACK, which repeats the gap blocks (RFC 9260
-//! §6.2.1: gap blocks are advisory and always repeated). Cumulative acknowledgements are never deferred, because each
-//! chunk is removed only once.
+//! Tens of thousands of small chunks may be outstanding. A SACK may report each chunk differently than the last SACK,
+//! and so change every entry. After changes to [`CHUNKS`] chunks, further changes wait for the next SACK. The next SACK
+//! repeats the gap blocks, which are advisory and always repeated (RFC 9260 §6.2.1). Cumulative acknowledgements are
+//! never deferred, because each chunk is removed only once.
 
 use std::ops::Range;
 
-/// The largest number of chunks that the SACKs of one packet can change by gap blocks. The same number limits the
-/// chunks for which these SACKs count a miss. An honest peer changes far fewer between two SACKs.
+/// The largest number of chunks that the SACKs of one packet can change by gap blocks. It is also the largest number of
+/// chunks for which these SACKs count a miss. An honest peer changes far fewer chunks between two SACKs.
 pub(super) const CHUNKS: u64 = 2_048;
 
 /// The largest number of gap blocks that the SACKs of one packet compare, known and new blocks together. The first SACK
@@ -58,19 +58,19 @@ pub(super) fn trim(before: &[Range<u64>], after: &mut Vec<Range<u64>>, base: u64
     let Some(cut) = cut(before, after, base, most) else {
         return;
     };
-    let kept = before.partition_point(|run| run.end <= cut);
-    let told = after.partition_point(|run| run.start < cut);
-    if told + before.len() - kept + 1 > RUNS {
+    let unchanged_from = before.partition_point(|run| run.end <= cut);
+    let kept = after.partition_point(|run| run.start < cut);
+    if kept + before.len() - unchanged_from + 1 > RUNS {
         // Repeated cuts at different TSN offsets have made too many runs, so this SACK is ignored.
         after.clear();
         after.extend_from_slice(before);
         return;
     }
-    after.truncate(told);
+    after.truncate(kept);
     if let Some(last) = after.last_mut() {
         last.end = last.end.min(cut);
     }
-    for run in &before[kept..] {
+    for run in &before[unchanged_from..] {
         let run = run.start.max(cut)..run.end;
         match after.last_mut() {
             Some(last) if last.end == run.start => last.end = run.end,
@@ -135,17 +135,17 @@ mod tests {
         let mut trimmed = 0;
         for seed in 0..300 {
             let mut rng = Rng::new(seed);
-            let (before, told) = (runs(&mut rng), runs(&mut rng));
-            let mut after = told.clone();
+            let (before, reported) = (runs(&mut rng), runs(&mut rng));
+            let mut after = reported.clone();
             let most = if seed % 3 == 0 { rng.below(CHUNKS) } else { CHUNKS };
             trim(&before, &mut after, 10, most);
             assert!(after.windows(2).all(|pair| pair[0].end < pair[1].start), "seed {seed}: {after:?}");
-            let (old, new, got) = (set(&before), set(&told), set(&after));
+            let (old, new, got) = (set(&before), set(&reported), set(&after));
             let differing: Vec<_> = old.symmetric_difference(&new).copied().collect();
             let taken: Vec<_> = old.symmetric_difference(&got).copied().collect();
-            let told = differing.len().min(most as usize);
-            assert_eq!(taken, differing[..told], "seed {seed}");
-            trimmed += usize::from(differing.len() > told);
+            let changes = differing.len().min(most as usize);
+            assert_eq!(taken, differing[..changes], "seed {seed}");
+            trimmed += usize::from(differing.len() > changes);
         }
         assert!(trimmed > 20, "{trimmed}");
     }

@@ -1,6 +1,6 @@
 //! Collects the messages that were neither delivered nor abandoned when their association ended.
 //!
-//! Home of RFC 9260 §11.2.2 (Send Failure) as far as it concerns messages.
+//! Implements RFC 9260 §11.2.2 (Send Failure), as far as it concerns messages.
 
 use super::SendHalf;
 use super::queue::Undelivered;
@@ -18,7 +18,7 @@ impl SendHalf {
         let firsts = self.outstanding.first_offsets();
         let place = |message: u32| {
             let stored = self.queue.message(message);
-            (firsts.get(&message).copied().unwrap_or(u64::MAX), stored.stream, stored.begins)
+            (firsts.get(&message).copied().unwrap_or(u64::MAX), stored.stream, stored.stream_offset)
         };
         messages.sort_by_key(|&message| place(message));
         let describe = |message: u32| {

@@ -4,7 +4,7 @@
 //! module writes the chunk and adds it to the outstanding chunks. The caller updates path and timers from the
 //! returned [`Written`].
 //!
-//! Home of RFC 9260 §6.2.1 B, of §6.9 (fragments and their flags), and of §6.1 (the I bit).
+//! Implements RFC 9260 §6.2.1 B, §6.9 (fragments and their flags), and §6.1 (the I bit).
 
 use super::SendHalf;
 use super::outstanding::{ChunkState, Entry};
@@ -17,7 +17,7 @@ use anabranch_wire::sctp::{Data, IData, Ssn, Tsn};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Written {
     pub(crate) offset: u64,
-    /// The number of user bytes. The field `size` also includes header and padding.
+    /// The number of user bytes in the chunk. The field `size` also includes header and padding.
     pub(crate) length: u16,
     pub(crate) size: u64,
     pub(crate) stream: u16,
@@ -64,7 +64,7 @@ impl SendHalf {
         } else {
             data.emit_parts(buffer, payload);
         }
-        let (stream, from) = (message.stream, message.begins + u64::from(cut.offset));
+        let (stream, from) = (message.stream, message.stream_offset + u64::from(cut.offset));
         let cause = match self.probing {
             Some(_) if u64::from(cut.length) > self.peer_window => {
                 self.record_probe();
@@ -89,10 +89,10 @@ impl SendHalf {
             header: self.queue.header() as u8,
             state: ChunkState::InFlight,
             path: path as u8,
-            misses: 0,
+            miss_indications: 0,
             fast: false,
-            again: false,
-            repeats: 0,
+            was_retransmitted: false,
+            retransmissions: 0,
         };
         self.outstanding.push(entry);
         // RFC 9260 §6.2.1 B: sent data reduces the peer's window.
@@ -102,7 +102,7 @@ impl SendHalf {
 
     /// Writes a chunk for `path` that is marked for retransmission.
     #[cold]
-    pub(crate) fn write_again(
+    pub(crate) fn write_retransmission(
         &mut self,
         now: Instant,
         path: usize,
@@ -133,9 +133,9 @@ impl SendHalf {
         } else {
             data.emit_parts(buffer, payload);
         }
-        let (stream, from) = (message.stream, message.begins + u64::from(entry.offset));
+        let (stream, from) = (message.stream, message.stream_offset + u64::from(entry.offset));
         self.outstanding.send_again(offset, now, path as u8);
-        self.outstanding.record_repeated(offset);
+        self.outstanding.record_retransmitted(offset);
         self.recovery.on_repaired();
         // RFC 9260 §6.2.1 B: sent data reduces the peer's window.
         self.peer_window = self.peer_window.saturating_sub(u64::from(length));

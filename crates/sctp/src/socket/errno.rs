@@ -1,6 +1,6 @@
 //! The errors of socket calls, with their POSIX names.
 //!
-//! Home of the error values that RFC 6458 lists for each call.
+//! Defines the error values that RFC 6458 lists for each call.
 
 /// An error of a socket call.
 ///

@@ -1,6 +1,6 @@
 //! Passes the engine's events to the sockets that they concern.
 //!
-//! Home of RFC 6458 §6.1 (when each notification is sent) and §8.1.8 (autoclose).
+//! Implements RFC 6458 §6.1 (when each notification is sent) and §8.1.8 (autoclose).
 
 use super::{
     AddressChange, AssociationChange, Errno, EventKind, EventSet, KeyChange, Member, Notification, Socket,
@@ -240,8 +240,8 @@ fn notification(association: AssociationId, event: Event) -> Option<Notification
         | Event::Restarted { .. }
         | Event::PeerShutdown { .. }
         | Event::Closed { .. }
-        // RFC 6458 has no notification for room in a buffer, local addresses, restored or interrupted paths, pending
-        // requests of the peer, or the reason of an ABORT.
+        // RFC 6458 has no notification for room in a buffer, local addresses, restored or interrupted paths, or pending
+        // requests of the peer. It also has no notification for the reason of an ABORT.
         | Event::Writable { .. }
         | Event::BufferedAmountLow { .. }
         | Event::LocalAddress { .. }
@@ -252,10 +252,10 @@ fn notification(association: AssociationId, event: Event) -> Option<Notification
     })
 }
 
-/// RFC 6458 §6.1.8: whether this side supports AUTH, and the peer does not.
+/// RFC 6458 §6.1.8: whether this side supports AUTH but the peer does not.
 fn lacks_auth(endpoint: &Endpoint, id: AssociationId) -> bool {
-    let asked = endpoint.config_of(id).is_some_and(|config| config.auth);
-    asked && endpoint.info(id).is_some_and(|info| !info.extensions.auth)
+    let configured = endpoint.config_of(id).is_some_and(|config| config.auth);
+    configured && endpoint.info(id).is_some_and(|info| !info.extensions.auth)
 }
 
 fn no_auth(association: AssociationId) -> Notification {

@@ -1,6 +1,6 @@
 //! Socket options of SCTP extensions.
 //!
-//! Home of the socket options of these sections:
+//! Implements the socket options of these sections:
 //! - RFC 6458 §8.1.17, §8.1.18 and §8.3: AUTH
 //! - RFC 5061 §4.2.6: adaptation
 //! - RFC 6525 §6.3: re-configuration
@@ -38,8 +38,9 @@ pub enum Extension {
     ZeroChecksum,
 }
 
-/// The numbers of errors at which a destination counts as potentially failed, as failed, and no longer as primary
-/// (RFC 7829 §7.2, `SCTP_PEER_ADDR_THLDS_V2`). The engine keeps one set of these thresholds per association.
+/// The thresholds for the error count of a destination (RFC 7829 §7.2, `SCTP_PEER_ADDR_THLDS_V2`). They decide when the
+/// destination counts as potentially failed, when it counts as failed, and when another destination becomes primary.
+/// The engine keeps one set of these thresholds per association.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PeerAddrThresholds {
     /// The value of Path.Max.Retrans; `None` leaves it unchanged.
@@ -112,7 +113,7 @@ impl Extension {
     }
 
     fn switch(self, config: &mut Config, on: bool) {
-        let place = match self {
+        let field = match self {
             Self::Ecn => &mut config.ecn,
             Self::PartialReliability => &mut config.partial_reliability,
             Self::Interleaving => &mut config.interleaving,
@@ -121,7 +122,7 @@ impl Extension {
             Self::Reconfig => &mut config.reconfig,
             Self::ZeroChecksum => &mut config.zero_checksum,
         };
-        *place = on;
+        *field = on;
     }
 }
 
@@ -188,7 +189,7 @@ impl Sockets {
         request: &StreamRequest,
     ) -> Result<(), Errno> {
         let association = self.association_of(id, scope)?;
-        let asked = match request {
+        let result = match request {
             StreamRequest::Reset(direction, streams) => {
                 self.endpoint.reset_streams(now, association, *direction, streams)
             }
@@ -198,7 +199,7 @@ impl Sockets {
             }
         };
         self.take_events(now);
-        asked.map_err(|error| match error {
+        result.map_err(|error| match error {
             ResetError::Unsupported => Errno::NotSupported,
             ResetError::NoSuchStream | ResetError::TooManyStreams => Errno::Invalid,
             ResetError::Busy => Errno::Already,
@@ -237,19 +238,19 @@ impl Sockets {
         scope: Scope,
         request: &KeyRequest,
     ) -> Result<(), Errno> {
-        let whose: Option<AssociationId> = match (self.association_of(id, scope), scope) {
+        let association: Option<AssociationId> = match (self.association_of(id, scope), scope) {
             (Ok(association), _) => Some(association),
             (Err(Errno::Invalid), Scope::Future | Scope::All) => None,
             (Err(error), _) => return Err(error),
         };
         let done = match request {
-            KeyRequest::Set(key, secret) => self.endpoint.set_key(whose, *key, secret),
-            KeyRequest::Activate(key) => self.endpoint.activate_key(whose, *key),
+            KeyRequest::Set(key, secret) => self.endpoint.set_key(association, *key, secret),
+            KeyRequest::Activate(key) => self.endpoint.activate_key(association, *key),
             KeyRequest::Deactivate(key) => {
-                let association = whose.ok_or(Errno::Invalid)?;
+                let association = association.ok_or(Errno::Invalid)?;
                 self.endpoint.deactivate_key(now, association, *key)
             }
-            KeyRequest::Delete(key) => self.endpoint.delete_key(whose, *key),
+            KeyRequest::Delete(key) => self.endpoint.delete_key(association, *key),
         };
         self.take_events(now);
         done.map_err(|error| match error {
@@ -324,8 +325,8 @@ impl Sockets {
         self.endpoint.set_encapsulation_port(now, association, path, port).map_err(|_| Errno::Invalid)
     }
 
-    /// `sctp_bindx()` on an association with dynamic addresses (RFC 6458 §9.1, RFC 5061): adds a local address of the
-    /// endpoint to the association if `wanted`, otherwise removes the address. The peer is informed.
+    /// `sctp_bindx()` on an association with dynamic addresses (RFC 6458 §9.1, RFC 5061). If `wanted`, adds a local
+    /// address of the endpoint to the association, otherwise removes the address. The peer is informed.
     ///
     /// ```
     /// # use anabranch_sctp::{socket::*, testing::*, Config};
@@ -336,8 +337,8 @@ impl Sockets {
     /// let second = address(Side::A, 1).ip();
     /// pair.a.use_address(pair.now, client, Scope::Current, second, false)?;
     /// pair.settle();
-    /// let SocketOption::AssocInfo(info) = pair.b.option(server, Scope::Current, OptionName::AssocInfo)? else { panic!() };
-    /// assert_eq!(info.peer_destinations, 1, "the peer knows one address less");
+    /// let SocketOption::AssocInfo(info) = pair.b.option(server, Scope::Current, OptionName::AssocInfo)? else {
+    /// panic!() }; assert_eq!(info.peer_destinations, 1, "the peer knows one address less");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///

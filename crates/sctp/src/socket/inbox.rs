@@ -4,7 +4,7 @@
 //! notification is read after all messages of its association that had arrived before the notification. After each
 //! message, the next association in the list is read.
 //!
-//! Home of RFC 6458 §3.1.4 and §6 (the order of reading).
+//! Implements RFC 6458 §3.1.4 and §6 (the order of reading).
 
 use super::Notification;
 use crate::endpoint::Endpoint;

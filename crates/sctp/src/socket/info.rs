@@ -1,7 +1,7 @@
 //! The information that is passed to `send` with a message, and that `recv` returns with a message.
 //!
-//! Home of RFC 6458 §5.3.4 to §5.3.8 (SCTP_SNDINFO, SCTP_RCVINFO, SCTP_NXTINFO, SCTP_PRINFO, SCTP_AUTHINFO) as
-//! values.
+//! Defines the structures of RFC 6458 §5.3.4 to §5.3.8 (SCTP_SNDINFO, SCTP_RCVINFO, SCTP_NXTINFO, SCTP_PRINFO,
+//! SCTP_AUTHINFO) as values.
 
 use super::Notification;
 use crate::id::AssociationId;

@@ -1,6 +1,6 @@
 //! Creates, connects and closes sockets.
 //!
-//! Home of RFC 6458 §3.1 and §4.1 (the calls of both styles) and §9.2 (`sctp_peeloff`).
+//! Implements RFC 6458 §3.1 and §4.1 (the calls of both styles) and §9.2 (`sctp_peeloff`).
 
 use super::{Errno, Member, ShutdownHow, Socket, SocketId, Sockets, Style};
 use crate::endpoint::Associate;

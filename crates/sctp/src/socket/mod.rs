@@ -7,7 +7,7 @@
 //! | RFC 6458 | here |
 //! |---|---|
 //! | `socket`, `bind`, `listen`, `connect`, `accept`, `sctp_peeloff`, `shutdown`, `close` | [`Sockets`] |
-//! | `sctp_sendv`, `sctp_recvv` and their relatives | [`Sockets::send`], [`Sockets::recv`], [`SendInfo`], [`Incoming`] |
+//! | `sctp_sendv`, `sctp_recvv` and older calls | [`Sockets::send`], [`Sockets::recv`], [`SendInfo`], [`Incoming`] |
 //! | notifications | [`Notification`], [`EventKind`] |
 //! | `setsockopt`, `getsockopt`, `sctp_opt_info` | [`Sockets::set_option`], [`Sockets::option`] |
 //! | `select`, `poll` | [`Sockets::poll`] |

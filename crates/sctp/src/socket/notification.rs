@@ -1,6 +1,6 @@
 //! The notifications that a socket passes to its application.
 //!
-//! Home of RFC 6458 §6.1 (the notifications) and §6.2 (the subscriptions).
+//! Implements RFC 6458 §6.1 (the notifications) and §6.2 (the subscriptions).
 
 use crate::event::Direction;
 use crate::id::AssociationId;
@@ -222,7 +222,7 @@ pub enum Notification {
 /// The change of the use of a key (RFC 6458 §6.1.8, `auth_indication`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeyChange {
-    /// `SCTP_AUTH_NEW_KEY`: the peer uses the key for the first time.
+    /// `SCTP_AUTH_NEW_KEY`: the peer has started to use the key.
     New,
     /// `SCTP_AUTH_FREE_KEY`: all data authenticated with the key is acknowledged.
     Free,

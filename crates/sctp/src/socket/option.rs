@@ -1,6 +1,6 @@
 //! Socket options as typed values. The module `sockopt` sets and reads these options.
 //!
-//! Home of RFC 6458 §8 (socket options).
+//! Implements RFC 6458 §8 (socket options).
 
 use super::extensions::{Extension, PeerAddrThresholds};
 use super::{Errno, EventKind, EventSet, PrInfo, SndInfo};

@@ -1,9 +1,9 @@
 //! Sets and reads socket options: `setsockopt` and `getsockopt`.
 //!
-//! The options themselves are in the module `option`. The engine's settings that they change are in the module
-//! `config`.
+//! The options themselves are in the module `option`. Many options change settings of the engine, which are in the
+//! module `config`.
 //!
-//! Home of RFC 6458 §7 (the associations to which an option applies).
+//! Implements RFC 6458 §7 (the associations to which an option applies).
 
 use super::extensions::{self, PeerAddrThresholds};
 use super::option::{
@@ -116,7 +116,7 @@ impl Sockets {
             Scope::Current | Scope::All => socket.associations.keys().copied().collect(),
             Scope::Future => single.into_iter().collect(),
         };
-        // RFC 6525 §6.3.1, for example: a socket option does not change extensions that the handshake has negotiated.
+        // A socket option does not change extensions that the handshake has negotiated (for example RFC 6525 §6.3.1).
         let settled = matches!(option, SocketOption::Supported(..));
         if !settled {
             for config in targets.iter().filter_map(|&association| self.endpoint.config_of(association)) {

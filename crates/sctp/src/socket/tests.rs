@@ -95,14 +95,14 @@ fn messages_tell_their_numbers() {
         }
         settle(&mut ends, NOW);
         assert_eq!(ends[1].endpoint().interleaves(association), interleaving == "yes");
-        let (mut buffer, mut told) = ([0; 1_500], Vec::new());
+        let (mut buffer, mut messages) = ([0; 1_500], Vec::new());
         while let Ok(Incoming::Data { info, .. }) = ends[1].recv(NOW, server, &mut buffer) {
             assert_eq!(info.cumulative_tsn.wrapping_sub(before), 7);
-            told.push((info.stream, info.ssn, info.tsn.wrapping_sub(before)));
+            messages.push((info.stream, info.ssn, info.tsn.wrapping_sub(before)));
         }
-        told.sort_unstable();
+        messages.sort_unstable();
         let parts = (1, 1, 2);
-        assert_eq!(told, [(1, 0, 1), parts, parts, parts, parts, (1, 2, 6), (2, 0, 7)], "{interleaving}");
+        assert_eq!(messages, [(1, 0, 1), parts, parts, parts, parts, (1, 2, 6), (2, 0, 7)], "{interleaving}");
     }
 }
 
@@ -153,8 +153,11 @@ fn one_to_many_sockets_name_associations_and_peel_them_off() {
     // The peer may have delayed the SACK, so its timer must expire first.
     ends[1].handle_timeout(Instant::from_millis(500));
     settle(&mut ends, Instant::from_millis(500));
-    let told = ends[0].recv(NOW, client, &mut buffer);
-    assert!(matches!(told, Ok(Incoming::Notification(Notification::SenderDry { .. }))), "{told:?}");
+    let notification = ends[0].recv(NOW, client, &mut buffer);
+    assert!(
+        matches!(notification, Ok(Incoming::Notification(Notification::SenderDry { .. }))),
+        "{notification:?}"
+    );
     let own = ends[1].peel_off(server, association).expect("it is there");
     assert_eq!(ends[1].associations(server), []);
     ends[1].send(NOW, own, b"back", SndInfo::default()).expect("room");
@@ -248,36 +251,36 @@ fn extensions_are_switched_by_the_socket_and_tell_what_came_of_requests() {
     let on = ends[1].option(server, Scope::Future, OptionName::Supported(Extension::Reconfig));
     assert_eq!(on, Ok(reconfig));
     let mut buffer = [0; 10];
-    let told = ends[1].recv(NOW, server, &mut buffer);
-    let Ok(Incoming::Notification(Notification::Adaptation { indication: 99, .. })) = told else {
-        panic!("{told:?}");
+    let notification = ends[1].recv(NOW, server, &mut buffer);
+    let Ok(Incoming::Notification(Notification::Adaptation { indication: 99, .. })) = notification else {
+        panic!("{notification:?}");
     };
     ends[0].request_streams(NOW, client, Scope::Future, &reset).expect("negotiated");
     settle(&mut ends, NOW);
     for (end, id, direction) in
         [(0, client, crate::Direction::Outgoing), (1, server, crate::Direction::Incoming)]
     {
-        let told = ends[end].recv(NOW, id, &mut buffer);
+        let notification = ends[end].recv(NOW, id, &mut buffer);
         let Ok(Incoming::Notification(Notification::StreamReset {
             streams,
             direction: d,
             failed: false,
             ..
-        })) = told
+        })) = notification
         else {
-            panic!("{told:?}");
+            panic!("{notification:?}");
         };
         assert_eq!((streams, d), (vec![3], direction));
     }
     let more = StreamRequest::Add { outbound: 7, inbound: 0 };
     ends[0].request_streams(NOW, client, Scope::Future, &more).expect("negotiated");
     settle(&mut ends, NOW);
-    let told = ends[0].recv(NOW, client, &mut buffer);
+    let notification = ends[0].recv(NOW, client, &mut buffer);
     let changed = matches!(
-        told,
+        notification,
         Ok(Incoming::Notification(Notification::StreamChange { outbound_streams: 107, failed: false, .. }))
     );
-    assert!(changed, "{told:?}");
+    assert!(changed, "{notification:?}");
 }
 
 #[test]
@@ -329,10 +332,11 @@ fn a_message_that_is_given_up_comes_back_as_a_notification() {
         ends[0].handle_timeout(due);
         transmit_all_bytes(&mut ends[0], due);
     }
-    let told = ends[0].recv(NOW, client, &mut [0; 10]);
-    let Ok(Incoming::Notification(Notification::SendFailed { sent, context, stream, bytes, .. })) = told
+    let notification = ends[0].recv(NOW, client, &mut [0; 10]);
+    let Ok(Incoming::Notification(Notification::SendFailed { sent, context, stream, bytes, .. })) =
+        notification
     else {
-        panic!("{told:?}");
+        panic!("{notification:?}");
     };
     assert_eq!((sent, context, stream, bytes), (true, 77, 1, 200));
     let counted = ends[0].abandoned(client, Scope::Current, None, None).expect("an association");
@@ -353,7 +357,7 @@ fn read_all(end: &mut Sockets, id: SocketId) -> Vec<String> {
             Incoming::Notification(Notification::SendFailed { context, sent, .. }) => {
                 format!("failed {context} {}", if sent { "sent" } else { "unsent" })
             }
-            Incoming::Notification(told) => format!("{:?}", told.kind()),
+            Incoming::Notification(notification) => format!("{:?}", notification.kind()),
             Incoming::EndOfFile => "end".into(),
         });
         if read.last().is_some_and(|last| last == "end") {
@@ -424,13 +428,13 @@ fn undelivered_messages_are_reported_when_the_association_ends() {
         } else {
             ends[0].send(NOW, client, b"", SndInfo { abort: true, ..SndInfo::default() }).expect("an abort");
         }
-        let mut told = read_all(&mut ends[0], client);
-        assert_eq!(told.len(), 3_001, "by_peer {by_peer}");
-        assert_eq!(told.pop().as_deref(), Some("AssociationChange"));
-        assert_eq!(told[0], "failed 1 sent");
-        assert_eq!(told.last().map(|last| last.ends_with("unsent")), Some(true));
+        let mut reports = read_all(&mut ends[0], client);
+        assert_eq!(reports.len(), 3_001, "by_peer {by_peer}");
+        assert_eq!(reports.pop().as_deref(), Some("AssociationChange"));
+        assert_eq!(reports[0], "failed 1 sent");
+        assert_eq!(reports.last().map(|last| last.ends_with("unsent")), Some(true));
         let mut contexts: Vec<u32> =
-            told.iter().filter_map(|text| text.split(' ').nth(1)?.parse().ok()).collect();
+            reports.iter().filter_map(|text| text.split(' ').nth(1)?.parse().ok()).collect();
         contexts.sort_unstable();
         assert!(contexts.into_iter().eq(1..=3_000), "each once");
     }
@@ -474,17 +478,17 @@ fn a_peer_without_auth_is_told() {
         assert_eq!(ends[0].connect(NOW, client, &[address(2)], 80), Err(Errno::InProgress));
         settle(&mut ends, NOW);
         let server = ends[1].accept(listener).expect("one waits");
-        for (end, id, told) in [(0, client, here && !there), (1, server, there && !here)] {
-            let heard = ends[end].recv(NOW, id, &mut [0; 10]);
+        for (end, id, is_reported) in [(0, client, here && !there), (1, server, there && !here)] {
+            let notification = ends[end].recv(NOW, id, &mut [0; 10]);
             let no_auth = matches!(
-                heard,
+                notification,
                 Ok(Incoming::Notification(Notification::Authentication {
                     key: 0,
                     change: KeyChange::NoAuth,
                     ..
                 }))
             );
-            assert_eq!(no_auth, told, "{here} {there}: {heard:?}");
+            assert_eq!(no_auth, is_reported, "{here} {there}: {notification:?}");
         }
     }
 }
@@ -503,13 +507,13 @@ fn a_storm_of_notifications_is_stopped() {
         assert!(matches!(ends[1].recv(NOW, server, &mut [0; 10]), Ok(Incoming::Data { .. })));
         settle(&mut ends, NOW);
     }
-    let mut heard = Vec::new();
-    while let Ok(Incoming::Notification(told)) = ends[0].recv(NOW, client, &mut [0; 10]) {
-        heard.push(told.kind());
+    let mut kinds = Vec::new();
+    while let Ok(Incoming::Notification(notification)) = ends[0].recv(NOW, client, &mut [0; 10]) {
+        kinds.push(notification.kind());
     }
-    assert_eq!(heard.len(), MAX_WAITING);
-    assert_eq!(heard.pop(), Some(EventKind::Stopped));
-    assert!(heard.iter().all(|&kind| kind == EventKind::SenderDry));
+    assert_eq!(kinds.len(), MAX_WAITING);
+    assert_eq!(kinds.pop(), Some(EventKind::Stopped));
+    assert!(kinds.iter().all(|&kind| kind == EventKind::SenderDry));
     assert_eq!(ends[0].recv(NOW, client, &mut [0; 10]), Err(Errno::Again), "nothing is subscribed any more");
     ends[0].set_option(NOW, client, Scope::Current, dry).expect("an option");
     assert!(matches!(ends[0].recv(NOW, client, &mut [0; 10]), Ok(Incoming::Notification(_))));

@@ -1,6 +1,6 @@
 //! Sends and receives messages.
 //!
-//! Home of RFC 6458 §9.7 (`sctp_sendv`) and §9.8 (`sctp_recvv`).
+//! Implements RFC 6458 §9.7 (`sctp_sendv`) and §9.8 (`sctp_recvv`).
 
 use super::inbox::NextRead;
 use super::{Errno, Incoming, Notification, NxtInfo, RcvInfo, SendInfo, SocketId, Sockets, Style};

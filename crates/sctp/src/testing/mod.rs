@@ -124,7 +124,7 @@ pub struct Pair {
     /// Number of packets sent so far.
     pub sent: u64,
     rng: Rng,
-    flying: BinaryHeap<Reverse<PacketInFlight>>,
+    in_flight: BinaryHeap<Reverse<PacketInFlight>>,
     order: u64,
 }
 
@@ -158,7 +158,7 @@ impl Pair {
             observer: None,
             sent: 0,
             rng: rng.fork("network"),
-            flying: BinaryHeap::new(),
+            in_flight: BinaryHeap::new(),
             order: 0,
         }
     }
@@ -229,7 +229,7 @@ impl Pair {
             }
             let marked = packet.ecn != Ecn::NotEct && self.rng.chance(self.network.mark);
             self.order += 1;
-            self.flying.push(Reverse(PacketInFlight {
+            self.in_flight.push(Reverse(PacketInFlight {
                 at: self.now + self.network.delay + self.rng.duration_up_to(self.network.jitter),
                 order: self.order,
                 to: side.other(),
@@ -246,7 +246,7 @@ impl Pair {
     pub fn step(&mut self, until: Instant) -> bool {
         self.flush(Side::A);
         self.flush(Side::B);
-        let arrival = self.flying.peek().map(|Reverse(flying)| flying.at);
+        let arrival = self.in_flight.peek().map(|Reverse(in_flight)| in_flight.at);
         let timeouts = [self.a.poll_timeout(), self.b.poll_timeout()];
         let next = timeouts.into_iter().chain([arrival]).flatten().min();
         let Some(next) = next.filter(|&next| next <= until) else {
@@ -254,19 +254,19 @@ impl Pair {
             return false;
         };
         self.now = self.now.max(next);
-        while self.flying.peek().is_some_and(|Reverse(flying)| flying.at <= self.now) {
-            if let Some(Reverse(flying)) = self.flying.pop() {
+        while self.in_flight.peek().is_some_and(|Reverse(in_flight)| in_flight.at <= self.now) {
+            if let Some(Reverse(in_flight)) = self.in_flight.pop() {
                 let now = self.now;
                 let packet = Packet {
-                    source: flying.source,
-                    target: flying.target,
-                    ecn: Ecn::from_bits(flying.ecn),
-                    tag: flying.tag,
-                    payload: &flying.payload,
+                    source: in_flight.source,
+                    target: in_flight.target,
+                    ecn: Ecn::from_bits(in_flight.ecn),
+                    tag: in_flight.tag,
+                    payload: &in_flight.payload,
                 };
-                self.endpoint(flying.to).handle_packet(now, packet);
+                self.endpoint(in_flight.to).handle_packet(now, packet);
                 // The receiver answers after each packet, like a driver that reads one packet at a time.
-                self.flush(flying.to);
+                self.flush(in_flight.to);
             }
         }
         for side in [Side::A, Side::B] {

@@ -23,9 +23,9 @@ pub struct App {
     pub ordered: BTreeMap<u16, VecDeque<Expected>>,
     /// The unordered messages that are not yet received, by stream.
     pub unordered: BTreeMap<u16, BTreeSet<Expected>>,
-    /// All messages that the peer has sent in its current association. Each entry is the stream, whether the message is
-    /// unordered, and the message.
-    owed_so_far: Vec<(u16, bool, Expected)>,
+    /// All messages that the peer has sent in its current association, each with its stream, and whether it is
+    /// unordered.
+    sent_by_peer: Vec<(u16, bool, Expected)>,
     /// The messages that the peer had sent before its host rebooted. A message that had arrived before the reboot may
     /// be read after the reboot.
     before_reboot: BTreeSet<(u16, bool, Expected)>,
@@ -41,7 +41,7 @@ pub struct App {
     pub messages: u64,
     pub bytes: u64,
     /// Whether the peer cancels streams, so that any of its messages may be missing.
-    pub may_miss: bool,
+    pub peer_cancels: bool,
     /// The delay before readable data is read; zero to read data at once.
     pub reading_pause: Duration,
     /// The streams with readable data, and the time of the next read.
@@ -121,20 +121,21 @@ impl App {
         self.missing.clear();
         self.partial.clear();
         self.readable.clear();
-        self.owed_so_far.clear();
+        self.sent_by_peer.clear();
         self.before_reboot.clear();
     }
 
     /// Called when the peer starts another association: only messages sent from now on are counted.
     pub fn forget_history(&mut self) {
-        self.owed_so_far.clear();
+        self.sent_by_peer.clear();
     }
 
-    /// Called when this side had given up an association that the peer never saw established, and has now accepted the
-    /// peer's COOKIE ECHO again. For this side the association is new. The peer continues the old association, and
-    /// sends all its messages again. `unacknowledged` is the number of bytes that wait at the peer.
+    /// Called when this side accepts a COOKIE ECHO of the peer for the second time. This side had given up the first
+    /// association while the peer still waited for the COOKIE ACK. For this side the association is new. The peer
+    /// continues the old association, and sends all its messages again. `unacknowledged` is the number of bytes that
+    /// wait at the peer.
     pub fn owe_again(&mut self, unacknowledged: u64, peer_gave_up: &BTreeSet<u64>) {
-        let all = std::mem::take(&mut self.owed_so_far);
+        let all = std::mem::take(&mut self.sent_by_peer);
         let kept = all.iter().filter(|(_, _, expected)| !peer_gave_up.contains(&expected.number));
         let bytes: usize = kept.map(|(_, _, expected)| expected.length).sum();
         assert_eq!(bytes as u64, unacknowledged, "acknowledged by an association that has ended");
@@ -150,7 +151,7 @@ impl App {
 
     /// Records that the peer's application has sent a message.
     pub fn owe(&mut self, stream: u16, unordered: bool, expected: Expected) {
-        self.owed_so_far.push((stream, unordered, expected));
+        self.sent_by_peer.push((stream, unordered, expected));
         if unordered {
             self.unordered.entry(stream).or_default().insert(expected);
         } else {
@@ -165,7 +166,7 @@ impl App {
     }
 
     fn take(&mut self, stream: u16, ppid: u32, unordered: bool, end: bool, part: &[u8]) -> Option<usize> {
-        let may_miss = self.may_miss;
+        let peer_cancels = self.peer_cancels;
         let whole = self.partial.entry(stream).or_default();
         whole.extend_from_slice(part);
         self.bytes += part.len() as u64;
@@ -194,7 +195,7 @@ impl App {
             let owed = self.ordered.entry(stream).or_default();
             // A message that the peer may abandon can be missing. If it is missing, it never arrives.
             while let Some(first) = owed.front()
-                && (first.limited || may_miss)
+                && (first.limited || peer_cancels)
                 && (first.ppid != ppid || whole != content(first.number, first.length))
             {
                 self.missing.insert(first.number);
@@ -239,7 +240,8 @@ impl TestEndpoint {
         if let Event::SendFailed { context, .. } = *event {
             let number = u64::from(context);
             let new = self.app.failed.insert(number) && !self.app.given_up.contains(&number);
-            // Messages that a test gives to the engine directly all have the number 0, so several of them may fail.
+            // Messages that a test gives to the engine directly all have the number 0, so this number may fail several
+            // times.
             assert!(new || number == 0, "message {context} has failed twice");
         }
         let Event::Readable { id, stream } = *event else { return Vec::new() };
@@ -262,7 +264,7 @@ impl TestEndpoint {
     fn read(&mut self, now: Instant, id: AssociationId, stream: u16) -> Vec<String> {
         let mut lines = Vec::new();
         let mut buffer = vec![0; 9_000];
-        // Reads until no data is available. The association may also have ended or have been forgotten.
+        // Reads until no data is available, or until the association no longer exists.
         while let Ok(Some(got)) = self.engine.recv(now, id, stream, &mut buffer) {
             assert!(got.bytes > 0 || got.end_of_message, "an empty part");
             let part = &buffer[..got.bytes];
@@ -283,7 +285,7 @@ impl TestEndpoint {
     }
 }
 
-/// Describes an event for the ladder diagram. Returns `None` for an event that is not shown there.
+/// Describes an event for the ladder diagram. Returns `None` for an event that the diagram does not show.
 pub fn describe(event: &Event) -> Option<String> {
     Some(match event {
         Event::Established { outbound_streams, inbound_streams, .. } => {

@@ -1,7 +1,7 @@
-//! Two endpoints with an in-memory network between them. Only this module and its parts use the engine's API.
+//! Two endpoints with an in-memory network between them.
 //!
-//! Network `n` joins A's address `10.0.n.1` to B's address `10.0.n.2`. A packet takes the delay of the network to which
-//! its destination belongs. The content of a message is a fixed function of its number, so that a receiver can check
+//! Network `n` joins A's address `10.0.n.1` to B's address `10.0.n.2`. A packet has the delay of the network that
+//! contains its destination. The content of a message is a fixed function of its number, so that a receiver can check
 //! every byte.
 
 #![allow(dead_code, reason = "each test binary uses a part")]
@@ -41,7 +41,7 @@ pub struct TestEndpoint {
 pub struct Narrow {
     pub mtu: usize,
     /// Whether the network sends an ICMP message to the sender of a dropped packet.
-    pub tells: bool,
+    pub sends_icmp: bool,
 }
 
 /// An observer that is called for every packet and after every step.
@@ -62,8 +62,8 @@ pub type Fate<'a> = dyn FnMut(Instant, Side, &Flight) -> Vec<(Duration, Flight)>
 pub struct Net {
     pub now: Instant,
     pub ends: [TestEndpoint; 2],
-    pub flying: BTreeMap<(Instant, u64), Flight>,
-    launched: u64,
+    pub in_flight: BTreeMap<(Instant, u64), Flight>,
+    packets_sent: u64,
     /// The number of the first network. Networks are numbered consecutively.
     first: usize,
     /// The one-way delay of each network.
@@ -71,7 +71,7 @@ pub struct Net {
     pub rules: Vec<Rule>,
     pub ladder: Ladder,
     /// Whether packets and events are added to the ladder diagram.
-    pub drawing: bool,
+    pub draws_ladder: bool,
     /// The networks that lose every packet.
     pub dead: Vec<usize>,
     /// The networks with a reduced MTU, by their number.
@@ -143,13 +143,13 @@ impl Net {
         Self {
             now: Instant::ZERO,
             ends,
-            flying: BTreeMap::new(),
-            launched: 0,
+            in_flight: BTreeMap::new(),
+            packets_sent: 0,
             first,
             delays: delays.to_vec(),
             rules: Vec::new(),
             ladder,
-            drawing: true,
+            draws_ladder: true,
             dead: Vec::new(),
             narrow: BTreeMap::new(),
             batch: SendBatch::new(1),
@@ -200,7 +200,8 @@ impl Net {
         end.ids.clear();
         end.events.clear();
         end.app.forgive();
-        self.flying.retain(|_, flight| address(side, network(flight.source.ip())).ip() != flight.source.ip());
+        self.in_flight
+            .retain(|_, flight| address(side, network(flight.source.ip())).ip() != flight.source.ip());
         self.note(&format!("        {} reboots", if side == A { "A" } else { "B" }));
     }
 
@@ -223,20 +224,20 @@ impl Net {
         self.end(side).engine.handle_icmp(now, icmp, quoted);
     }
 
-    /// Adds a line to the ladder diagram that does not stand for a packet.
+    /// Adds a line to the ladder diagram. The line does not stand for a packet.
     pub fn note(&mut self, text: &str) {
-        if self.drawing {
+        if self.draws_ladder {
             self.ladder.note(self.now, text);
         }
     }
 
-    /// Runs until no work is due before or at the time `until`.
+    /// Runs until all work that is due at `until` or earlier is done.
     pub fn run_until(&mut self, until: Instant, fate: &mut Fate<'_>, watch: Option<&mut dyn Watch>) {
         let mut watch = watch;
         loop {
             self.settle(fate, &mut watch);
             let next = [
-                self.flying.keys().next().map(|key| key.0),
+                self.in_flight.keys().next().map(|key| key.0),
                 self.ends[0].engine.poll_timeout(),
                 self.ends[1].engine.poll_timeout(),
                 self.ends[0].app.next_read(),
@@ -248,7 +249,7 @@ impl Net {
             };
             assert!(next >= self.now, "time runs forward: {next} after {}", self.now);
             self.now = next;
-            while let Some(entry) = self.flying.first_entry() {
+            while let Some(entry) = self.in_flight.first_entry() {
                 if entry.key().0 > self.now {
                     break;
                 }
@@ -322,9 +323,9 @@ impl Net {
         busy
     }
 
-    /// Adjusts the expected messages if DATA is delivered in two associations. Exactly-once delivery holds only within
-    /// one association. If `side` has given up an association that the peer has not yet seen established, DATA that was
-    /// bundled with the COOKIE ECHO is delivered in both associations.
+    /// Adjusts the expected messages if DATA is delivered in two associations, because exactly-once delivery holds only
+    /// within one association. This happens if `side` gives up an association while the peer still waits for the COOKIE
+    /// ACK. The peer then repeats the COOKIE ECHO with the bundled DATA, which sets up a second association at `side`.
     fn settle_accounts(&mut self, side: Side) {
         let [a, b] = &mut self.ends;
         let (end, peer) = if side == A { (a, b) } else { (b, a) };
@@ -376,7 +377,7 @@ impl Net {
     fn launch(&mut self, from: Side, flight: Flight, remark: &str, fate: &mut Fate<'_>) {
         let mut line = String::new();
         let mut action = None;
-        if self.drawing {
+        if self.draws_ladder {
             line = self.ladder.line(self.now, flight.source.ip(), flight.target.ip(), &flight.bytes);
             // The patterns of rules match the line with single spaces and without the time.
             let words = line.split_whitespace().skip(1).collect::<Vec<_>>().join(" ");
@@ -388,10 +389,10 @@ impl Net {
         let headers =
             if flight.target.is_ipv6() { 40 } else { 20 } + if flight.target.port() == 0 { 0 } else { 8 };
         let narrow = self.narrow.get(&to_network).filter(|narrow| flight.bytes.len() + headers > narrow.mtu);
-        if let Some(&Narrow { mtu, tells }) = narrow
+        if let Some(&Narrow { mtu, sends_icmp: tells }) = narrow
             && !flight.may_fragment
         {
-            if self.drawing {
+            if self.draws_ladder {
                 self.ladder.push(&line, if tells { "✗ too big, told" } else { "✗ too big" });
             }
             if tells {
@@ -432,13 +433,13 @@ impl Net {
         } else if cut && remark.is_empty() {
             remark = "in fragments".into();
         }
-        if self.drawing {
+        if self.draws_ladder {
             self.ladder.push(&line, &remark);
         }
         for more in copies {
             for (extra, copy) in fate(self.now, from, &flight) {
-                self.launched += 1;
-                self.flying.insert((self.now + delay + more + extra, self.launched), copy);
+                self.packets_sent += 1;
+                self.in_flight.insert((self.now + delay + more + extra, self.packets_sent), copy);
             }
         }
     }
@@ -447,7 +448,7 @@ impl Net {
 impl Drop for Net {
     /// Prints the ladder diagram if the test fails.
     fn drop(&mut self) {
-        if std::thread::panicking() && self.drawing {
+        if std::thread::panicking() && self.draws_ladder {
             eprintln!("{}", self.ladder.text());
         }
     }

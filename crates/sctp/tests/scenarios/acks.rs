@@ -188,17 +188,17 @@ fn a_sack_for_the_future() {
     "#]]);
 }
 
-/// RFC 9260 §7.2.1: the data in flight at the last opportunity to send decides whether the window was fully utilized. A
-/// host that reads two SACKs at once grows its window like a host that sends between two SACKs. A host without more
-/// data does not grow its window.
+/// RFC 9260 §7.2.1: the window grows only if it was fully utilized. What counts is the data in flight at the last time
+/// when the host could send. A host that reads two SACKs at once grows its window as much as a host that sends between
+/// the two SACKs. A host without more data does not grow its window for the second SACK.
 #[test]
 fn sacks_read_at_once_grow_the_window_as_one_by_one() {
     let grown = |bytes: usize, at_once: bool| {
         let mut script = Script::established(&[]);
         script.send(A, 0, bytes).run_to(1_040);
-        let sacks: Vec<_> = script.net.flying.values().cloned().collect();
+        let sacks: Vec<_> = script.net.in_flight.values().cloned().collect();
         assert_eq!(sacks.len(), 2, "a SACK of the first packet, and of the next two");
-        script.net.flying.clear();
+        script.net.in_flight.clear();
         let (id, now) = (script.id(A), Instant::from_millis(1_050));
         let engine = &mut script.net.end(A).engine;
         let mut batch = RecvBatch::new(2);

@@ -101,8 +101,8 @@ fn a_new_source_resets_the_window() {
     script.forget();
 }
 
-/// The network that carried the data has failed, and A's address in it is gone. The ASCONF is sent through the other
-/// network at once, without waiting for T4 to expire.
+/// The network that carried the data has failed, and A's address in that network is gone. The ASCONF is sent through
+/// the other network at once, without waiting for T4 to expire.
 #[test]
 fn an_asconf_does_not_go_where_no_route_leads() {
     let mut script = roaming(2, &[]);
@@ -123,7 +123,7 @@ fn an_asconf_does_not_go_where_no_route_leads() {
 }
 
 /// A deletes its only verified address after B has sent SHUTDOWN and stopped verifying A's other address. B first
-/// verifies the other address, and then repeats the SHUTDOWN there.
+/// verifies the other address, and then repeats the SHUTDOWN to that address.
 #[test]
 fn the_verified_address_goes_while_shutting_down() {
     let mut script = roaming(1, &[]);

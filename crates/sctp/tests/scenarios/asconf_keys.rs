@@ -94,7 +94,7 @@ impl Sniffer {
     }
 
     /// Runs for `ms` milliseconds. Packets to network 2 reach the attacker, who answers HEARTBEATs. Returns the number
-    /// of DATA chunks that arrived there.
+    /// of DATA chunks that reached the attacker.
     fn run(&mut self, script: &mut Script, ms: u64) -> usize {
         let (mut data, mut heartbeats) = (0, Vec::new());
         let mut fate = |_, side: Side, flight: &Flight| {
@@ -141,7 +141,7 @@ impl Sniffer {
         );
         self.run(script, 60);
         self.serial = self.serial.wrapping_sub(1);
-        script.net.drawing = false;
+        script.net.draws_ladder = false;
         script.send(B, 0, 100);
         self.run(script, 60) > 0
     }
@@ -256,7 +256,7 @@ fn keys_are_exchanged_end_by_end() {
         let now = script.net.now;
         script.net.end(A).engine.add_address(now, net::address(A, 2), 1500);
         script.run(1_000).send(A, 0, 100).send(B, 0, 100).run(1_000);
-        script.net.drawing = false;
+        script.net.draws_ladder = false;
         let b = script.id(B);
         assert_eq!(
             script.net.end(B).engine.info(b).expect("it lives").paths.len(),
@@ -274,7 +274,7 @@ fn with_another_key_the_addresses_stay() {
     for keys in [Some("1 ffeeddccbbaa99887766554433221100"), Some("9 00112233445566778899aabbccddeeff"), None]
     {
         let (mut script, _) = associated([keys, Some(OURS)], &[]);
-        script.net.drawing = false;
+        script.net.draws_ladder = false;
         let now = script.net.now;
         script.net.end(A).engine.add_address(now, net::address(A, 2), 1500);
         for round in 1..=40 {

@@ -52,8 +52,8 @@ impl Known {
         } else {
             [&other[..], &one].concat()
         };
-        // A itself has requested nothing, so an answer would end its association (RFC 5061 §5.3 F0). All answers are
-        // lost.
+        // All answers of B are lost, because A itself has sent no ASCONF. An answer that A does not expect would end
+        // the association (RFC 5061 §5.3 F0).
         script.lose_times(B, "ASCONF ACK", 99);
         let serial = script.net.ladder.numbers().first(A).expect("a TSN");
         script.forget();
@@ -112,7 +112,7 @@ impl Known {
 
     /// Checks that both sides still have the association, and that B knows `addresses` addresses of A.
     pub fn lives(&mut self, addresses: usize) {
-        self.script.net.drawing = false;
+        self.script.net.draws_ladder = false;
         let before = self.script.app(A).messages;
         self.script.send(B, 0, 100).run(3_000);
         assert_eq!(self.script.app(A).messages, before + 1);
@@ -186,17 +186,17 @@ fn a_hundred_requests() {
     known.ask(1, &[Param::SetPrimary { id: 200, address: victim(1) }]);
     let id = known.script.id(B);
     let info = known.script.net.end(B).engine.info(id).expect("it lives");
-    let (mut added, mut told) = (0, 0);
+    let (mut added, mut bytes) = (0, 0);
     for path in info.paths.iter().filter(|path| path.address != at(1)) {
         added += 1;
         assert!(!path.primary, "{path:?}");
         assert_eq!(path.state, anabranch_sctp::PathState::Unconfirmed, "{path:?}");
-        told += path.stats.bytes_sent;
+        bytes += path.stats.bytes_sent;
     }
-    println!("{added} addresses, {told} bytes to them");
-    assert!(added < 64 && told < 64 * 100, "{added} addresses, {told} bytes");
+    println!("{added} addresses, {bytes} bytes to them");
+    assert!(added < 64 && bytes < 64 * 100, "{added} addresses, {bytes} bytes");
     known.script.forget();
-    known.script.net.drawing = false;
+    known.script.net.draws_ladder = false;
     known.script.send(B, 0, 100).run(3_000);
     assert_eq!(known.script.app(A).messages, 1);
 }

@@ -12,7 +12,7 @@ const ANY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 const ANY_V6: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
 
 /// RFC 5061 §4.1.1, §4.2.1: if a request comes from an unknown address, its tag identifies the association, and the
-/// source address is added. §5.3 F14: until the address is verified, only a HEARTBEAT is sent there.
+/// source address is added. §5.3 F14: until the new address is verified, it receives only a HEARTBEAT.
 #[test]
 fn what_is_added() {
     for any in [ANY, ANY_V6] {

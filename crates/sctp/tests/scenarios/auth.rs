@@ -117,7 +117,8 @@ fn invalid_auth_chunks_are_discarded() {
     };
     script.inject(A, tag, data).run(100);
     script.inject(A, tag, |b| Abort::default().emit(b)).run(100);
-    // A chunk of a type that needs no signature is processed if it precedes the AUTH chunk, but not if it follows.
+    // The AUTH chunk between the two HEARTBEATs has a wrong HMAC. A HEARTBEAT needs no signature, so the first is
+    // answered. The second follows the AUTH chunk and is discarded.
     script.inject(A, tag, |b| {
         Heartbeat { info: b"me", rest: &[] }.emit(b);
         auth_chunk(0, 1, &[7; 20], b);
@@ -407,7 +408,7 @@ fn a_key_is_free_when_nothing_needs_it() {
     }
     leave(&mut script, 7);
     script.run(3_000);
-    // The application activates the key again before it becomes free.
+    // The application activates key 8 again before the key becomes free.
     script.send_message(A, Message { key: Some(8), ..Message::default() }, 50);
     leave(&mut script, 8);
     script.net.end(A).engine.activate_key(Some(a), 8).expect("it is there");

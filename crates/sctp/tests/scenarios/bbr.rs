@@ -40,21 +40,21 @@ fn transfer(changes: &[(&str, &str)], nth: u64) -> (u64, u64) {
 }
 
 #[test]
-fn one_loss_in_a_hundred_hardly_slows_it_down() {
+fn bbr_is_hardly_slowed_by_one_percent_loss() {
     let [(bbr, _), (cubic, _)] = ["bbr", "cubic"].map(|cc| transfer(&[("cc", cc)], 100));
     // The transfer has 1,400 packets, which take a millisecond each.
     assert!(bbr < 2_000 && cubic > 2 * bbr, "bbr {bbr} ms, cubic {cubic} ms");
 }
 
 #[test]
-fn it_does_not_fill_the_queue() {
+fn bbr_does_not_fill_the_queue() {
     let [bbr, cubic] = ["bbr", "cubic"].map(|cc| transfer(&[("cc", cc)], u64::MAX).1);
     // BBR's startup doubles the data in flight, which is 51 packets here, and then lets the queue drain.
     assert!(bbr <= 120 && cubic > 2 * bbr, "bbr {bbr} ms, cubic {cubic} ms");
 }
 
 #[test]
-fn it_brings_what_it_needs_and_refuses_what_it_cannot_use() {
+fn cc_bbr_turns_on_rack_and_contradicts_prr() {
     let mut config = Config::default();
     config.set("cc", "bbr").expect("a controller");
     let rack = config.knobs().into_iter().find(|knob| knob.key == "rack").expect("a knob");

@@ -13,13 +13,13 @@ const RESET: &[(&str, &str)] = &[("reconfig", "yes")];
 impl Script {
     fn cancel(&mut self, side: Side, stream: u16) -> &mut Self {
         let (id, now) = (self.id(side), self.net.now);
-        self.net.end(side.other()).app.may_miss = true;
+        self.net.end(side.other()).app.peer_cancels = true;
         self.net.end(side).engine.cancel(now, id, stream);
         self
     }
 
-    /// Returns the streams that the peer of `side` wants to reset, from the events so far. `true` means that the
-    /// streams are idle.
+    /// Returns the resets that the peer of `side` has requested so far. Each has the streams, and whether these streams
+    /// are idle.
     fn requested(&mut self, side: Side) -> Vec<(Vec<u16>, bool)> {
         let events = &self.net.end(side).events;
         let requested = events.iter().filter_map(|event| match event {

@@ -18,28 +18,28 @@ struct Natted {
     /// The UDP source port that the NAT gives A's packets. If the port is 0, the packets have no UDP header.
     port: u16,
     /// The destination ports of the packets that B has sent.
-    heard: Vec<u16>,
+    ports: Vec<u16>,
 }
 
 impl Natted {
     fn new() -> Self {
         let mut script = Script::new(&[]);
         script.associate();
-        let mut natted = Self { script, port: 40_000, heard: Vec::new() };
+        let mut natted = Self { script, port: 40_000, ports: Vec::new() };
         natted.run(1_000);
         natted
     }
 
     fn run(&mut self, ms: u64) {
         let until = self.script.net.now + Duration::from_millis(ms);
-        let Self { script, port, heard } = self;
+        let Self { script, port, ports } = self;
         let mut fate = |_: Instant, from: Side, flight: &Flight| {
             let mut copy = flight.clone();
             if from == A {
                 copy.source.set_port(*port);
             } else {
                 copy.source.set_port(9_899);
-                heard.push(flight.target.port());
+                ports.push(flight.target.port());
             }
             vec![(Duration::ZERO, copy)]
         };
@@ -48,9 +48,9 @@ impl Natted {
 
     /// Returns the destination ports of B's packets since the last call, without repetitions.
     fn heard(&mut self) -> Vec<u16> {
-        let mut heard = std::mem::take(&mut self.heard);
-        heard.dedup();
-        heard
+        let mut ports = std::mem::take(&mut self.ports);
+        ports.dedup();
+        ports
     }
 
     /// Returns the UDP port to which a side sends.
@@ -238,7 +238,7 @@ fn two_programs_of_one_host(udp_apart: &str) -> Vec<&'static str> {
         ids.push(ends[client].associate(Instant::ZERO, ask).expect("a free port"));
         carry(&mut ends);
     }
-    // The association of the first program is unchanged, even when the NAT changes the program's port.
+    // The first program sends data on its association, after the second program has opened its own.
     let now = carry(&mut ends);
     let _ = ends[0].send(now, ids[0], Message::default(), b"still here");
     carry(&mut ends);

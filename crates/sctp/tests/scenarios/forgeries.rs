@@ -169,7 +169,7 @@ fn closing_chunks_need_a_valid_tag() {
     }
     script.run(1_000);
     script.forget();
-    script.net.drawing = false;
+    script.net.draws_ladder = false;
     script.send(A, 0, 100).send(B, 0, 100).run(1_000);
     for side in [A, B] {
         let id = script.id(side);
@@ -211,7 +211,7 @@ fn a_restart_from_elsewhere() {
         3.000  A.2 ──► B.2   INIT          tag=A2 rwnd=9000 os=1 is=1 tsn=1 ip=10.0.1.1     injected
         3.040  A.2 ◄── B.2   ABORT restart-with-new-addresses
     "#]]);
-    script.net.drawing = false;
+    script.net.draws_ladder = false;
     script.send(A, 0, 100).send(B, 0, 100).run(1_000);
     assert_eq!((script.app(A).messages, script.app(B).messages), (1, 2));
 }

@@ -139,7 +139,7 @@ fn an_abandoned_chunk_that_arrives_does_not_reduce_cwnd() {
 fn a_forward_tsn_goes_as_far_as_it_says() {
     let mut script = Script::warm(ON);
     let (tag, first) = (script.tag(B), script.net.ladder.numbers().first(A).expect("a TSN"));
-    // A itself did not send these FORWARD TSNs, so their SACKs are lost.
+    // The test forges these FORWARD TSNs. A must not receive the SACKs that answer them, because A did not send them.
     script.lose_times(B, "SACK", 9);
     for far in [70_000, 1 << 30] {
         let skipped = [Skipped { stream: 3, ssn: Ssn(9) }];
@@ -253,8 +253,8 @@ fn a_shutdown_of_what_was_given_up_before_begins_at_once() {
     }
 }
 
-/// The answer to a FORWARD TSN arrives late, and the shutdown waits for this answer. A SHUTDOWN cannot report all that
-/// a SACK reports, such as gap blocks.
+/// A FORWARD TSN is lost, and T3-rtx retransmits it. The SHUTDOWN is sent only after a SACK has answered the FORWARD
+/// TSN.
 #[test]
 fn a_shutdown_waits_for_a_second_forward_tsn() {
     let mut script = Script::warm(ON);

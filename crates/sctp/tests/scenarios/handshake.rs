@@ -198,7 +198,7 @@ fn the_same_cookie_is_stale_twice() {
 }
 
 /// RFC 9260 §5.2.6: the COOKIE ECHO and its ERROR measure a round trip, and so do the new INIT and its answer. If the
-/// COOKIE ECHO was retransmitted, the new attempt does not continue its back-off.
+/// COOKIE ECHO was retransmitted, the timer of the new INIT starts without the back-off of T1-cookie.
 #[test]
 fn the_rto_after_a_stale_cookie() {
     for once in [true, false] {

@@ -59,7 +59,7 @@ fn two_holes() {
     "#]]);
 }
 
-/// RFC 9260 §7.2.4 5: a chunk is fast retransmitted only once. If the retransmission is lost as well, T3-rtx
+/// RFC 9260 §7.2.4 step 5: a chunk is fast retransmitted only once. If the retransmission is lost as well, T3-rtx
 /// retransmits the chunk.
 #[test]
 fn the_fast_retransmit_is_lost() {
@@ -235,8 +235,9 @@ fn reordering_by_three_is_not() {
     "#]]);
 }
 
-/// As in Linux TCP, the RTO exceeds a steady round-trip time by at least 200 ms. A SACK that is late by less than this
-/// causes no timeout, even if RTO.Min is not longer than the round trip.
+/// With `rto_var_min=200ms`, as in Linux TCP, the RTO exceeds a steady round-trip time by at least 200 ms. A SACK that
+/// is 30 ms late causes no timeout, although RTO.Min is not longer than the round trip. With `rto_var_min=0ms`, this
+/// SACK causes a timeout.
 #[test]
 fn the_variation_has_a_floor() {
     for (floor, expirations) in [("0ms", 1), ("200ms", 0)] {

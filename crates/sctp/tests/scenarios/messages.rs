@@ -155,7 +155,7 @@ fn invalid_stream() {
 #[test]
 fn ssn_and_tsn_wrap() {
     let mut script = Script::established(&[("rcvbuf", "1MiB"), ("sndbuf", "1MiB")]);
-    script.net.drawing = false;
+    script.net.draws_ladder = false;
     for _ in 0..70 {
         for _ in 0..1_000 {
             script.send(A, 0, 1);

@@ -9,7 +9,7 @@ use expect_test::expect;
 #[test]
 fn the_only_path_narrows() {
     let mut script = Script::warm(&[]);
-    script.net.narrow.insert(1, Narrow { mtu: 600, tells: true });
+    script.net.narrow.insert(1, Narrow { mtu: 600, sends_icmp: true });
     script.send(A, 0, 3_500).run(1_000);
     script.check(expect![[r#"
         2.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=1452 B     ✗ too big, told

@@ -109,13 +109,13 @@ fn what_has_arrived_leaves_the_send_buffer() {
     }
 }
 
-/// NR-SACKs have freed chunks in the middle of a message. The other chunks of the message are retransmitted, or the
+/// A message has five chunks, of which NR-SACKs have freed three. The other two chunks are retransmitted, or the whole
 /// message is abandoned.
 #[test]
 fn the_rest_of_a_message_stays() {
     for cancelled in [false, true] {
         let mut script = Script::warm(&with(&[("partial_reliability", "yes")]));
-        script.app(B).may_miss = cancelled;
+        script.app(B).peer_cancels = cancelled;
         script.lose(A, "DATA tsn=2 ").lose(A, "DATA tsn=4 ");
         script.send(A, 0, 5 * 1_452).run(55);
         assert_eq!(buffered(&script), 2 * 1_452, "two are missing");
@@ -198,8 +198,8 @@ fn nr_acknowledged_data_cannot_be_reneged() {
         Sack { cumulative, window: 60_000, gaps: &[], duplicates: &[] }.emit(packet);
     });
     script.run(30);
-    // RFC 9260 §6.2.1 D ii: all four chunks count as outstanding for this window, including freed chunks that the SACK
-    // does not report.
+    // RFC 9260 §6.2.1 D ii: all four chunks reduce the computed window of the peer. This includes the freed chunks,
+    // because the SACK does not report them.
     let info = script.net.ends[0].engine.info(script.id(A)).expect("there");
     assert_eq!((info.peer_rwnd, info.outstanding), (60_000 - 4 * 1_000, 2_000));
     script.run(19_970);

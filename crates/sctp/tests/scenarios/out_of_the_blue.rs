@@ -9,7 +9,7 @@ fn data() -> Data<'static> {
     Data { tsn: Tsn(9), begin: true, end: true, payload: b"lost soul", ..Data::default() }
 }
 
-/// RFC 9260 §8.4 8: a packet that no other rule covers is answered by ABORT, with the T bit and the packet's tag.
+/// RFC 9260 §8.4 rule 8: a packet that no other rule covers is answered by ABORT, with the T bit and the packet's tag.
 #[test]
 fn data_out_of_the_blue() {
     let mut script = Script::new(&[]);
@@ -20,7 +20,7 @@ fn data_out_of_the_blue() {
     "#]]);
 }
 
-/// RFC 9260 §8.4 2: neither an ABORT nor (rule 6) a SHUTDOWN COMPLETE is ever answered.
+/// RFC 9260 §8.4 rules 2 and 6: an ABORT is never answered, and neither is a SHUTDOWN COMPLETE.
 #[test]
 fn the_end_out_of_the_blue() {
     let mut script = Script::new(&[]);
@@ -33,7 +33,7 @@ fn the_end_out_of_the_blue() {
     "#]]);
 }
 
-/// RFC 9260 §8.4 5: a SHUTDOWN ACK is answered by SHUTDOWN COMPLETE with the T bit.
+/// RFC 9260 §8.4 rule 5: a SHUTDOWN ACK is answered by SHUTDOWN COMPLETE with the T bit.
 #[test]
 fn shutdown_ack_out_of_the_blue() {
     let mut script = Script::new(&[]);
@@ -44,7 +44,7 @@ fn shutdown_ack_out_of_the_blue() {
     "#]]);
 }
 
-/// RFC 9260 §8.4 7: COOKIE ACK, and ERROR with a stale cookie, are discarded.
+/// RFC 9260 §8.4 rule 7: a COOKIE ACK is discarded, and so is an ERROR that reports a stale cookie.
 #[test]
 fn cookie_ack_and_stale_cookie_out_of_the_blue() {
     let mut script = Script::new(&[]);

@@ -27,7 +27,7 @@ fn two_addresses_each() {
     "#]]);
 }
 
-/// RFC 9260 §5.4: an address that does not answer is not used. The association does not suffer in any other way.
+/// RFC 9260 §5.4: an address that does not answer HEARTBEATs is not used. The association uses the other address.
 #[test]
 fn an_address_that_does_not_answer() {
     let mut script = Script::multi_homed(&[25, 40], &[("path_max_retrans", "2")]);
@@ -225,7 +225,7 @@ fn ecn() {
     assert_eq!(stats.ecn_reductions, 1);
 }
 
-/// RFC 9260 §7.3, §10 4: an ICMP message reports a smaller MTU, and later packets are not larger.
+/// RFC 9260 §7.3, §10 ICMP7: an ICMP message reports a smaller MTU, and later packets are not larger.
 #[test]
 fn icmp_tells_the_mtu() {
     let mut script = Script::established(&[]);
@@ -270,7 +270,7 @@ fn the_alternate_fails() {
     script.run_to(10_000).kill(2).run(60_000).send(A, 0, 100).run(1_000);
     let drawn = script.net.ladder.take();
     // The exact times depend on the jitter of the HEARTBEATs, so they are not compared.
-    let told: Vec<_> = drawn
+    let lines: Vec<_> = drawn
         .lines()
         .filter(|line| line.contains("path to") || line.contains("closed"))
         .map(|line| line.trim_start().split_once(' ').map_or(line, |(_, text)| text.trim()))
@@ -279,7 +279,7 @@ fn the_alternate_fails() {
         B: path to 10.0.2.1 is down
         A: path to 10.0.2.2 is down
     "#]]
-    .assert_eq(&crate::script::flush_left(&told.join("\n")));
+    .assert_eq(&crate::script::flush_left(&lines.join("\n")));
     let _ = B;
 }
 
@@ -290,7 +290,7 @@ fn the_alternate_fails() {
 fn an_interruption_is_told_by_both_ends() {
     let changes = [("pf_max_retrans", "0"), ("sndbuf", "20000B"), ("hb_interval", "3s")];
     let mut script = Script::established_on(&[25, 40], &changes);
-    script.net.drawing = false;
+    script.net.draws_ladder = false;
     // B sends a request, and A then sends the data.
     script.run_to(2_000).send(B, 0, 100).run(1_000);
     let send = |script: &mut Script, rounds: u64| {
@@ -302,11 +302,11 @@ fn an_interruption_is_told_by_both_ends() {
     let failed = script.net.now;
     script.kill(1);
     send(&mut script, 40);
-    let told: Vec<_> = script.net.ends.iter().map(|end| end.engine.totals().interruptions).collect();
-    for (side, interruptions) in told.iter().enumerate() {
+    let interruptions: Vec<_> = script.net.ends.iter().map(|end| end.engine.totals().interruptions).collect();
+    for (side, interruptions) in interruptions.iter().enumerate() {
         let [it] = interruptions[..] else { panic!("{side}: {interruptions:?}") };
-        // The interruption begins with the last SACK or DATA, which is at most a delayed SACK and a round trip older
-        // than the failure. The first DATA afterwards waits for T3-rtx (1 s).
+        // The interruption begins when the last SACK or DATA arrives. This is at most the SACK delay and a round trip
+        // before the failure. The first DATA after the failure waits for T3-rtx (1 s).
         assert!(it.since <= failed + Duration::from_millis(50), "{side}: {it:?}");
         assert!(failed.since(it.since) <= Duration::from_millis(300), "{side}: {it:?}");
         let outage = it.until.since(it.since);
@@ -324,7 +324,7 @@ fn an_interruption_is_told_by_both_ends() {
 #[test]
 fn an_idle_pause_is_no_interruption() {
     let mut script = Script::established_on(&[25, 40], &[("hb_interval", "3s"), ("path_max_retrans", "1")]);
-    script.net.drawing = false;
+    script.net.draws_ladder = false;
     script.run_to(2_000).send(A, 0, 1_000).run(2_000).kill(1);
     // In 60 s, HEARTBEATs detect the failure.
     script.run(60_000).send(A, 0, 1_000).run(2_000);
@@ -333,5 +333,44 @@ fn an_idle_pause_is_no_interruption() {
     assert!(info.paths[1].current && info.outstanding == 0, "{info:?}");
     for end in &script.net.ends {
         assert_eq!(end.engine.totals().interruptions, []);
+    }
+}
+
+/// The times of an interruption in milliseconds.
+fn times(told: &[anabranch_sctp::Interruption]) -> Vec<(u64, u64)> {
+    let ms = |at: anabranch_base::Instant| at.since(anabranch_base::Instant::ZERO).as_millis() as u64;
+    told.iter().map(|it| (ms(it.since), ms(it.until))).collect()
+}
+
+/// As in `failover`, network 1 fails during a transfer, and each new chunk waits for T3-rtx until the path is declared
+/// failed. Each of these waits is an interruption, although the acknowledgements before and after it came on the same
+/// path. The receiver knows of them because a part of a message is missing.
+#[test]
+fn each_wait_for_t3_after_a_failure_is_an_interruption() {
+    let mut script = Script::established_on(&[25, 40], &[("path_max_retrans", "2")]);
+    script.net.draws_ladder = false;
+    // B sends first, so that data that B receives later counts as an answer.
+    script.run_to(9_000).send(B, 0, 100).run(1_000);
+    script.send(A, 0, 1_000).run(100).kill(1).send(A, 0, 30_000).run(20_000);
+    let mut told = |side| times(&script.net.end(side).engine.totals().interruptions);
+    assert_eq!(told(A), [(10_100, 11_180), (11_380, 13_380), (13_380, 17_180)]);
+    assert_eq!(told(B), [(10_025, 11_140), (11_140, 13_140), (13_140, 17_140)]);
+}
+
+/// A wait of a round trip, of a delayed SACK or of a lost packet that is retransmitted before T3-rtx expires is no
+/// interruption, however long the round trip is.
+#[test]
+fn a_wait_of_less_than_an_rto_is_no_interruption() {
+    for delays in [[25, 40], [300, 400]] {
+        let mut script = Script::established_on(&delays, &[]);
+        script.run_to(9_000).send(B, 0, 100).run(2_000);
+        script.lose(A, "tsn=5 ").lose(A, "tsn=20 ").send(A, 0, 60_000).run(30_000);
+        let id = script.id(A);
+        assert_eq!(script.net.end(A).engine.info(id).expect("it lives").outstanding, 0);
+        let stats = script.net.end(A).engine.stats(id).expect("it lives");
+        assert_eq!((stats.retransmitted_fast, stats.t3_expirations), (2, 0), "{delays:?}");
+        for end in &script.net.ends {
+            assert_eq!(end.engine.totals().interruptions, [], "{delays:?}");
+        }
     }
 }

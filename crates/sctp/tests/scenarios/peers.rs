@@ -1,4 +1,4 @@
-//! Behaviour of other stacks that differs from that of this stack (`interop/README.md`), and its consequences.
+//! Peers that behave differently from this stack, as other stacks do (`interop/README.md`), and how this stack reacts.
 
 use crate::net::{A, B};
 use crate::script::{Script, configured};
@@ -45,8 +45,8 @@ fn an_init_without_address_types() {
     "#]]);
 }
 
-/// RFC 9260 §6.9: a message and the fragments of another message arrive in any order. Each of these chunks is alone in
-/// a packet, whose buffer may be kept. The data that is read equals the data that was sent.
+/// RFC 9260 §6.9: a message and the fragments of another message arrive in any order, each in a packet of its own. The
+/// receiver may keep the buffers of these packets. The data that is read equals the data that was sent.
 #[test]
 fn fragments_in_any_order_from_buffers_that_could_be_kept() {
     let orders = (0..256).map(|n| [n >> 6, n >> 4 & 3, n >> 2 & 3, n & 3]);

@@ -9,11 +9,11 @@ use expect_test::expect;
 
 const PROBING: &[(&str, &str)] = &[("pmtud", "plpmtud")];
 
-/// Sets up an association in network `n`, and runs for `ms` milliseconds. The network's MTU is `mtu`. If `tells`, the
-/// network reports dropped packets by ICMP.
-fn on(n: usize, mtu: usize, tells: bool, ms: u64) -> Script {
+/// Sets up an association in network `n`, and runs for `ms` milliseconds. The network's MTU is `mtu`. If `sends_icmp`,
+/// the network reports dropped packets by ICMP.
+fn on(n: usize, mtu: usize, sends_icmp: bool, ms: u64) -> Script {
     let mut script = Script::in_network(n, PROBING);
-    script.net.narrow.insert(n, Narrow { mtu, tells });
+    script.net.narrow.insert(n, Narrow { mtu, sends_icmp });
     script.associate().run(ms);
     script
 }
@@ -129,7 +129,7 @@ fn a_link_of_1400_that_tells() {
 fn a_black_hole() {
     let mut script = on(1, 1_500, false, 1_000);
     script.forget();
-    script.net.narrow.insert(1, Narrow { mtu: 1_300, tells: false });
+    script.net.narrow.insert(1, Narrow { mtu: 1_300, sends_icmp: false });
     script.send(A, 0, 4_000).run(4_000);
     script.check(expect![[r#"
         1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 B     ✗ too big
@@ -275,7 +275,7 @@ fn narrower_than_base() {
 #[test]
 fn cookie_echo_with_too_much_data() {
     let mut script = Script::in_network(1, PROBING);
-    script.net.narrow.insert(1, Narrow { mtu: 600, tells: false });
+    script.net.narrow.insert(1, Narrow { mtu: 600, sends_icmp: false });
     script.associate().send(A, 0, 900).run(1_900);
     script.check_drawn(expect![[r#"
         0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
@@ -294,13 +294,13 @@ fn cookie_echo_with_too_much_data() {
     assert_eq!(mtu(&script), 600);
 }
 
-/// RFC 9260 §5.2.6, RFC 8899 §4.3: T1-cookie is longer than the lifetime of a cookie. The cookie that replaces a stale
-/// cookie is sent at once and without DATA. Bundled with DATA, the new cookie would be lost, wait for T1-cookie, and be
-/// stale again, without end.
+/// RFC 9260 §5.2.6, RFC 8899 §4.3: T1-cookie is longer than the lifetime of a cookie. After a stale cookie, the COOKIE
+/// ECHO with the new cookie is sent at once and without DATA. With DATA it would be too large for the path, and lost.
+/// Its retransmission after T1-cookie would be stale again, without end.
 #[test]
 fn stale_cookie_after_too_much_data() {
     let mut script = Script::in_network(1, &[("pmtud", "plpmtud"), ("cookie_life", "900ms")]);
-    script.net.narrow.insert(1, Narrow { mtu: 600, tells: false });
+    script.net.narrow.insert(1, Narrow { mtu: 600, sends_icmp: false });
     script.associate().send(A, 0, 900).send(A, 1, 200).run(1_900);
     script.check_drawn(expect![[r#"
         0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
@@ -323,8 +323,8 @@ fn stale_cookie_after_too_much_data() {
     assert_eq!(mtu(&script), 600);
 }
 
-/// RFC 9260 §5.1 C: DATA has arrived with the first COOKIE ECHO, but every answer was lost. The DATA waits for the
-/// COOKIE ACK, has a timer, is retransmitted, and is acknowledged. The message is not delivered twice.
+/// RFC 9260 §5.1 C: DATA has arrived with the first COOKIE ECHO, but the COOKIE ACK and the SACK are lost. When the
+/// repeated COOKIE ECHO is answered, the DATA is retransmitted and acknowledged. The message is not delivered twice.
 #[test]
 fn data_that_arrived_with_an_unanswered_cookie_echo() {
     let mut script = Script::new(PROBING);
@@ -386,7 +386,7 @@ fn forged_icmp() {
     assert_eq!(mtu(&script), 1_500);
 }
 
-/// An outage says nothing about sizes, so the MTU does not change.
+/// In an outage, packets of all sizes are lost, so the path MTU does not change.
 #[test]
 fn an_outage() {
     let mut script = Script::new(PROBING);
@@ -401,7 +401,7 @@ fn a_window_probe_in_a_black_hole() {
     let mut script = Script::established(&[PROBING, &[("rcvbuf", "3000B")]].concat());
     script.app(B).reading_pause = Duration::from_secs(2);
     script.lose_times(B, "rwnd=3000", 9).send(A, 0, 1_452).send(A, 0, 1_452).run(50);
-    script.net.narrow.insert(1, Narrow { mtu: 1_300, tells: false });
+    script.net.narrow.insert(1, Narrow { mtu: 1_300, sends_icmp: false });
     script.send(A, 0, 1_452).run(20_000);
     script.check(expect![[r#"
          1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 BE

@@ -8,8 +8,8 @@ use anabranch_sctp::testing::{Pair, Side, address};
 use anabranch_sctp::{Associate, CloseReason, Event, Message, PathState};
 use expect_test::expect;
 
-/// Sets up an association over two networks with the PFMR that RFC 7829 recommends. The only HEARTBEATs are those that
-/// the RFC requires.
+/// Sets up an association over two networks. PotentiallyFailed.Max.Retrans is 0, as RFC 7829 recommends. The only
+/// HEARTBEATs are those that the RFC requires.
 fn suspicious(changes: &[(&str, &str)]) -> Script {
     let on = [&[("pf_max_retrans", "0"), ("hb_interval", "1000s")], changes].concat();
     let mut script = Script::established_on(&[25, 35], &on);

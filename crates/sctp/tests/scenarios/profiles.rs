@@ -1,4 +1,4 @@
-//! Properties that a profile copies from its model, if no other test checks them.
+//! Properties that a profile copies from the stack that it models, as far as no other test checks them.
 
 use crate::net::A;
 use crate::script::Script;

@@ -129,7 +129,7 @@ fn sent_in_one_instant() {
 fn a_time_that_nothing_waits_for() {
     let mut script = Script::established_on(&[100, 5], &TIMED);
     script.lose(A, "DATA tsn=1 ").duplicate_late(B, "gaps=2-3", 5).send(A, 0, 4_000).run(202);
-    script.net.narrow.insert(1, Narrow { mtu: 1_000, tells: true });
+    script.net.narrow.insert(1, Narrow { mtu: 1_000, sends_icmp: true });
     script.send(A, 0, 1_400).run(1_000);
     script.check(expect![[r#"
         4.000  A.1 ──► B.1   DATA          tsn=1 sid=0 ssn=0 len=1452 B     ✗ lost

@@ -561,7 +561,7 @@ fn a_flood_of_requests() {
     let mut script = used();
     let numbers = script.net.ladder.numbers();
     let (tag, first) = (numbers.latest_tag(B).expect("a tag"), numbers.first(A).expect("a TSN"));
-    script.net.drawing = false;
+    script.net.draws_ladder = false;
     for n in 0..10_000 {
         let request = first.wrapping_add(n);
         let list: Vec<u8> = (0..700_u16).flat_map(|_| [0, (n % 4) as u8]).collect();
@@ -574,7 +574,7 @@ fn a_flood_of_requests() {
         script.inject(A, tag, |buffer| ReConfig::write(buffer, &[param]));
     }
     script.run(20_000);
-    script.net.drawing = true;
+    script.net.draws_ladder = true;
     script.forget();
     let message = Message { stream: 3, ..Message::default() };
     script.send_message(A, message, 10).send(B, 3, 10).run(1_000);

@@ -58,7 +58,7 @@ fn one_after_another() {
 fn the_same_stream_again_and_again() {
     for interleaving in ["no", "yes"] {
         let mut script = used(&[("interleaving", interleaving), ("rto_min", "100ms")]);
-        script.net.drawing = false;
+        script.net.draws_ladder = false;
         let mut done = 0;
         for lap in 0_u64..100 {
             script.send(A, 1, 20).send(B, 1, 30);
@@ -76,11 +76,11 @@ fn the_same_stream_again_and_again() {
         }
         script.run(30_000);
         assert!(done > 10, "{done} wishes were taken");
-        let told = |script: &mut Script, side| {
+        let reset_events = |script: &mut Script, side| {
             let events = &script.net.end(side).events;
             events.iter().filter(|event| matches!(event, Event::StreamsReset { .. })).count() as u64
         };
-        assert!(told(&mut script, A) >= done && told(&mut script, B) >= done, "{done}");
+        assert!(reset_events(&mut script, A) >= done && reset_events(&mut script, B) >= done, "{done}");
         for side in [A, B] {
             assert!(script.app(side).is_served(&Default::default()), "{side:?}: {}", script.app(side).owed());
         }
@@ -88,9 +88,9 @@ fn the_same_stream_again_and_again() {
     }
 }
 
-/// RFC 6525 §5.1.1: a RE-CONFIG with two requests is repeated unchanged, even if B has performed the first request and
-/// the second is in progress. B performs the second request only after it has sent its queued messages, which wait for
-/// A's receive window.
+/// RFC 6525 §5.1.1: A sends a RE-CONFIG with two requests. B performs the first request at once. Before the second
+/// request, B must send its queued messages, which wait for A's receive window. Until then, A repeats the RE-CONFIG
+/// unchanged, with both requests.
 #[test]
 fn a_request_is_repeated_as_it_was() {
     let mut script = used(&[("rcvbuf", "3000B")]);
@@ -170,15 +170,15 @@ fn a_stream_that_was_not_granted_at_first() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.2: a FORWARD TSN that covers two resets lists the SSNs before each reset separately. B has already
-/// reset stream 2, but its SACK, which is sent on the path with the longer delay, has not arrived yet. B would take the
-/// entry 2:1 for a later message.
+/// RFC 6525 §5.2.2: messages were abandoned before two resets, first of stream 2 and then of stream 1. B has already
+/// reset stream 2. B's SACK is sent on the path with the longer delay, and has not arrived yet. A later FORWARD TSN
+/// must not list stream 2 together with stream 1, because B would take the old SSN for a new one.
 #[test]
 fn two_resets_and_what_was_given_up_before() {
     let on = [("reconfig", "yes"), ("partial_reliability", "yes"), ("sack_path", "other"), ("streams", "4")];
     let mut script = Script::established_on(&[25, 300], &on);
     script.send(A, 2, 8).run(1_000).forget();
-    script.app(B).may_miss = true;
+    script.app(B).peer_cancels = true;
     let give_up = |script: &mut Script, stream| {
         let (id, now) = (script.id(A), script.net.now);
         script.net.end(A).engine.cancel(now, id, stream);
@@ -212,8 +212,8 @@ fn two_resets_and_what_was_given_up_before() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.7 H1: each side has agreed to a reset that the other side requested. Each side also has a request of
-/// its own for the same streams, which is sent first. Neither side waits for the other's request.
+/// RFC 6525 §5.2.7 H1: each side has agreed to reset streams at the other side's request. Each side first sends a
+/// request of its own for some of these streams. Neither side waits for the other's request.
 #[test]
 fn promises_and_wishes_about_the_same_streams() {
     let mut script = used(&[]);
@@ -268,7 +268,7 @@ fn promises_and_wishes_about_the_same_streams() {
 }
 
 /// RFC 6525 §5.2.4 G1: a TSN reset advances the TSNs by 2^31. The TSN in a late copy of an earlier FORWARD TSN is then
-/// 2^31 ahead. This copy must not skip any TSN, and data with new TSNs arrives.
+/// 2^31 ahead. The late copy must not skip any TSN, and data with new TSNs must be delivered.
 #[test]
 fn a_late_forward_tsn_of_the_numbering_before() {
     let mut script = used(&[("partial_reliability", "yes"), ("iw", "10")]);

@@ -1,4 +1,5 @@
-//! Cases that storms found. A request in progress, and data that waits for it, must not exhaust each other's retries.
+//! Cases that the random tests in `storm` found. While a request and the data that waits for it are retransmitted,
+//! neither may use up the retries of the other.
 
 use crate::net::{A, B};
 use crate::script::{Script, configured};
@@ -152,9 +153,9 @@ fn what_is_kept_back_may_expire_before_the_stream_begins_anew() {
     script.send_message(A, Message { stream: 1, reliability, ..Message::default() }, 500);
     script.send(A, 1, 60).run(5_000);
     let drawn = script.net.ladder.take();
-    let place = |what: &str| drawn.find(what).unwrap_or_else(|| panic!("no {what} in {drawn}"));
-    let expired = place("A: gave up sid=1 len=500 context=3, unsent, by Lifetime");
-    assert!(expired < place("A: streams reset: Outgoing [1]"), "{drawn}");
-    assert!(place("A: streams reset") < place("DATA          tsn=2 sid=1 ssn=0 len=60 BE"), "{drawn}");
-    assert!(place("B: received sid=1 len=60") > 0);
+    let position = |what: &str| drawn.find(what).unwrap_or_else(|| panic!("no {what} in {drawn}"));
+    let expired = position("A: gave up sid=1 len=500 context=3, unsent, by Lifetime");
+    assert!(expired < position("A: streams reset: Outgoing [1]"), "{drawn}");
+    assert!(position("A: streams reset") < position("DATA          tsn=2 sid=1 ssn=0 len=60 BE"), "{drawn}");
+    assert!(position("B: received sid=1 len=60") > 0);
 }

@@ -255,7 +255,7 @@ fn an_init_alone_changes_nothing() {
     });
     script.run(1_000);
     // The ladder diagram now counts TSNs from the injected INIT, so the test inspects the association instead.
-    script.net.drawing = false;
+    script.net.draws_ladder = false;
     script.send(A, 0, 10).send(B, 0, 10).run(1_000);
     script.check(expect![[r#"
         1.000  A ──► B   INIT          tag=A2 rwnd=64k os=1 is=1 tsn=1     injected
@@ -279,7 +279,7 @@ fn what_has_arrived_is_read_after_a_restart() {
         script.send(A, 5, 20).send(A, 6, 1_000).run(100);
         script.net.end(A).engine = Endpoint::new(configured(&[]), vec![net::address(A, 1)], Rng::new(77));
         script.net.note("        A reboots");
-        script.net.flying.clear();
+        script.net.in_flight.clear();
         script.net.rules.clear();
         script.net.associate_from(A, 1, Some(5_000), PORT);
         script.run(100);

@@ -153,8 +153,8 @@ fn all_that_follows_fails() {
     known.lives(1);
 }
 
-/// RFC 5061 §5.3 F3b: if a peer reports Set Primary as unknown, Set Primary is not requested from that peer again. F3a:
-/// likewise, additions and deletions that the peer reports as unknown are not requested again.
+/// RFC 5061 §5.3 F3b: if a peer reports Set Primary as unknown, Set Primary is not requested from that peer again. §5.3
+/// F3a: additions and deletions that the peer reports as unknown are not requested again.
 #[test]
 fn unsupported_set_primary_is_not_requested_again() {
     let mut known = Known::with(2);
@@ -231,8 +231,8 @@ fn a_peer_that_does_not_know_the_chunk() {
     });
     script.run(100).forget();
     // RFC 9260 §11.2.6: the application is notified that the peer does not know the chunk.
-    let told = |event: &Event| matches!(event, Event::PeerError { code: 6, .. });
-    assert!(script.net.ends[0].events.iter().any(told));
+    let is_peer_error = |event: &Event| matches!(event, Event::PeerError { code: 6, .. });
+    assert!(script.net.ends[0].events.iter().any(is_peer_error));
     let (id, now) = (script.id(A), script.net.now);
     script.net.end(A).engine.use_address(now, id, at(2), true).expect("dynamic");
     withhold(script);

@@ -12,7 +12,8 @@ fn path(script: &Script, n: usize) -> PathInfo {
 }
 
 /// RFC 9260 §8.1, §8.3: each HEARTBEAT ACK clears the error counts of its path and of the association.
-/// Association.Max.Retrans is 2, and two of every three HEARTBEATs are lost.
+/// Association.Max.Retrans is 2. Four times, two HEARTBEATs in a row are lost and later HEARTBEATs are answered. The
+/// association survives.
 #[test]
 fn a_heartbeat_ack_clears_the_errors() {
     let watchful =
@@ -46,8 +47,8 @@ fn heartbeats_lost_elsewhere_do_not_count() {
     script.forget();
 }
 
-/// RFC 9260 §5.4: HEARTBEATs that verify an address are not answered. The errors of these HEARTBEATs do not end the
-/// association.
+/// RFC 9260 §5.4: HEARTBEATs to unverified addresses are not answered. The errors that these HEARTBEATs cause do not
+/// end the association.
 #[test]
 fn probes_of_unverified_addresses_do_not_count() {
     let mut script =
@@ -173,7 +174,9 @@ fn one_alternate_takes_over() {
         script.send(A, 0, 1_000).run(300);
     }
     let drawn = script.net.ladder.take();
-    let data = |way: &str| drawn.lines().filter(|line| line.contains(way) && line.contains("DATA")).count();
+    let data = |direction: &str| {
+        drawn.lines().filter(|line| line.contains(direction) && line.contains("DATA")).count()
+    };
     assert_eq!((data("A.1 ──► B.1"), data("A.2 ──► B.2"), data("A.3 ──► B.3")), (0, 20, 0), "{drawn}");
     let info = script.net.ends[1].engine.info(script.id(B)).expect("an association");
     assert_eq!(info.state, AssociationState::Established);

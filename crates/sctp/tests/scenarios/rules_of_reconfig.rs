@@ -101,8 +101,8 @@ fn what_was_asked_for_is_granted() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.7 H2: after "In progress" the request is repeated, which does not count as an error. §5.1.1: a missing
-/// answer counts as an error.
+/// RFC 6525 §5.2.7 H2: after the answer "In progress", the request is repeated, and no error is counted. §5.1.1: a
+/// missing answer counts as an error.
 #[test]
 fn patience_is_no_error() {
     let mut script =

@@ -38,7 +38,7 @@ fn under_way(script: &Script, to: Side) -> Vec<Vec<u8>> {
     let there = |target: SocketAddr| (1..=3).any(|n| net::address(to, n) == target);
     script
         .net
-        .flying
+        .in_flight
         .values()
         .filter(|flight| there(flight.target))
         .map(|flight| flight.bytes.clone())
@@ -49,7 +49,7 @@ fn under_way(script: &Script, to: Side) -> Vec<Vec<u8>> {
 /// no INIT.
 fn answer(script: &mut Script) -> (Header, InitFields, Vec<u8>) {
     let packet = under_way(script, A).pop().expect("an answer");
-    script.net.flying.clear();
+    script.net.in_flight.clear();
     let view = PacketView::parse(&packet).expect("a packet");
     let Some(Ok(Chunk::InitAck(ack))) = view.chunks().next() else { panic!("an INIT ACK") };
     let cookie = ack.0.params.flatten().find_map(|param| match param {
@@ -108,7 +108,7 @@ fn addresses_of_a_family_that_is_not_ours() {
     let info = script.net.ends[1].engine.info(script.id(B)).expect("an association");
     let addresses: Vec<_> = info.paths.iter().map(|path| path.address).collect();
     assert_eq!(addresses, [net::address(A, 1).ip()]);
-    script.net.flying.clear();
+    script.net.in_flight.clear();
     script.forget();
 }
 
@@ -191,8 +191,8 @@ fn a_new_address_while_the_cookie_is_out() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.2: the answer to a restart has the INIT's tag, a new tag of this side, the existing number of streams,
-/// and a cookie. The existing association does not change.
+/// RFC 9260 §5.2.2: the answer to a restart has the INIT's tag, a new tag of this side, and a cookie. Its numbers of
+/// streams are those of the association, as far as the INIT accepts them. The existing association does not change.
 #[test]
 fn the_answer_to_a_restart() {
     let mut script = Script::established(&[]);
@@ -223,13 +223,13 @@ fn a_stale_cookie_of_a_restart() {
         data.emit(b);
     });
     script.run(30);
-    let told = under_way(&script, A).pop().expect("an answer");
-    let view = PacketView::parse(&told).expect("a packet");
+    let packet = under_way(&script, A).pop().expect("an answer");
+    let view = PacketView::parse(&packet).expect("a packet");
     assert_eq!(view.header.tag, 0x0102_0304);
     let Some(Ok(Chunk::Error(error))) = view.chunks().next() else { panic!("an ERROR") };
     assert!(matches!(error.causes.flatten().next(), Some(Cause::StaleCookie(over)) if over > 900_000));
     assert_eq!(script.app(B).messages, 0);
-    script.net.flying.clear();
+    script.net.in_flight.clear();
     script.forget();
 }
 
@@ -264,8 +264,9 @@ fn a_restart_while_shutdown_ack_is_out() {
     script.forget();
 }
 
-/// RFC 9260 §5.2.4 B: the association is set up when the cookie of the peer's own INIT arrives, and stays established.
-/// From that time on, this side uses the peer's tag in the cookie.
+/// RFC 9260 §5.2.4 B: A is in COOKIE-ECHOED and answers an INIT of B. A's own COOKIE ECHO then sets up the association.
+/// After that, the cookie of B's INIT arrives. The association stays established, and A uses the new tag of B in that
+/// cookie.
 #[test]
 fn a_collision_that_is_told_of_late() {
     let mut script = Script::new(&[]);
@@ -273,7 +274,7 @@ fn a_collision_that_is_told_of_late() {
     let ((port, _), to_a) = (script.ports(A), script.tag(A));
     script.inject_between(B, PORT, port, 0, |b| init().open(b).close()).run(26);
     let packet = under_way(&script, B).pop().expect("an answer");
-    script.net.flying.clear();
+    script.net.in_flight.clear();
     let view = PacketView::parse(&packet).expect("a packet");
     let Some(Ok(Chunk::InitAck(ack))) = view.chunks().next() else { panic!("an INIT ACK") };
     let cookie = ack.0.params.flatten().find_map(|param| match param {
@@ -289,7 +290,7 @@ fn a_collision_that_is_told_of_late() {
     let view = PacketView::parse(&answer).expect("a packet");
     assert!(matches!(view.chunks().next(), Some(Ok(Chunk::CookieAck(_)))));
     assert_eq!((view.header.tag, state(&script)), (0x0102_0304, Some(AssociationState::Established)));
-    script.net.flying.clear();
+    script.net.in_flight.clear();
     script.forget();
 }
 
@@ -297,14 +298,14 @@ fn a_collision_that_is_told_of_late() {
 #[test]
 fn a_stale_cookie_error_outside_cookie_echoed_is_ignored() {
     let mut script = Script::established(&[]);
-    let (to_a, told) = (script.tag(A), script.net.ends[0].events.len());
+    let (to_a, packet) = (script.tag(A), script.net.ends[0].events.len());
     script.inject(B, to_a, |b| {
         let mut chunk = Error::default().open(b);
         Cause::StaleCookie(300_000).emit(&mut chunk);
         chunk.close();
     });
     script.run(100);
-    assert_eq!(script.net.ends[0].events.len(), told);
+    assert_eq!(script.net.ends[0].events.len(), packet);
     script.check(expect![[r#"
         1.000  A ◄── B   ERROR stale-cookie(300000us)     injected
     "#]]);
@@ -397,8 +398,8 @@ fn a_shutdown_complete_goes_to_no_unverified_address() {
     "#]]);
 }
 
-/// RFC 9260 §8.4 1: neither an INIT nor a valid COOKIE ECHO is answered if its source or destination is a multicast
-/// address.
+/// RFC 9260 §8.4 rule 1: neither an INIT nor a valid COOKIE ECHO is answered if its source or destination is a
+/// multicast address.
 #[test]
 fn nothing_is_set_up_with_a_group() {
     let ours = SocketAddr::from(([10, 0, 1, 2], 0));
@@ -436,8 +437,8 @@ fn nothing_is_set_up_with_a_group() {
     assert!(say(peer, ours, ack.0.tag, &echo).is_some(), "a COOKIE ACK");
 }
 
-/// RFC 9260 §8.4 1: a COOKIE ECHO with a multicast address is not answered. This holds even if the COOKIE ECHO follows
-/// an AUTH chunk with a valid signature (RFC 4895 §6.3).
+/// RFC 9260 §8.4 rule 1: a COOKIE ECHO with a multicast address is not answered. This holds even if the COOKIE ECHO
+/// follows an AUTH chunk with a valid signature (RFC 4895 §6.3).
 #[test]
 fn nothing_is_set_up_with_a_group_that_signs() {
     let ours = SocketAddr::from(([10, 0, 1, 2], 0));
@@ -466,7 +467,8 @@ fn nothing_is_set_up_with_a_group_that_signs() {
     assert!(next(&mut b).is_some(), "a COOKIE ACK");
 }
 
-/// RFC 9260 §6: DATA that arrives before the COOKIE ACK is not accepted. §8.3: a HEARTBEAT is answered at once.
+/// RFC 9260 §6: DATA that arrives before the COOKIE ACK is not accepted. §8.3: a HEARTBEAT that arrives before the
+/// COOKIE ACK is answered.
 #[test]
 fn data_before_the_cookie_ack_is_discarded() {
     let mut script = Script::new(&[]);

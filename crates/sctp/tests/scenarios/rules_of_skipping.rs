@@ -80,7 +80,7 @@ fn a_forward_tsn_is_acknowledged_as_data_is() {
     let forward = |script: &mut Script, n: u32| {
         script.inject(A, tag, |b| ForwardTsn::write(b, Tsn(first.wrapping_add(n)), []));
     };
-    // A itself has sent none of these FORWARD TSNs, so it must not receive their SACKs.
+    // The test forges these FORWARD TSNs. A must not receive the SACKs that answer them, because A did not send them.
     script.lose_times(B, "SACK", 99);
     // These FORWARD TSNs are outdated: one is below the cumulative TSN, and one equals it.
     forward(&mut script, u32::MAX);

@@ -20,7 +20,7 @@ fn closed(script: &Script, side: Side) -> Option<CloseReason> {
     })
 }
 
-/// Sends `side` a packet with its own tag. The other side need not have an association.
+/// Sends `side` a packet with the tag that `side` has chosen. The other side need not have an association.
 fn to(script: &mut Script, side: Side, write: impl FnOnce(&mut Vec<u8>)) {
     let (tag, (source, target)) = (script.tag(side), script.ports(side));
     script.inject_between(side.other(), target, source, tag, write).run(60);
@@ -58,22 +58,22 @@ fn the_reason_of_an_abort_is_told() {
     script.net.end(A).engine.abort_with_reason(now, id, b"enough");
     script.run(100);
     assert_eq!(closed(&script, B), Some(CloseReason::Aborted(Some(12))));
-    let told = script.net.ends[1].events.iter().find_map(|event| match event {
+    let reason = script.net.ends[1].events.iter().find_map(|event| match event {
         Event::AbortReason { reason, .. } => Some(reason.clone()),
         _ => None,
     });
-    assert_eq!(told.as_deref(), Some(&b"enough"[..]));
+    assert_eq!(reason.as_deref(), Some(&b"enough"[..]));
     script.forget();
     // A long reason is shortened so that it fits into a packet.
     let mut script = Script::established(&[]);
     let (id, now) = (script.id(A), script.net.now);
     script.net.end(A).engine.abort_with_reason(now, id, &[b'x'; 9_000]);
     script.run(100);
-    let told = script.net.ends[1]
+    let reason = script.net.ends[1]
         .events
         .iter()
         .any(|event| matches!(event, Event::AbortReason { reason, .. } if reason.len() == 512));
-    assert!(told);
+    assert!(reason);
     script.forget();
 }
 
@@ -219,7 +219,8 @@ fn report(script: &mut Script, kind: IcmpKind, ports: (u16, u16), tag: u32, rest
 }
 
 /// RFC 9260 §10 ICMP5, ICMP6, ICMP8: an ICMP message counts only if it quotes a packet that this side sent. The ports
-/// must match, and the tag must be the peer's or, in an INIT, this side's own tag.
+/// must match, and the tag must be the peer's. If the quoted packet is an INIT, its Initiate Tag must be this side's
+/// own tag.
 #[test]
 fn icmp_messages_without_a_matching_quote_are_ignored() {
     let protocol = IcmpKind::Unreachable(2);

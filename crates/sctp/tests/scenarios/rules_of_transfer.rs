@@ -33,15 +33,15 @@ fn under_way(script: &Script, to: Side) -> Vec<Vec<u8>> {
     let there = |target: SocketAddr| (1..=3).any(|n| net::address(to, n) == target);
     script
         .net
-        .flying
+        .in_flight
         .values()
         .filter(|flight| there(flight.target))
         .map(|flight| flight.bytes.clone())
         .collect()
 }
 
-/// RFC 9260 §6.1 B: while the flight size is below cwnd, initially 4404 bytes, exactly one more packet may be sent.
-/// §7.2.1: the slow-start threshold is initially high.
+/// RFC 9260 §6.1 B: a packet may be sent while the flight size is below cwnd (initially 4404 bytes). So the flight size
+/// may exceed cwnd by less than one packet. §7.2.1: the slow-start threshold is initially high.
 #[test]
 fn one_packet_beyond_the_window() {
     let mut script = Script::established(&[("max_burst", "0")]);
@@ -93,11 +93,14 @@ fn as_many_gap_blocks_as_fit() {
     let mut chunks = view.chunks();
     let Some(Ok(Chunk::Sack(sack))) = chunks.next() else { panic!("a SACK") };
     assert!(chunks.next().is_none(), "one SACK");
-    let told: Vec<_> = sack.gaps().collect();
+    let peer_window: Vec<_> = sack.gaps().collect();
     // A packet has 1500 bytes. The headers of IP, SCTP and SACK are subtracted.
-    assert_eq!((last.len(), told.len()), (1_480, (1_480 - 12 - 16) / 4));
-    assert!(told.iter().zip(1..).all(|(gap, n)| *gap == block(2 * n, 2 * n)), "the lowest: {told:?}");
-    script.net.flying.clear();
+    assert_eq!((last.len(), peer_window.len()), (1_480, (1_480 - 12 - 16) / 4));
+    assert!(
+        peer_window.iter().zip(1..).all(|(gap, n)| *gap == block(2 * n, 2 * n)),
+        "the lowest: {peer_window:?}"
+    );
+    script.net.in_flight.clear();
     script.forget();
 }
 
@@ -117,16 +120,24 @@ fn gaps_while_shutting_down_need_a_sack() {
 }
 
 /// RFC 9260 §6.2.1 D iii: a gap block has acknowledged a TSN, and the next SACK no longer reports it. The TSN is
-/// outstanding again, has one miss indication, and has a timer (§6.3.2 R4).
+/// outstanding again, has one miss indication, and has a timer (§6.3.2 R4). Its bytes count as acknowledged only once.
 #[test]
 fn a_reneged_tsn_is_missing_again() {
     let mut script = Script::established(&[("max_burst", "0")]);
     script.lose_times(A, "DATA", 3).send(A, 0, 4_000).run(10);
+    let acked = |script: &mut Script| {
+        let id = script.id(A);
+        let info = script.net.end(A).engine.info(id).expect("it lives");
+        (info.gap_acked, info.paths[0].stats.bytes_acked)
+    };
     sack(&mut script, 0, &[block(3, 3)]);
     assert_eq!(path(&script, 0).flight, 2 * 1_468);
+    assert_eq!(acked(&mut script), (1_096, 1_112));
     sack(&mut script, 0, &[]);
     assert_eq!(path(&script, 0).flight, 2 * 1_468 + 1_112);
+    assert_eq!(acked(&mut script), (0, 0));
     script.run(3_000);
+    assert_eq!(acked(&mut script), (0, 2 * 1_468 + 1_112));
     script.check(expect![[r#"
         1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 B     ✗ lost
         1.000  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452     ✗ lost
@@ -142,8 +153,8 @@ fn a_reneged_tsn_is_missing_again() {
     "#]]);
 }
 
-/// RFC 9260 §6.2.1 D iii: revoking an acknowledgement counts as one miss indication. TSN 2, which was revoked, then
-/// needs two more miss indications. TSN 1, which already had one miss indication, needs two more as well.
+/// RFC 9260 §6.2.1 D iii: a SACK that revokes the acknowledgement of TSN 2 counts as one miss indication for TSN 2.
+/// After this SACK, TSN 2 needs two more miss indications. TSN 1, which also had one, needs two more as well.
 #[test]
 fn reneging_counts_as_one_miss() {
     let mut script = Script::established(&[("iw", "20"), ("max_burst", "0")]);
@@ -208,7 +219,7 @@ fn a_fast_retransmit_stays_on_its_path() {
 fn the_ssn_of_an_unordered_message_means_nothing() {
     let mut script = Script::warm(&[]);
     script.send_message(A, Message { unordered: true, ..Message::default() }, 100).run(1);
-    for flight in script.net.flying.values_mut() {
+    for flight in script.net.in_flight.values_mut() {
         // The SSN comes after the common header, the chunk header, the TSN and the stream identifier.
         flight.bytes[22..24].copy_from_slice(&777_u16.to_be_bytes());
         packet::finish(&mut flight.bytes, 0);
@@ -233,9 +244,8 @@ fn all_of_an_unordered_message_is_unordered() {
     script.forget();
 }
 
-/// RFC 9260 §7.2.4: a SACK counts as a miss indication for missing TSNs below the highest TSN that it newly
-/// acknowledges. For missing TSNs below an older gap block only, the SACK does not count. TSNs 1 and 4 are missing in
-/// three SACKs, but only TSN 1 has three misses.
+/// RFC 9260 §7.2.4: a SACK counts as a miss indication only for missing TSNs below the highest TSN that it newly
+/// acknowledges. TSNs 1 and 4 are missing in three SACKs, but only TSN 1 has three miss indications.
 #[test]
 fn misses_count_below_what_is_newly_acknowledged() {
     let mut script = Script::established(&[("iw", "10"), ("max_burst", "0")]);
@@ -273,7 +283,7 @@ fn the_window_grows_before_it_is_halved() {
         script.send(A, 0, 1_400);
     }
     script.run(10);
-    // TSNs 1 and 3 are delayed.
+    // The forged SACKs report TSNs 2, 4 and 5, so TSNs 1 and 3 are missing.
     let old = tsn(&script, A, 0);
     let vtag = script.tag(A);
     for gaps in [[block(2, 2), block(4, 4)], [block(2, 2), block(4, 5)]] {
@@ -285,7 +295,7 @@ fn the_window_grows_before_it_is_halved() {
     sack(&mut script, 2, &[block(2, 4)]);
     let after = path(&script, 0);
     assert_eq!((after.stats.fast_recoveries, after.cwnd), (1, (before.cwnd + 1_468) / 2));
-    // More data than the window allows is in flight. One packet is sent nevertheless, by §7.2.4, step 3.
+    // More data is in flight than the window allows. §7.2.4 step 3: one packet is retransmitted nevertheless.
     assert!(after.flight > after.cwnd, "{after:?}");
     let drawn = script.net.ladder.text();
     assert_eq!(drawn.matches("tsn=3 ").count(), 2, "{drawn}");
@@ -453,7 +463,7 @@ fn an_old_sack_is_ignored() {
     let mut script = Script::established(&[]);
     script.lose_times(A, "DATA", 3).send(A, 0, 1_000).send(A, 0, 1_000).send(A, 0, 1_000).run(10);
     sack(&mut script, 1, &[]);
-    // D ii: rwnd is the advertised window minus the outstanding data.
+    // RFC 9260 §6.2.1 D ii: rwnd is the advertised window minus the outstanding data.
     let info = |script: &Script| {
         let info = script.net.ends[0].engine.info(script.id(A)).expect("an association");
         (info.peer_rwnd, info.outstanding, info.paths[0].flight)
@@ -480,18 +490,18 @@ fn rwnd_is_a_rwnd_less_what_is_outstanding() {
     let rwnd =
         |script: &Script| script.net.ends[0].engine.info(script.id(A)).expect("an association").peer_rwnd;
     let (vtag, first) = (script.tag(A), tsn(&script, A, 1));
-    let mut told = |window: u32, gaps: &[GapBlock]| {
+    let mut peer_window = |window: u32, gaps: &[GapBlock]| {
         let sack = Sack { cumulative: first, window, gaps, duplicates: &[] };
         script.inject(B, vtag, |b| sack.emit(b)).run(30);
         rwnd(&script)
     };
     // For the first SACK, TSNs 2 to 5 are outstanding. For the second SACK, TSNs 2, 3 and 5 are outstanding.
-    assert_eq!(told(60_000, &[]), 60_000 - 4 * 1_000);
-    assert_eq!(told(50_000, &[block(3, 3)]), 50_000 - 3 * 1_000);
-    assert_eq!(told(3_000, &[block(3, 3)]), 0);
-    assert_eq!(told(2_999, &[block(3, 3)]), 0);
+    assert_eq!(peer_window(60_000, &[]), 60_000 - 4 * 1_000);
+    assert_eq!(peer_window(50_000, &[block(3, 3)]), 50_000 - 3 * 1_000);
+    assert_eq!(peer_window(3_000, &[block(3, 3)]), 0);
+    assert_eq!(peer_window(2_999, &[block(3, 3)]), 0);
     // TSN 4 is outstanding again, because its acknowledgement is revoked.
-    assert_eq!(told(40_000, &[]), 40_000 - 4 * 1_000);
+    assert_eq!(peer_window(40_000, &[]), 40_000 - 4 * 1_000);
     script.forget();
 }
 

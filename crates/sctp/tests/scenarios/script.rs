@@ -229,7 +229,7 @@ impl Script {
             let ip = flight.source.ip();
             ip == net::address(from, net::network(ip)).ip() && flight.bytes[packet::HEADER] == kind
         };
-        self.net.flying.values().find(sent).expect("such a packet").bytes.clone()
+        self.net.in_flight.values().find(sent).expect("such a packet").bytes.clone()
     }
 
     /// Returns the tag in packets to `side`.
@@ -248,7 +248,8 @@ impl Script {
         }
     }
 
-    /// Compares the ladder diagram with the expected diagram. Messages may have been lost with an association.
+    /// Compares the ladder diagram with the expected diagram. Does not check that every message was received, because
+    /// messages may have been lost with an association.
     #[track_caller]
     pub fn check_drawn(&mut self, expected: Expect) {
         expected.assert_eq(&flush_left(&self.net.ladder.take()));

@@ -6,13 +6,13 @@ use crate::script::Script;
 use anabranch_base::Rng;
 use anabranch_sctp::{Endpoint, Event, Message, SendError};
 
-fn low_told(script: &mut Script) -> usize {
+fn low_events(script: &mut Script) -> usize {
     let events = std::mem::take(&mut script.net.end(A).events);
     events.iter().filter(|event| matches!(event, Event::BufferedAmountLow { .. })).count()
 }
 
-/// Only whole pieces are accepted, as many as fit. If some pieces do not fit, the application is notified when there is
-/// room again.
+/// `send_pieces` divides data into pieces, and accepts only whole pieces, as many as fit. If some pieces do not fit, an
+/// event follows when there is room again.
 #[test]
 fn pieces_are_taken_whole() {
     let mut script = Script::established(&[("sndbuf", "5000B")]);
@@ -31,21 +31,22 @@ fn pieces_are_taken_whole() {
     assert_eq!(script.net.end(A).engine.buffered_amount(id, 1), 0);
 }
 
-/// W3C WebRTC §6.2: the event is reported only when the amount falls to the threshold from above.
+/// W3C WebRTC §6.2: a threshold is set for the buffered amount. The event is reported only when the amount falls to the
+/// threshold from above.
 #[test]
 fn a_threshold_is_told_when_the_amount_falls_to_it() {
     let mut script = Script::established(&[]);
     let id = script.id(A);
     assert!(script.net.end(A).engine.set_buffered_amount_low(id, 2, Some(100)));
     script.send(A, 2, 100).run(1_000);
-    assert_eq!(low_told(&mut script), 0, "it was never above");
+    assert_eq!(low_events(&mut script), 0, "it was never above");
     script.send(A, 2, 101).run(1_000);
-    assert_eq!(low_told(&mut script), 1);
+    assert_eq!(low_events(&mut script), 1);
     script.send(A, 2, 60).send(A, 2, 60).send(A, 2, 60).run(1_000);
-    assert_eq!(low_told(&mut script), 1, "once a fall");
+    assert_eq!(low_events(&mut script), 1, "once a fall");
     assert!(script.net.end(A).engine.set_buffered_amount_low(id, 2, None));
     script.send(A, 2, 5_000).run(2_000);
-    assert_eq!(low_told(&mut script), 0);
+    assert_eq!(low_events(&mut script), 0);
 }
 
 /// RFC 9260 §5.2.4 A: a restart of the peer empties the send buffer. If a message was refused before, the application
@@ -96,8 +97,8 @@ fn priorities_outlive_a_restart() {
     script.forget();
     script.send(B, 1, 100).send(B, 2, 100).run(1_000);
     let drawn = script.net.ladder.take();
-    let place = |what: &str| drawn.find(what).unwrap_or_else(|| panic!("no {what} in {drawn}"));
-    assert!(place("sid=2 ssn=0") < place("sid=1 ssn=0"), "{drawn}");
+    let position = |what: &str| drawn.find(what).unwrap_or_else(|| panic!("no {what} in {drawn}"));
+    assert!(position("sid=2 ssn=0") < position("sid=1 ssn=0"), "{drawn}");
 }
 
 /// TSNs can be compared only while fewer than half of all TSNs are outstanding (RFC 9260 §1.6). The limit of this stack
@@ -106,7 +107,7 @@ fn priorities_outlive_a_restart() {
 fn a_bounded_number_of_chunks_is_outstanding() {
     let mut script =
         Script::established(&[("iw", "100"), ("max_burst", "0"), ("sndbuf", "4MiB"), ("rcvbuf", "64MiB")]);
-    script.net.drawing = false;
+    script.net.draws_ladder = false;
     // Grows the congestion window, without idle periods that would shrink it (RFC 9260 §7.2.1).
     for _ in 0..3_000 {
         script.send(A, 0, 1_000);

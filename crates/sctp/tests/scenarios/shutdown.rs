@@ -165,8 +165,8 @@ fn lost_shutdown_ack() {
     "#]]);
 }
 
-/// RFC 9260 §8.4 5: a SHUTDOWN COMPLETE is lost. The repeated SHUTDOWN ACK arrives when A no longer has an association,
-/// and is answered nevertheless.
+/// RFC 9260 §8.4 rule 5: a SHUTDOWN COMPLETE is lost. The repeated SHUTDOWN ACK arrives when A no longer has an
+/// association, and is answered nevertheless.
 #[test]
 fn lost_shutdown_complete() {
     let mut script = Script::established(&[]);

@@ -44,16 +44,16 @@ fn errors_on_many_paths_are_soon_enough() {
     assert!(after < 10_000, "{after} ms");
 }
 
-/// The knob `assoc_silence` sets the minimum time of errors to 60 s. The association and its paths survive a cut of 30
-/// s.
+/// With `assoc_silence=60s`, an association is given up only after errors for 60 s. The association and its paths
+/// survive a cut of 30 s.
 #[test]
 fn a_silence_may_last() {
     let changes = [("rto_min", "200ms"), ("rto_initial", "200ms"), ("assoc_silence", "60s")];
     assert_eq!(cut(&changes), (None, true));
 }
 
-/// The knob `assoc_silence` sets the minimum time of errors to 20 s. The first error after this time ends the
-/// association.
+/// With `assoc_silence=20s`, an association is given up only after errors for 20 s. The first error after this time
+/// ends the association.
 #[test]
 fn a_silence_has_an_end() {
     let changes = [("rto_min", "200ms"), ("rto_initial", "200ms"), ("assoc_silence", "20s")];

@@ -27,8 +27,8 @@ fn after_a_transfer(changes: &[(&str, &str)]) -> (u64, u64) {
     (path.cwnd, path.ssthresh)
 }
 
-/// Linux's HyStart ends slow start when a train of acknowledgements lasts half a round trip. `hystart_min_rtt` excludes
-/// paths whose minimum round trip is below that value. The rule of HyStart++ (RFC 9406) has no such limit.
+/// Linux's HyStart ends slow start when a train of acknowledgements lasts half a round trip. It works only on paths
+/// whose minimum round-trip time is at least `hystart_min_rtt`. The rule of HyStart++ (RFC 9406) has no such limit.
 #[test]
 fn hystart_of_linux_leaves_shorter_paths_alone() {
     let linux =

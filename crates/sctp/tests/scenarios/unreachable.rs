@@ -25,7 +25,8 @@ fn closed(script: &mut Script) -> Option<CloseReason> {
     })
 }
 
-/// RFC 9260 §10 ICMP8: with the knobs of the RFC, Protocol Unreachable ends the association at once, as an ABORT does.
+/// RFC 9260 §10 ICMP8: with the settings of the RFC, Protocol Unreachable ends the association at once, as an ABORT
+/// does.
 #[test]
 fn believed() {
     let mut script = Script::established(&[]);

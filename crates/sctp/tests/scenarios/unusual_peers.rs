@@ -1,4 +1,4 @@
-//! Corner cases of the RFC: chunks and packets that this stack would never send, or not in that order.
+//! Corner cases of the RFC: chunks and packets that this stack would never send, or would not send in that order.
 
 use crate::net::{self, A, B, PORT};
 use crate::script::{Script, configured};
@@ -30,7 +30,13 @@ fn sack(script: &mut Script, cumulative: u32, gaps: &[GapBlock]) {
 /// Returns the chunks of the packets that are in flight to a side.
 fn under_way(script: &Script, to: Side) -> Vec<&[u8]> {
     let there = |target: std::net::SocketAddr| (1..=3).any(|n| net::address(to, n) == target);
-    script.net.flying.values().filter(|flight| there(flight.target)).map(|flight| &flight.bytes[..]).collect()
+    script
+        .net
+        .in_flight
+        .values()
+        .filter(|flight| there(flight.target))
+        .map(|flight| &flight.bytes[..])
+        .collect()
 }
 
 /// RFC 9260 §3.3.8: a SHUTDOWN has no gap blocks, but does not revoke the gap blocks of earlier SACKs. So TSN 3 is not
@@ -75,8 +81,7 @@ fn one_sack_ends_a_recovery_and_begins_the_next() {
         (stats.fast_recoveries, info.paths[0].cwnd / 1_468)
     };
     assert_eq!(info(&script), (1, 7));
-    // All TSNs up to the end of the recovery, 17, have arrived except TSN 1. Of the TSNs sent after these, TSN 18 is
-    // lost.
+    // TSN 17 is the last TSN of the recovery. The SACKs report TSNs 2 to 17 and later TSNs. TSNs 1 and 18 are missing.
     sack(&mut script, 0, &[first(17)]);
     for end in 19..=20 {
         sack(&mut script, 0, &[first(17), GapBlock { start: 19, end }]);
@@ -86,8 +91,8 @@ fn one_sack_ends_a_recovery_and_begins_the_next() {
     assert_eq!(info(&script).0, 2);
 }
 
-/// RFC 9260 §6.1: TSN 1 moves to the second address at 5.000. This does not restart the timer that runs on the second
-/// path for TSN 2, which expires at 5.500.
+/// RFC 9260 §6.1: T3-rtx runs on the second path for TSN 2, and expires at 5.500. TSN 1 moves to the second path at
+/// 5.000. This does not restart the timer.
 #[test]
 fn a_chunk_that_moves_restarts_no_timer() {
     let mut script = Script::established_on(&[25, 25], &[]);
@@ -197,8 +202,8 @@ fn init_ack(tag: u32, window: u32) -> InitAck<'static> {
     InitAck(Init { tag, window, outbound_streams: 1, inbound_streams: 1, tsn: Tsn(1), ..Init::default() })
 }
 
-/// RFC 9260 §3.3.3: an INIT ACK with an Initiate Tag of 0 ends the handshake. The ABORT has this side's own tag and the
-/// T bit.
+/// RFC 9260 §3.3.3: an INIT ACK with an Initiate Tag of 0 ends the handshake, and is answered by ABORT. The ABORT has
+/// this side's own tag and the T bit.
 #[test]
 fn an_init_ack_with_tag_zero() {
     let mut script = Script::new(&[]);
@@ -234,8 +239,8 @@ fn an_init_ack_with_a_small_window() {
     "#]]);
 }
 
-/// RFC 9260 §5.1.2 rule 4: an INIT ACK comes from another address than the destination of the INIT, but lists that
-/// address. §5.4: the COOKIE ECHO is sent to the address that is known to be the peer's.
+/// RFC 9260 §5.1.2 rule 4: an INIT ACK does not come from the address to which the INIT was sent, but lists that
+/// address. §5.4: the COOKIE ECHO is sent to that address, because it is known to be the peer's.
 #[test]
 fn an_init_ack_from_another_address() {
     let mut script = Script::multi_homed(&[25, 25], &[]);

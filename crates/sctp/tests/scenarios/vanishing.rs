@@ -121,7 +121,7 @@ fn of_two_paths_one_has_a_black_hole() {
     let mut set = SUSPECTING.to_vec();
     set.push(("pmtud", "blackhole"));
     let mut script = Script::established_on(&[10, 20], &set);
-    script.net.narrow.insert(1, Narrow { mtu: 1_300, tells: false });
+    script.net.narrow.insert(1, Narrow { mtu: 1_300, sends_icmp: false });
     for _ in 0..100 {
         script.send(A, 0, 1_400).run(100);
     }
@@ -159,8 +159,8 @@ fn over_a_layer_the_first_packets_are_small() {
     }
 }
 
-/// If the user sets the knob for the path MTU search, the user's value takes precedence. A network that loses no ICMP
-/// message, as in races, needs no search.
+/// If the user sets the knob for the path MTU search, the user's value takes precedence. Without the knob for real
+/// networks, there is no search, because simulated networks lose no ICMP messages.
 #[test]
 fn a_search_that_was_chosen_stays() {
     let value =

@@ -110,7 +110,7 @@ fn never_more_than_the_window() {
 fn a_window_that_never_opens() {
     let mut script = Script::established(&[("rcvbuf", "4000B"), ("sndbuf", "20000B")]);
     script.app(B).reading_pause = Duration::from_secs(1_000_000);
-    script.net.drawing = false;
+    script.net.draws_ladder = false;
     let id = script.id(A);
     let mut sent = 0;
     for _ in 0..24 {
@@ -125,7 +125,7 @@ fn a_window_that_never_opens() {
         assert!(info.buffered <= 20_000, "{} bytes wait", info.buffered);
     }
     assert_eq!(sent, 24);
-    // In one day, a probe is sent every minute, in addition to the packets before.
+    // During one day, one probe is sent per minute. The upper limit has room for the packets that were sent before.
     let stats = script.net.end(A).engine.stats(id).expect("it lives");
     assert!((1_440..1_500).contains(&stats.packets_sent), "{stats:?}");
     script.shutdown(A).run(3_600_000);
@@ -145,7 +145,7 @@ fn a_window_of_zero_is_meant() {
     let mut script = Script::warm(&[("rcvbuf", "4000B")]);
     script.app(B).reading_pause = Duration::from_secs(60);
     let (tag, first) = (script.tag(B), script.net.ladder.numbers().first(A).expect("a TSN"));
-    // A itself did not send these chunks, so their SACKs are lost.
+    // The test forges these chunks. A must not receive the SACKs that answer them, because A did not send the chunks.
     script.lose_times(B, "SACK", 9);
     for (n, length) in [(3, 1_452), (4, 1_452), (5, 1_096), (6, 50), (2, 40)] {
         if n == 6 {
@@ -181,7 +181,7 @@ fn a_window_of_zero_is_meant() {
 #[test]
 fn acknowledged_probes_are_told_apart_until_the_window_opens() {
     let mut script = Script::established(&[("rcvbuf", "8000B")]);
-    script.net.drawing = false;
+    script.net.draws_ladder = false;
     script.app(B).reading_pause = Duration::from_secs(1_000_000);
     for _ in 0..24 {
         script.send(A, 0, 500);
@@ -200,7 +200,7 @@ fn acknowledged_probes_are_told_apart_until_the_window_opens() {
         }
     };
     assert_eq!(sent(&mut script), (4_000, 0));
-    // There is room for a segment, but not enough for a window update. So a probe is accepted, and the window stays
+    // There is room for a segment, but not enough for a window update. So B accepts a probe, and its window stays
     // closed.
     read(&mut script, 2);
     for probes in 1..=3 {
@@ -213,13 +213,13 @@ fn acknowledged_probes_are_told_apart_until_the_window_opens() {
     assert_eq!(sent(&mut script), (0, 0), "the window has opened");
 }
 
-/// RFC 9260 §6.1 A: the peer's window stays closed, and a server writes a piece of data whenever the previous piece was
-/// sent. So each piece is sent as a window probe. Although the queue is empty between two pieces, all probes are
-/// counted, and the interval between them doubles.
+/// RFC 9260 §6.1 A: the peer's window stays closed. Whenever one message has been sent, the application writes the
+/// next, so each message is sent as a window probe. All probes are counted, although the send queue is empty between
+/// two messages. The interval between probes doubles.
 #[test]
 fn probes_are_counted_on_when_the_queue_was_empty() {
     let mut script = Script::established(&[("rcvbuf", "8000B")]);
-    script.net.drawing = false;
+    script.net.draws_ladder = false;
     script.app(B).reading_pause = Duration::from_secs(1_000_000);
     for _ in 0..16 {
         script.send(A, 0, 500);

@@ -22,14 +22,15 @@ struct Sender {
     highest: Option<Tsn>,
     /// The size of the DATA or I-DATA header, in bytes.
     header: usize,
-    /// For each stream, the message of which more fragments must follow: whether it is unordered, its identifier, and
-    /// the number of its next fragment.
+    /// For each stream, the message that is not completely sent: whether it is unordered, its identifier, and the
+    /// number of its next fragment.
     open: BTreeMap<u16, (bool, u32, u32)>,
     /// The number of TSNs that were never sent.
     never_sent: u64,
     /// The highest TSN that the side has asked its peer to skip.
     skipped: Option<Tsn>,
-    /// The TSNs that the last FORWARD TSN of this side reports as abandoned: all above the first and up to the second.
+    /// The range of TSNs that the last FORWARD TSN of this side reports as abandoned. The first TSN is excluded, the
+    /// second included.
     skipping: Option<(Tsn, Tsn)>,
     /// The congestion windows of this side before the arrival of a SACK that acknowledges only abandoned TSNs.
     windows: Option<Vec<Window>>,
@@ -42,7 +43,7 @@ struct Sender {
     /// Whether this side has received a SHUTDOWN, which advertises no window.
     window_unknown: bool,
     /// The highest cumulative TSN that this side has sent in a SACK.
-    promised: Option<Tsn>,
+    highest_cumulative: Option<Tsn>,
     /// The last TSN reset request that this side has accepted.
     agreed: Option<u32>,
 }
@@ -78,12 +79,12 @@ fn acknowledges_for_good(net: &Net, side: Side) -> bool {
 pub struct Checker {
     sides: [Sender; 2],
     /// The number of associations that each side has had. The latest is checked.
-    lives: [usize; 2],
+    associations: [usize; 2],
     pub packets: u64,
     pub digest: u64,
-    /// Whether addresses change. If so, an endpoint ignores a SACK from an address that the peer has deleted, which the
-    /// checker cannot observe.
-    pub moving: bool,
+    /// Whether addresses change. If so, an endpoint ignores a SACK from an address that the peer has deleted. The
+    /// checker cannot observe which SACKs are ignored.
+    pub addresses_change: bool,
     /// The sides that use proportional rate reduction. In a recovery they may exceed the window (RFC 6937).
     pub proportional: [bool; 2],
     /// The sides that use BBR. Data sent after a pause can end ProbeRTT, which restores the previous window
@@ -94,14 +95,14 @@ pub struct Checker {
     /// For each side, the number of tail loss probes so far, and the packet number of the last probe. A probe is sent
     /// even if the congestion window has been halved below the flight size.
     probes: [(u64, u64); 2],
-    /// Whether an NR-SACK was sent that reports more than its cumulative TSN. The peer has then freed messages that
-    /// wait for other messages.
+    /// Whether an NR-SACK was sent that reports TSNs beyond its cumulative TSN. Its receiver then frees messages,
+    /// although the side that sent the NR-SACK may not be able to deliver them yet.
     pub forgotten: bool,
 }
 
-/// The congestion window of a path, and the properties of the path on which the window depends, other than
-/// acknowledgements. The number of losses is one of these properties, because a loss sets the window to at least 4
-/// packets (RFC 9260 §7.2.4). That may be more than before.
+/// The congestion window of a path, and the properties that may change this window without an acknowledgement. One of
+/// them is the number of losses: a loss sets the window to at least 4 packets (RFC 9260 §7.2.4), which may be an
+/// increase.
 type Window = ((PathState, u32, u64), u64);
 
 /// Returns the congestion windows of all paths of an association.
@@ -133,10 +134,10 @@ impl Checker {
     pub fn new(_networks: usize) -> Self {
         Self {
             sides: Default::default(),
-            lives: [0; 2],
+            associations: [0; 2],
             packets: 0,
             digest: 0xcbf2_9ce4_8422_2325,
-            moving: false,
+            addresses_change: false,
             proportional: [false; 2],
             bbr: [false; 2],
             probing: [false; 2],
@@ -148,14 +149,14 @@ impl Checker {
     fn sack_sent(&mut self, from: Side, sack: &SackView<'_>, gaps: impl Iterator<Item = GapBlock>) {
         let peer_highest = self.sides[from.other() as usize].highest;
         let mine = &mut self.sides[from as usize];
-        if let Some(promised) = mine.promised {
+        if let Some(promised) = mine.highest_cumulative {
             assert!(
                 sack.cumulative.at_or_after(promised),
                 "{from:?}: the cumulative TSN went back from {promised} to {}",
                 sack.cumulative
             );
         }
-        mine.promised = Some(sack.cumulative);
+        mine.highest_cumulative = Some(sack.cumulative);
         if let Some(highest) = peer_highest {
             assert!(
                 highest.at_or_after(sack.cumulative),
@@ -180,7 +181,7 @@ impl Checker {
             return;
         }
         let before = Tsn(next.0.wrapping_sub(1));
-        mine.promised = Some(before);
+        mine.highest_cumulative = Some(before);
         let peer = &mut self.sides[from.other() as usize];
         peer.highest = Some(before);
         peer.acknowledged = None;
@@ -224,7 +225,7 @@ impl Checker {
             return;
         }
         let this = (data.unordered, data.mid, data.fsn);
-        // If the message in progress was abandoned (RFC 3758), another message begins.
+        // If the last message was abandoned (RFC 3758), the next message may begin.
         let given_up = stats_of(net, from).abandoned_sent > 0;
         let due = mine.open.remove(&data.stream).filter(|_| !(given_up && data.begin));
         assert!(due.unwrap_or(this) == this, "{from:?}: {data} while fragment {due:?} was due");
@@ -234,8 +235,8 @@ impl Checker {
         }
     }
 
-    /// RFC 3758 §3.5: checks a FORWARD TSN. It is sent only if both sides support it, only for abandoned TSNs, and it
-    /// names each stream once.
+    /// RFC 3758 §3.5: checks a FORWARD TSN. Both sides must support it, all TSNs that it skips must be abandoned, and
+    /// it must name each stream at most once.
     fn forward_sent(&mut self, net: &Net, from: Side, point: Tsn, mids: bool, mut names: Vec<(u16, bool)>) {
         let end = &net.ends[from as usize];
         let Some(&id) = end.ids.last() else { return };
@@ -246,7 +247,7 @@ impl Checker {
         let mine = &mut self.sides[from as usize];
         if let Some((acknowledged, _)) = mine.acknowledged {
             assert!(
-                point.after(acknowledged) || self.moving,
+                point.after(acknowledged) || self.addresses_change,
                 "{from:?}: FORWARD TSN {point}, which is acknowledged"
             );
         }
@@ -359,7 +360,7 @@ impl Watch for Checker {
         self.packets += 1;
         assert!(self.packets < 400_000, "a packet storm");
         let lives = net.ends[from as usize].ids.len();
-        if std::mem::replace(&mut self.lives[from as usize], lives) < lives && lives > 1 {
+        if std::mem::replace(&mut self.associations[from as usize], lives) < lives && lives > 1 {
             self.sides[from as usize] = Sender::default();
             let other = &mut self.sides[from.other() as usize];
             (other.acknowledged, other.window_unknown) = (None, true);
@@ -500,8 +501,8 @@ impl Watch for Checker {
                 }
             };
             if let Some((cumulative, _)) = mine.acknowledged {
-                // The content is kept for a while after its acknowledgement, because T3-rtx may have retransmitted the
-                // TSN before.
+                // The content is kept for a while after its acknowledgement, because a T3-rtx that expired earlier may
+                // have sent the TSN again.
                 if mine.content.len() > 4_000 {
                     mine.content.retain(|&tsn, _| Tsn(tsn).plus(2_000).after(cumulative));
                 }
@@ -530,7 +531,7 @@ impl Watch for Checker {
             let flight: u64 = info.paths.iter().map(|path| path.flight).sum();
             let most = self.sides[side as usize].unacknowledged();
             assert!(
-                flight <= most || self.moving,
+                flight <= most || self.addresses_change,
                 "{side:?}: {flight} in flight on paths, {most} not acknowledged"
             );
             let given_up =

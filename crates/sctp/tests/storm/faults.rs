@@ -20,7 +20,7 @@ pub(crate) struct Faults {
     /// The intervals in which a network loses every packet. Network 0 stands for all networks.
     pub(crate) outages: Vec<(Instant, Instant, usize)>,
     /// The time from which on every packet arrives, so that the storm can end.
-    pub(crate) calm: Instant,
+    pub(crate) faults_end: Instant,
 }
 
 impl Faults {
@@ -35,7 +35,7 @@ impl Faults {
             return Vec::new();
         }
         let rng = &mut self.rng;
-        if now >= self.calm {
+        if now >= self.faults_end {
             return vec![(Duration::ZERO, flight.clone())];
         }
         if rng.chance(self.loss) {
@@ -80,7 +80,7 @@ impl Narrowing {
             config.set("pmtud", if probes { "plpmtud" } else { "icmp" }).expect("a knob");
         }
         let mtu = pick(&mut rng, &[600, 1_000, 1_280, 1_400]);
-        let to = Narrow { mtu, tells: !silent || on(&mut rng) };
+        let to = Narrow { mtu, sends_icmp: !silent || on(&mut rng) };
         let network = 1 + rng.below(networks as u64) as usize;
         let at = Instant::from_millis(rng.below(10_000));
         on(&mut rng).then_some(Self { network, at, to })
@@ -132,6 +132,6 @@ impl Reboot {
         net.reboot(A, Endpoint::new(config.clone(), addresses, self.rng.fork("reboot")));
         net.associate_from(A, 1, Some(info.local_port), net::PORT);
         // The messages that A had sent are lost. A continues with the messages that it has not sent.
-        work.asked = false;
+        work.requested = false;
     }
 }

@@ -1,8 +1,8 @@
 //! Storms: two multi-homed endpoints on a faulty network, thousands of times.
 //!
-//! Every seed chooses a network, two configurations and a workload. Whole kinds of fault are switched off, and others
-//! are exaggerated (swarm testing). The [`checker`] checks every packet and every state. If a seed fails, the test
-//! prints the command that replays it:
+//! Every seed chooses a network, two configurations and a workload. A seed switches some kinds of fault off entirely
+//! and exaggerates others (swarm testing). The [`checker`] checks every packet and every state. If a seed fails, the
+//! test prints the command that replays it:
 //!
 //! `SEED=17 cargo test -p anabranch-sctp --test storm -- --nocapture`
 //!

@@ -21,7 +21,7 @@ pub struct Outcome {
     pub bytes: u64,
     pub packets: u64,
     pub retransmitted: u64,
-    /// The number of stream and TSN resets, and of additions of streams, that were reported to the sides.
+    /// The number of stream resets, TSN resets and additions of streams that were reported to the applications.
     pub reconfigured: u64,
     /// The number of messages that were abandoned, before or after they were sent.
     pub given_up: u64,
@@ -56,13 +56,14 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
     let networks = 1 + rng.below(3) as usize;
     let delays: Vec<_> = (0..networks).map(|_| Duration::from_micros(100 + rng.below(150_000))).collect();
     let mut configs = [configuration(&mut rng), configuration(&mut rng)];
-    let mut wishes = root.fork("wishes");
-    let supported = wishes.below(3) != 0;
+    let mut reconfig_rng = root.fork("wishes");
+    let supported = reconfig_rng.below(3) != 0;
     for config in &mut configs {
-        let set = config.set("reconfig", if supported { "yes" } else { pick(&mut wishes, &["yes", "no"]) });
+        let set =
+            config.set("reconfig", if supported { "yes" } else { pick(&mut reconfig_rng, &["yes", "no"]) });
         set.expect("a knob");
-        config.set("pf_max_retrans", pick(&mut wishes, &["off", "0", "1"])).expect("a knob");
-        config.set("primary_switch", pick(&mut wishes, &["off", "0", "3"])).expect("a knob");
+        config.set("pf_max_retrans", pick(&mut reconfig_rng, &["off", "0", "1"])).expect("a knob");
+        config.set("primary_switch", pick(&mut reconfig_rng, &["off", "0", "3"])).expect("a knob");
     }
     let mut turns = root.fork("turns");
     let mixed = on(&mut turns);
@@ -96,7 +97,7 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
         .map(|side: usize| configs[side].knobs().iter().any(|knob| knob.key == "cc" && knob.value == "bbr"));
     let probing = [0, 1].map(|side: usize| configs[side].rack && configs[side].tlp);
     let mut net = Net::new(seed, configs.clone(), &delays);
-    net.drawing = drawing;
+    net.draws_ladder = drawing;
     let heavy = rng.below(8) == 0;
     let mut faults = Faults {
         loss: if on(&mut rng) { percent(rng.below(if heavy { 300 } else { 100 })) } else { Ratio::ZERO },
@@ -107,7 +108,7 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
         mark: if on(&mut rng) { percent(rng.below(200)) } else { Ratio::ZERO },
         jitter: if on(&mut rng) { Duration::from_millis(rng.below(30)) } else { Duration::ZERO },
         outages: Vec::new(),
-        calm: Instant::from_millis(120_000),
+        faults_end: Instant::from_millis(120_000),
         rng: root.fork("faults"),
     };
     if unprotected {
@@ -120,15 +121,15 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
             let from = Instant::from_millis(rng.below(20_000));
             let length = Duration::from_millis(pick(&mut rng, &[100, 2_000, 10_000, 1_000_000]));
             // An outage of all networks may end the association, even if the endpoints behave well.
-            let which = rng.below(networks as u64 + 1) as usize;
+            let network = rng.below(networks as u64 + 1) as usize;
             outage |= length > Duration::from_secs(1);
             // A network may fail permanently if another network still works.
-            let length = if which == 0 || networks == 1 || which == 1 {
+            let length = if network == 0 || networks == 1 || network == 1 {
                 length.min(Duration::from_secs(10))
             } else {
                 length
             };
-            faults.outages.push((from, from + length, which));
+            faults.outages.push((from, from + length, network));
         }
     }
     for side in [A, B] {
@@ -138,15 +139,16 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
     }
     let mut work = [plan(&mut rng, A), plan(&mut rng, B)];
     for side in &mut work {
-        side.wishes = (0..wishes.below(12)).map(|_| Instant::from_millis(wishes.below(15_000))).collect();
-        side.wishes.sort_unstable();
-        side.turns = on(&mut turns).then(|| turns.fork("changes"));
+        side.reconfig_times =
+            (0..reconfig_rng.below(12)).map(|_| Instant::from_millis(reconfig_rng.below(15_000))).collect();
+        side.reconfig_times.sort_unstable();
+        side.scheduler_rng = on(&mut turns).then(|| turns.fork("changes"));
     }
     for side in [A, B] {
         let mut cancels = root.fork(if side == A { "A cancels" } else { "B cancels" });
         if cancels.below(4) == 0 {
-            work[side as usize].cancels = Some(cancels);
-            net.end(side.other()).app.may_miss = true;
+            work[side as usize].cancel_rng = Some(cancels);
+            net.end(side.other()).app.peer_cancels = true;
         }
     }
     let abort = rng.below(12) == 0;
@@ -167,7 +169,7 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
     let mut number = 0;
     // Addresses change only if both sides support ASCONF.
     let mut moves = (networks > 1 && dynamic).then(|| root.fork("moves"));
-    checker.moving = moves.is_some();
+    checker.addresses_change = moves.is_some();
     (checker.proportional, checker.bbr, checker.probing) = (proportional, bbr, probing);
     loop {
         if let Some(narrowing) = narrowing.filter(|narrowing| narrowing.at <= net.now) {
@@ -179,13 +181,13 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
         reboot.happen(&mut net, &configs[0], networks, &mut work[0]);
         for side in [A, B] {
             act(&mut net, side, &mut work, &mut number);
-            wish(&mut net, side, &mut work[side as usize], &mut wishes);
+            wish(&mut net, side, &mut work[side as usize], &mut reconfig_rng);
         }
         let next = work
             .iter()
-            .filter(|w| !w.asked)
+            .filter(|w| !w.requested)
             .filter_map(|w| {
-                [Some(w.next), w.abort_at, w.wishes.first().copied()]
+                [Some(w.next), w.abort_at, w.reconfig_times.first().copied()]
                     .into_iter()
                     .flatten()
                     .filter(|&at| at > net.now)
@@ -195,8 +197,8 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
             .min()
             .unwrap_or(Instant::MAX)
             .min(net.now + Duration::from_secs(1));
-        // The checker follows the endpoints from their start. After a reboot it does not know the state, so it is not
-        // used.
+        // The checker follows the endpoints from their start. After a reboot, the checker does not know the state of
+        // the new endpoint, so the checker is not used.
         let watch: Option<&mut dyn Watch> = if reboot.done { None } else { Some(&mut checker) };
         net.run_until(next, &mut |now, _, flight| faults.fate(now, flight), watch);
         if [A, B].iter().all(|&side| is_over(&net, side)) {
@@ -220,8 +222,8 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
     conclude(&mut net, &checker, abort || outage || heavy || reboot.done, reboot.done)
 }
 
-/// Returns whether this side's association has ended. Also returns true for B if A has given up before B had an
-/// association.
+/// Returns whether this side's association has ended. If B never had an association, returns whether A's association
+/// has ended.
 fn is_over(net: &Net, side: Side) -> bool {
     let end = &net.ends[side as usize];
     match end.ids.last() {
@@ -234,7 +236,7 @@ fn is_over(net: &Net, side: Side) -> bool {
 }
 
 fn conclude(net: &mut Net, checker: &Checker, excused: bool, rebooted: bool) -> Outcome {
-    if net.drawing {
+    if net.draws_ladder {
         println!("{}", net.ladder.take());
     }
     let mut outcome = Outcome { packets: checker.packets, digest: checker.digest, ..Outcome::default() };
@@ -254,16 +256,16 @@ fn conclude(net: &mut Net, checker: &Checker, excused: bool, rebooted: bool) -> 
             let last = events.iter().rposition(|event| event.association() == id);
             let closed = events
                 .iter()
-                .position(|event| matches!(event, Event::Closed { id: which, .. } if *which == id));
+                .position(|event| matches!(event, Event::Closed { id: network, .. } if *network == id));
             assert_eq!(last, closed, "{side:?}: Closed is the last event of {id:?}: {events:?}");
         }
-        let told = |event: &&Event| {
+        let reported = |event: &&Event| {
             matches!(
                 event,
                 Event::StreamsReset { .. } | Event::StreamsAdded { .. } | Event::AssociationReset { .. }
             )
         };
-        outcome.reconfigured += end.events.iter().filter(told).count() as u64;
+        outcome.reconfigured += end.events.iter().filter(reported).count() as u64;
         outcome.messages += end.app.messages;
         outcome.bytes += end.app.bytes;
         let totals = end.engine.totals().sum;
@@ -280,8 +282,8 @@ fn conclude(net: &mut Net, checker: &Checker, excused: bool, rebooted: bool) -> 
     let excused = excused || again;
     // The association was closed before it was established, and no message had been sent.
     let excused = excused || (reasons == [Some(CloseReason::Local), None] && outcome.messages == 0);
-    // COOKIE ACKs were lost repeatedly. Their sender has sent data since, which is not accepted (RFC 9260 §6). This
-    // sender may count more errors than the limit before the next COOKIE ECHO arrives.
+    // COOKIE ACKs were lost repeatedly. The side that sent them has also sent data, and this data is not accepted (RFC
+    // 9260 §6). That side may count more errors than the limit before the next COOKIE ECHO arrives.
     let up = net.ends[A as usize].events.iter().any(|event| matches!(event, Event::Established { .. }));
     let excused = excused || (!up && reasons[B as usize] == Some(CloseReason::Unreachable));
     // A packet that the SHUTDOWN has overtaken belongs to no association when it arrives. The ABORT that answers it may
@@ -309,8 +311,8 @@ fn conclude(net: &mut Net, checker: &Checker, excused: bool, rebooted: bool) -> 
             // With NR-SACK, a side may acknowledge a message that it cannot deliver yet. If the association of that
             // side then ends, the message is lost without a report.
             if !again && !rebooted && !checker.forgotten && reasons[side.other() as usize].is_some() {
-                let told = |number: &u64| peer.failed.contains(number) || peer.given_up.contains(number);
-                let silent: Vec<u64> = app.owed_numbers().filter(|number| !told(number)).collect();
+                let reported = |number: &u64| peer.failed.contains(number) || peer.given_up.contains(number);
+                let silent: Vec<u64> = app.owed_numbers().filter(|number| !reported(number)).collect();
                 assert!(
                     silent.is_empty(),
                     "{side:?} did not get {silent:?}, and nobody was told: {reasons:?}"

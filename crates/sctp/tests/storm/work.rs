@@ -18,14 +18,13 @@ pub(crate) struct Work {
     pub(crate) next: Instant,
     pub(crate) shutdown: bool,
     pub(crate) abort_at: Option<Instant>,
-    /// If present, the side changes the scheduler or the priorities of its streams at random times, with these random
-    /// numbers.
-    pub(crate) turns: Option<Rng>,
+    /// The random numbers for changes of the scheduler and of stream priorities, if the side makes such changes.
+    pub(crate) scheduler_rng: Option<Rng>,
     /// The times at which the side requests a reset of streams, or additional streams.
-    pub(crate) wishes: Vec<Instant>,
-    /// If present, the side cancels its messages on a stream at random times, with these random numbers.
-    pub(crate) cancels: Option<Rng>,
-    pub(crate) asked: bool,
+    pub(crate) reconfig_times: Vec<Instant>,
+    /// The random numbers for cancelling the messages of a stream, if the side does this.
+    pub(crate) cancel_rng: Option<Rng>,
+    pub(crate) requested: bool,
 }
 
 fn reliability(rng: &mut Rng) -> Reliability {
@@ -66,10 +65,10 @@ pub(crate) fn plan(rng: &mut Rng, side: Side) -> Work {
         next: Instant::ZERO,
         shutdown: false,
         abort_at: None,
-        turns: None,
-        wishes: Vec::new(),
-        cancels: None,
-        asked: side == B,
+        scheduler_rng: None,
+        reconfig_times: Vec::new(),
+        cancel_rng: None,
+        requested: side == B,
     }
 }
 
@@ -102,23 +101,23 @@ pub(crate) fn act(net: &mut Net, side: Side, work: &mut [Work; 2], number: &mut 
     let now = net.now;
     let work = &mut work[side as usize];
     let Some(&id) = net.ends[side as usize].ids.last() else { return };
-    work.asked = false;
+    work.requested = false;
     let [a, b] = &mut net.ends;
     let (end, peer) = if side == A { (a, b) } else { (b, a) };
     let Some(info) = end.engine.info(id) else {
-        work.asked = true;
+        work.requested = true;
         return;
     };
     if info.state == AssociationState::Closed {
-        work.asked = true;
+        work.requested = true;
         return;
     }
     if work.abort_at.is_some_and(|at| at <= now) {
         end.engine.abort(now, id);
-        work.asked = true;
+        work.requested = true;
         return;
     }
-    if let Some(rng) = &mut work.turns
+    if let Some(rng) = &mut work.scheduler_rng
         && rng.below(4) == 0
     {
         end.engine.set_scheduler(now, id, pick(rng, SCHEDULERS)).expect("the association is there");
@@ -126,7 +125,7 @@ pub(crate) fn act(net: &mut Net, side: Side, work: &mut [Work; 2], number: &mut 
         let set = end.engine.set_stream_value(now, id, stream, value);
         assert_eq!(set.is_ok(), stream < info.outbound_streams, "{side:?}: {set:?}");
     }
-    if let Some(rng) = &mut work.cancels
+    if let Some(rng) = &mut work.cancel_rng
         && rng.below(8) == 0
     {
         let stream = rng.below(25) as u16 % info.outbound_streams;
@@ -160,7 +159,7 @@ pub(crate) fn act(net: &mut Net, side: Side, work: &mut [Work; 2], number: &mut 
     }
     if work.sent == work.messages.len() && work.shutdown {
         end.engine.shutdown(now, id);
-        work.asked = true;
+        work.requested = true;
     }
     if work.sent == work.messages.len() {
         work.next = Instant::MAX;
@@ -171,8 +170,8 @@ pub(crate) fn act(net: &mut Net, side: Side, work: &mut [Work; 2], number: &mut 
 /// matter: every message must arrive in the order of its stream.
 pub(crate) fn wish(net: &mut Net, side: Side, work: &mut Work, rng: &mut Rng) {
     let now = net.now;
-    while work.wishes.first().is_some_and(|&at| at <= now) {
-        work.wishes.remove(0);
+    while work.reconfig_times.first().is_some_and(|&at| at <= now) {
+        work.reconfig_times.remove(0);
         let end = net.end(side);
         let Some(&id) = end.ids.last() else { continue };
         let direction = pick(rng, &[Direction::Outgoing, Direction::Incoming, Direction::Both]);

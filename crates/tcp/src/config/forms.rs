@@ -79,8 +79,8 @@ pub(super) const INITIAL_WINDOW: Text<InitialWindow> = Text(
     },
 );
 
-/// How acknowledgements grow the congestion window. `off` counts acknowledgements. A number counts acknowledged bytes,
-/// in slow start at most that many segments per acknowledgement (RFC 3465).
+/// What makes the congestion window grow. `off` counts acknowledgements. A number counts acknowledged bytes (RFC 3465);
+/// in slow start, each acknowledgement counts for at most this number of segments.
 pub(super) const COUNTING: Text<Counting> = Text(
     |text| match text {
         "off" => Ok(Counting::Acks),

@@ -56,14 +56,14 @@ anabranch_base::knobs! {
         /// RFC 3042: the first two duplicate acknowledgements each allow a segment of new data.
         limited_transmit: bool = true, "RFC 3042",
             SWITCH, "new data on the first two duplicates (RFC 3042): yes or no";
-        /// RFC 6937: in a recovery with SACK, the sending rate follows the rate of deliveries.
+        /// RFC 6937: during a recovery that uses SACK, the sending rate follows the rate at which data is delivered.
         prr: bool = true, "Linux 6 tcp_cwnd_reduction; RFC 6937",
             SWITCH, "proportional rate reduction in recoveries by SACK (RFC 6937): yes or no";
         /// RFC 8985 §6: with SACK, losses are detected by time.
         rack: bool = true,
             "Linux 6 net.ipv4.tcp_recovery = 1; RFC 8985; measured: pages at 1 and 3 % loss 2 to 17 % sooner",
             SWITCH, "with SACK, losses are found by time (RFC 8985): yes or no";
-        /// RFC 8985 §7: tail loss probes, if losses are detected by time.
+        /// RFC 8985 §7: tail loss probes are sent. Has an effect only together with `rack`.
         tlp: bool = true, "Linux 6 net.ipv4.tcp_early_retrans = 3; RFC 8985 §7",
             SWITCH, "with rack=yes, tail loss probes (RFC 8985 §7): yes or no";
         /// The algorithm that may end slow start before a loss does.
@@ -83,7 +83,7 @@ anabranch_base::knobs! {
         /// Smallest RTO.
         rto_min: Duration = Duration::from_millis(200), "Linux 6 TCP_RTO_MIN = HZ/5",
             Span, "smallest RTO: a time";
-        /// The smallest amount that the RTT variation adds to the smoothed RTT.
+        /// The minimum of the RTT variation term that is added to the smoothed RTT to compute the RTO.
         rto_var_min: Duration = Duration::from_millis(200),
             "Linux 6 tcp_rtt_estimator: tcp_rto_min bounds mdev_max_us, and RTO = SRTT + that",
             SpanOrZero, "least that RTT variation adds to the RTO: a time, 0 for the clock's granularity";
@@ -162,7 +162,7 @@ anabranch_base::knobs! {
         /// Timeouts in a row before giving up an open connection (R2 of RFC 9293 §3.8.3).
         retries: u32 = 15, "Linux 6 net.ipv4.tcp_retries2 = 15",
             Number(0, 255), "timeouts in a row that end a connection: 0 to 255";
-        /// Give up if nothing was acknowledged for this time; `None` leaves it to `retries`.
+        /// A connection ends if nothing was acknowledged for this time. With `None`, only `retries` limits the wait.
         user_timeout: Option<Duration> = None, "Linux 6 TCP_USER_TIMEOUT unset",
             LIMIT, "end a connection when nothing was acknowledged for so long: a time, or off";
         /// How long TIME-WAIT lasts: twice the maximum segment lifetime.

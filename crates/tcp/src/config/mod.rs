@@ -1,8 +1,7 @@
 //! The settings of the engine: key, meaning, unit, text form and profile values.
 //!
 //! One table (`knobs`) declares each knob once; fields, defaults, parsing, printing and help are derived from the
-//! table. A profile (`profiles`) lists the values that differ from those of its parent profile. Every value names its
-//! source.
+//! table. A profile (`profiles`) lists values that replace those of its parent profile. Every value names its source.
 
 mod forms;
 mod knobs;
@@ -46,13 +45,13 @@ pub enum Ssthresh {
     Window,
 }
 
-/// How a loss that acknowledgements reveal is repaired.
+/// How the sender repairs a loss that acknowledgements reveal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecoveryKind {
     /// RFC 5681 §3.2: one segment is retransmitted; recovery ends with the next acknowledgement of new data.
     Reno,
-    /// RFC 6582: one segment is retransmitted per round trip, until all data that was outstanding when the loss was
-    /// detected has arrived.
+    /// RFC 6582: one segment is retransmitted per round trip. The recovery ends when all data that was outstanding at
+    /// its start is acknowledged.
     NewReno,
     /// RFC 6675 if both sides permit SACK; otherwise the same as NewReno.
     Sack,
@@ -61,16 +60,16 @@ pub enum RecoveryKind {
 /// How often the round-trip time is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RttSampling {
-    /// Every acknowledgement of new data is measured, if it allows a measurement.
+    /// Each acknowledgement of new data gives an RTT sample, if it shows which transmission it answers.
     Every,
-    /// One segment at a time is measured, as in stacks without timestamps.
+    /// Only one segment at a time is timed, as in stacks without timestamps.
     Once,
 }
 
 /// When a listener answers a SYN with a SYN cookie and keeps no state (RFC 4987 §3.6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SynCookies {
-    /// Cookies are never sent. A connection for which the backlog has no room is dropped.
+    /// Cookies are never sent. A SYN is dropped if the backlog has no room for another half-open connection.
     No,
     /// Cookies are sent only while the backlog has no room for a half-open connection.
     Auto,

@@ -1,7 +1,7 @@
 //! Closing a connection, whichever side closes first, and aborting a connection.
 //!
-//! Home of RFC 9293 §3.6, §3.10.4 (CLOSE), §3.10.5 (ABORT), §3.10.7.4 (eighth:
-//! the FIN bit), §3.6.1 (TIME-WAIT).
+//! Implements RFC 9293 §3.6, §3.6.1 (TIME-WAIT), §3.10.4 (CLOSE), §3.10.5 (ABORT), and the eighth check of §3.10.7.4
+//! (the FIN bit).
 
 use super::timers::Timer;
 use super::{Connection, Outbox, Reply, State};
@@ -33,7 +33,7 @@ impl Connection {
             self.abort(now, out);
             return;
         }
-        // RFC 9293 §3.10.4: in SYN-SENT without buffered data there is no connection to close, so it is deleted.
+        // RFC 9293 §3.10.4: a connection in SYN-SENT that has no buffered data is deleted.
         if self.state == State::SynSent && self.send.buffer.end() == 0 {
             return self.fail(now, CloseReason::Finished, out);
         }
@@ -100,7 +100,7 @@ impl Connection {
         match self.state {
             State::Established => self.state = State::CloseWait,
             State::FinWait1 => {
-                // RFC 9293 §3.10.7.4: the same segment may have acknowledged our FIN.
+                // RFC 9293 §3.10.7.4: the segment with the peer's FIN may also acknowledge our FIN.
                 if self.send.fin_acked() {
                     self.enter_time_wait(now, out);
                 } else {

@@ -1,7 +1,6 @@
 //! Opens a connection: SYN, SYN-ACK, and the options that the two segments negotiate.
 //!
-//! Home of RFC 9293 §3.5, §3.7.1 (MSS), §3.10.7.3 (SYN-SENT), and of
-//! simultaneous open.
+//! Implements RFC 9293 §3.5 (with simultaneous open), §3.7.1 (MSS), and §3.10.7.3 (SYN-SENT).
 
 use super::output::host;
 use super::timers::{Timer, Timers};
@@ -42,27 +41,28 @@ const AFTER_LOST_SYN: Duration = Duration::from_secs(3);
 
 impl Connection {
     /// Creates an outgoing connection. Its SYN is sent at the next poll.
-    pub(crate) fn connect(now: Instant, birth: TcbInit) -> Self {
-        let mut connection = Self::born(now, birth, State::SynSent);
-        connection.known = true;
+    pub(crate) fn connect(now: Instant, init: TcbInit) -> Self {
+        let mut connection = Self::new(now, init, State::SynSent);
+        connection.is_announced = true;
         connection
     }
 
     /// Creates an incoming connection. Its SYN-ACK is sent at the next poll.
-    pub(crate) fn accept(now: Instant, birth: TcbInit, syn: &Header) -> Self {
-        let mut connection = Self::born(now, birth, State::SynReceived);
+    pub(crate) fn accept(now: Instant, init: TcbInit, syn: &Header) -> Self {
+        let mut connection = Self::new(now, init, State::SynReceived);
         connection.passive = true;
         connection.on_peer_syn(now, syn);
         connection
     }
 
-    /// Creates a connection from an `ack` that returned a valid SYN cookie. Nothing has to be sent.
-    pub(crate) fn accept_cookie(now: Instant, birth: TcbInit, syn: &Header, ack: &Header) -> Self {
-        let mut connection = Self::accept(now, birth, syn);
-        // `syn_header` is called only for its side effect: it records the window that the cookie's SYN-ACK offered. Our
-        // SYN-ACK is acknowledged already.
+    /// Creates a connection from a segment that returned a valid SYN cookie. `ack` is the header of that segment.
+    /// Nothing has to be sent.
+    pub(crate) fn accept_cookie(now: Instant, init: TcbInit, syn: &Header, ack: &Header) -> Self {
+        let mut connection = Self::accept(now, init, syn);
+        // `syn_header` is called only because it records the window that the cookie's SYN-ACK offered. The peer has
+        // already acknowledged that SYN-ACK.
         let _ = connection.syn_header(now);
-        connection.recv.duty.on_sent();
+        connection.recv.ack_scheduler.on_sent();
         (connection.syn_due, connection.syn_tries) = (false, 1);
         // If the peer echoed our timestamp, the time when the cookie's SYN-ACK was sent can be computed.
         let age = ack.options.timestamps.and_then(|stamps| connection.options.age(now, stamps.echo));
@@ -71,8 +71,8 @@ impl Connection {
         connection
     }
 
-    fn born(now: Instant, birth: TcbInit, state: State) -> Self {
-        let TcbInit { id, local, remote, config, iss, clock_offset, mtu } = birth;
+    fn new(now: Instant, init: TcbInit, state: State) -> Self {
+        let TcbInit { id, local, remote, config, iss, clock_offset, mtu } = init;
         let default_mss = if remote.is_ipv4() { DEFAULT_MSS_V4 } else { DEFAULT_MSS_V6 };
         let mut connection = Self {
             id,
@@ -104,15 +104,15 @@ impl Connection {
             window_field: 0,
             last_ack_sent: 0,
             ecn_echo: false,
-            known: false,
+            is_announced: false,
             is_readable_reported: false,
             is_finished_reported: false,
             is_closed_reported: false,
             orphan: false,
             challenges: (now, 0),
             soft_error: None,
-            limit_told: None,
-            window_told: 0,
+            recorded_limit: None,
+            recorded_window: 0,
             config,
         };
         // Until the peer announces its MSS, segments are as large as our own MSS allows.
@@ -143,7 +143,7 @@ impl Connection {
         self.wl1 = syn.seq;
         self.wl2 = self.iss.next();
         self.window_field = syn.window;
-        self.recv.duty.ack_now();
+        self.recv.ack_scheduler.ack_now();
     }
 
     /// Handles a segment that arrives in SYN-SENT.
@@ -179,7 +179,8 @@ impl Connection {
         }
     }
 
-    /// Returns whether the header is a repetition of the peer's SYN, now with an acknowledgement of our SYN.
+    /// Returns whether the header is that of the peer's SYN-ACK in a simultaneous open: it repeats the peer's SYN and
+    /// acknowledges ours.
     #[cold]
     pub(super) fn answers_our_syn(&self, header: &Header) -> bool {
         let (known, ours) = (header.seq == self.irs, header.ack == self.iss.next());
@@ -211,7 +212,7 @@ impl Connection {
             // RFC 6298 §2.2: the handshake gives the first RTT measurement.
             self.send.rtt.on_sample(now.since(self.syn_sent));
         }
-        self.known = true;
+        self.is_announced = true;
         let id = self.id;
         let port = self.local.port();
         self.event(out, if self.passive { Event::Accepted { id, port } } else { Event::Connected { id } });

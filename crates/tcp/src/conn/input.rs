@@ -3,8 +3,8 @@
 //! The functions here change state and mark segments as due; `output` builds the segments. The checks follow the order
 //! of RFC 9293.
 //!
-//! Home of RFC 9293 §3.10.7.4, §3.9.2.2 (ICMP), §3.10.8 (timeouts), §3.8.3
-//! (R2), RFC 5961 §3 to §5 and §7, RFC 7323 §5.3, RFC 3168 §6.1.3, RFC 5927 §4.
+//! Implements RFC 9293 §3.10.7.4, §3.9.2.2 (ICMP), §3.10.8 (timeouts), §3.8.3 (R2), and RFC 5961 §3 to §5 and §7. Also
+//! implements RFC 7323 §5.3, RFC 3168 §6.1.3, and RFC 5927 §4.
 
 use super::timers::Timer;
 use super::{Connection, Outbox, Reply, State};
@@ -53,9 +53,10 @@ impl Connection {
         }
         if flags.has(Flags::SYN) {
             if self.state == State::SynReceived && self.answers_our_syn(header) {
-                // RFC 9293 §3.5, figure 7: in a simultaneous open, the peer's SYN was processed before this segment.
+                // RFC 9293 §3.5, figure 7: this is the SYN-ACK of a simultaneous open. The peer's SYN was processed
+                // earlier, and the SYN-ACK acknowledges our SYN.
                 self.on_opened(now, header, out);
-                self.recv.duty.ack_now();
+                self.recv.ack_scheduler.ack_now();
                 return;
             }
             return self.on_syn_again(now, header.seq);
@@ -86,7 +87,7 @@ impl Connection {
             None => segment.header.flags.has(Flags::SYN),
             Some(stamps) if self.options.is_outdated(now, stamps) => {
                 self.stats.paws_discards += 1;
-                self.recv.duty.ack_now();
+                self.recv.ack_scheduler.ack_now();
                 false
             }
             Some(_) => true,
@@ -109,7 +110,7 @@ impl Connection {
                 if end <= next && start >= 0 {
                     self.recv.on_old(start as u64..end as u64);
                 }
-                self.recv.duty.ack_now();
+                self.recv.ack_scheduler.ack_now();
             }
         }
         false
@@ -126,7 +127,7 @@ impl Connection {
         } else {
             return;
         }
-        self.recv.duty.ack_now();
+        self.recv.ack_scheduler.ack_now();
     }
 
     /// Second check of RFC 9293 §3.10.7.4: accepts a reset only if its sequence number is exactly RCV.NXT
@@ -138,15 +139,15 @@ impl Connection {
         match self.state {
             // RFC 1337 §3: a reset must not cut TIME-WAIT short.
             State::TimeWait => {}
-            // RFC 9293 §3.10.7.4: both sides have sent a FIN and all our data is acknowledged, so the reset loses no
-            // data.
+            // RFC 9293 §3.10.7.4: both sides have sent a FIN and all our data is acknowledged. So the reset causes no
+            // loss of data.
             State::Closing | State::LastAck if self.send.all_data_acked() => self.finish_early(now, out),
             State::SynReceived if !self.passive => self.fail(now, CloseReason::Refused, out),
             _ => self.fail(now, CloseReason::Reset, out),
         }
     }
 
-    /// Fourth check of RFC 9293 §3.10.7.4: handles a SYN in a state in which none is allowed (RFC 5961 §4.2).
+    /// Fourth check of RFC 9293 §3.10.7.4: handles a SYN that arrives after SYN-SENT (RFC 5961 §4.2).
     fn on_syn_again(&mut self, now: Instant, seq: Seq) {
         if self.state == State::SynReceived && seq == self.irs {
             // The peer repeats its SYN because it has not received our SYN-ACK, so the SYN-ACK is sent again.
@@ -276,9 +277,10 @@ impl Connection {
         out.record(now, self.key(), || TraceEvent::Spurious);
     }
 
-    /// Records that the peer answered our window probes. Any acknowledgement shows that the peer is alive, and a live
-    /// peer may keep its window closed without a time limit (RFC 9293 §3.8.6.1). So probes and timeouts are counted
-    /// anew, even if data was in flight when the window closed.
+    /// Records that the peer answered our window probes. Any acknowledgement shows that the peer is alive, so the count
+    /// of unanswered probes starts again at 0. A live peer may keep its window closed without a time limit (RFC 9293
+    /// §3.8.6.1). So while the window is closed, the count of timeouts also starts again, even if data was in flight
+    /// when the window closed.
     #[inline(always)]
     pub(crate) fn record_answer(&mut self) {
         self.unanswered = 0;
@@ -306,15 +308,15 @@ impl Connection {
         let mut count = 0;
         let mut duplicate = None;
         let highest = self.send.highest_sent() as i64;
-        let place = |number| self.own_position(number);
+        let position = |number| self.own_position(number);
         for (index, &(start, end)) in blocks.iter().enumerate() {
-            let (start, end) = (place(start), place(end));
+            let (start, end) = (position(start), position(end));
             if start >= end || end > highest {
                 continue;
             }
             if index == 0 {
                 let within_second =
-                    blocks.get(1).is_some_and(|&(from, to)| place(from) <= start && end <= place(to));
+                    blocks.get(1).is_some_and(|&(from, to)| position(from) <= start && end <= position(to));
                 if end <= ack as i64 || within_second {
                     duplicate = Some(start.max(0) as u64);
                     continue;
@@ -344,7 +346,7 @@ impl Connection {
         if !self.state.receives() {
             // RFC 9293 §3.10.7.4: no data follows the peer's FIN, so this is a retransmission. The peer has not
             // received our acknowledgement.
-            self.recv.duty.ack_now();
+            self.recv.ack_scheduler.ack_now();
             if fin && self.state == State::TimeWait {
                 self.restart_time_wait(now);
             }
@@ -356,15 +358,15 @@ impl Connection {
         let position = start.max(0) as u64;
         let key = self.key();
         if !data.is_empty() {
-            self.recv.duty.on_arrival(now);
+            self.recv.ack_scheduler.on_arrival(now);
         }
         let arrival = self.recv.on_data(position, data, (fin, pushed), |units| {
             out.record(now, key, || TraceEvent::Received { units, packet: tag });
         });
-        self.stats.bytes_received += arrival.kept;
-        self.stats.bytes_discarded += data.len() as u64 - arrival.kept;
+        self.stats.bytes_received += arrival.kept_bytes;
+        self.stats.bytes_discarded += data.len() as u64 - arrival.kept_bytes;
         self.record_delay(now, arrival.delay);
-        if self.orphan && arrival.kept > 0 {
+        if self.orphan && arrival.kept_bytes > 0 {
             // RFC 9293 §3.6.1: the application has closed the connection and will not read the data, so the peer is
             // reset.
             self.reset_peer(out);
@@ -413,7 +415,7 @@ impl Connection {
                 Timer::Pace => {}
                 Timer::Retransmit => self.on_retransmit_timer(now, out),
                 Timer::Persist => self.on_persist_timer(now, out),
-                Timer::DelayedAck => self.recv.duty.on_delay_over(),
+                Timer::DelayedAck => self.recv.ack_scheduler.on_delay_over(),
                 Timer::FinWait2 => {
                     // The application has closed and does not wait for the peer's FIN, so the connection is dropped, as
                     // in other stacks.
@@ -473,8 +475,8 @@ impl Connection {
         if !self.send.is_shut_out() {
             return;
         }
-        // RFC 9293 §3.8.6.1: a peer that answers probes may keep its window closed forever; a peer that does not answer
-        // has a time limit.
+        // RFC 9293 §3.8.6.1: a peer that answers probes may keep its window closed forever. A peer that does not answer
+        // is given up after some time.
         if self.unanswered > self.config.retries || (self.unanswered > 0 && self.user_timeout_is_over(now)) {
             return self.fail(now, CloseReason::TimedOut, out);
         }
@@ -496,7 +498,7 @@ impl Connection {
 
     /// Handles an ICMP message about the sent segment whose sequence number is `seq`.
     pub(crate) fn on_icmp(&mut self, now: Instant, kind: IcmpKind, seq: Seq, out: &mut Outbox) {
-        // RFC 5927 §4: only messages about segments in flight are accepted.
+        // RFC 5927 §4: an ICMP message is accepted only if it refers to a segment in flight.
         let position = self.own_position(seq);
         let on_its_way = match self.state {
             State::SynSent | State::SynReceived => seq == self.iss,

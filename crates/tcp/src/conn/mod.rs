@@ -111,10 +111,10 @@ pub(crate) struct Connection {
     pub(crate) window_field: u16,
     /// Last.ACK.sent of RFC 7323 §4.3, as a position in the peer's stream.
     pub(crate) last_ack_sent: u64,
-    /// Whether every acknowledgement has ECE set, until a segment with CWR arrives.
+    /// Whether our acknowledgements have ECE set. A CE mark sets this field, and a segment with CWR clears it.
     ecn_echo: bool,
     /// Whether the application knows of the connection, so that events may be emitted.
-    known: bool,
+    is_announced: bool,
     pub(crate) is_readable_reported: bool,
     is_finished_reported: bool,
     is_closed_reported: bool,
@@ -125,8 +125,8 @@ pub(crate) struct Connection {
     challenges: (Instant, u32),
     /// The code of the last ICMP error, which becomes the close reason if the connection times out.
     soft_error: Option<u8>,
-    limit_told: Option<Limit>,
-    window_told: u64,
+    recorded_limit: Option<Limit>,
+    recorded_window: u64,
 }
 
 impl Connection {
@@ -140,12 +140,12 @@ impl Connection {
 
     /// Returns whether the application may still use the connection.
     pub(crate) fn is_alive(&self) -> bool {
-        self.known && !self.is_closed_reported
+        self.is_announced && !self.is_closed_reported
     }
 
     /// Returns whether the endpoint may delete the connection.
     pub(crate) fn is_over(&self) -> bool {
-        self.state == State::Closed && (self.is_closed_reported || !self.known)
+        self.state == State::Closed && (self.is_closed_reported || !self.is_announced)
     }
 
     /// Returns the earliest deadline of the timers, if it is before `limit`.
@@ -185,7 +185,7 @@ impl Connection {
     /// Returns whether an acknowledgement or a window update must be sent now.
     #[inline]
     pub(crate) fn owes_acknowledgement(&self) -> bool {
-        self.recv.duty.is_due()
+        self.recv.ack_scheduler.is_due()
     }
 
     pub(crate) fn is_finished(&self) -> bool {
@@ -215,7 +215,7 @@ impl Connection {
         }
         self.is_readable_reported = false;
         if count > 0 && self.state.receives() && self.recv.wants_update(self.send.mss()) {
-            self.recv.duty.ack_now();
+            self.recv.ack_scheduler.ack_now();
         }
         self.conclude(now, out);
         Ok(count)
@@ -266,7 +266,7 @@ impl Connection {
     }
 
     pub(crate) fn event(&self, out: &mut Outbox, event: Event) {
-        if self.known && !self.is_closed_reported {
+        if self.is_announced && !self.is_closed_reported {
             out.events.push_back(event);
         }
     }
@@ -287,7 +287,7 @@ impl Connection {
             self.event(out, Event::Closed { id, reason });
             self.is_closed_reported = true;
             // The application never knew of an incoming connection that did not open, so its end is not traced.
-            if self.known {
+            if self.is_announced {
                 out.record(now, self.key(), || TraceEvent::Closed);
             }
         }

@@ -3,8 +3,8 @@
 //! The order of segments is fixed: SYN, then data (lost data first), then an acknowledgement without data, then a probe
 //! of a closed window. Each segment carries the latest acknowledgement and window.
 //!
-//! Home of RFC 9293 §3.7, §3.10.2 (SEND), §3.5.2 (reset generation), RFC 6298
-//! §5.1, RFC 3168 §6.1.4 and §6.1.5 (segments that are not ECN-capable).
+//! Implements RFC 9293 §3.7, §3.10.2 (SEND), §3.5.2 (reset generation), RFC 6298 §5.1, and RFC 3168 §6.1.4 and §6.1.5
+//! (segments that are not ECN-capable).
 
 use super::timers::Timer;
 use super::{Connection, Outbox, State};
@@ -89,7 +89,7 @@ pub(crate) fn begin_batch(
 }
 
 impl Connection {
-    /// Appends the segments that may be sent now to `batch`, as many as fit. Returns false if there are none.
+    /// Appends to `batch` the segments that may be sent now, as many as fit. Returns false if there are none.
     #[inline(always)]
     pub(crate) fn transmit(&mut self, now: Instant, batch: &mut SendBatch, out: &mut Outbox) -> bool {
         batch.is_empty() && self.transmit_on_fast_path(now, batch, out) || self.transmit_any(now, batch, out)
@@ -130,18 +130,17 @@ impl Connection {
         self.send.is_at_rest() && self.waits_for_nothing_else(out)
     }
 
-    /// Returns whether a poll would do nothing apart from sending data: send no other segment, change no state and
-    /// trace nothing.
+    /// Returns whether a poll could only send data: it would send no other segment, change no state and trace nothing.
     #[inline]
     pub(crate) fn waits_for_nothing_else(&self, out: &Outbox) -> bool {
         self.state.receives()
-            && !self.recv.duty.is_due()
+            && !self.recv.ack_scheduler.is_due()
             && !self.probe_due
             && self.probes == 0
             && !self.timers.is_set(Timer::Persist)
             && (!out.tracing
-                || self.limit_told == Some(self.send.limit)
-                    && self.window_told == self.send.controller.window())
+                || self.recorded_limit == Some(self.send.limit)
+                    && self.recorded_window == self.send.controller.window())
     }
 
     /// Returns the window field of the next segment and records the window that it offers.
@@ -156,7 +155,7 @@ impl Connection {
                 return self.syn_due.then_some(NextSegment::Syn);
             }
             State::Closed => return None,
-            State::TimeWait => return self.recv.duty.is_due().then_some(NextSegment::Ack),
+            State::TimeWait => return self.recv.ack_scheduler.is_due().then_some(NextSegment::Ack),
             _ => {}
         }
         if let Some(choice) = self.send.choose() {
@@ -165,7 +164,7 @@ impl Connection {
                 Some(at) => self.timers.set(Timer::Pace, at),
             }
         }
-        if self.recv.duty.is_due() {
+        if self.recv.ack_scheduler.is_due() {
             return Some(NextSegment::Ack);
         }
         if std::mem::take(&mut self.probe_due)
@@ -191,14 +190,14 @@ impl Connection {
             self.timers.stop(Timer::Persist);
             self.probes = 0;
         }
-        if out.tracing && self.limit_told != Some(self.send.limit) {
-            self.limit_told = Some(self.send.limit);
+        if out.tracing && self.recorded_limit != Some(self.send.limit) {
+            self.recorded_limit = Some(self.send.limit);
             out.record(now, self.key(), || TraceEvent::Limited(self.send.limit));
         }
         if out.tracing {
             let window = self.send.controller.window();
-            if self.window_told != window {
-                self.window_told = window;
+            if self.recorded_window != window {
+                self.recorded_window = window;
                 out.record(now, self.key(), || TraceEvent::Window(window));
             }
         }
@@ -336,7 +335,7 @@ impl Connection {
     /// Starts the timers that must run after a data segment was sent.
     #[inline(always)]
     pub(crate) fn start_timers(&mut self, now: Instant) {
-        self.recv.duty.on_data_sent(now);
+        self.recv.ack_scheduler.on_data_sent(now);
         // RFC 6298 §5.1: sending data starts the retransmission timer, if it does not run.
         if !self.timers.is_set(Timer::Retransmit) {
             self.timers.set(Timer::Retransmit, now.plus_nanos(self.send.rtt.rto_nanos()));
@@ -355,7 +354,7 @@ impl Connection {
         }
         self.timers.set(Timer::Retransmit, now + self.send.rtt.rto());
         if self.state == State::SynReceived {
-            self.recv.duty.on_sent();
+            self.recv.ack_scheduler.on_sent();
         }
     }
 
@@ -363,11 +362,11 @@ impl Connection {
     #[inline]
     fn on_acknowledged(&mut self, header: &Header) {
         self.last_ack_sent = self.recv.next();
-        // A full data segment may have had no room for the SACK option. In that case an acknowledgement with the option
+        // A full data segment may have no room for the SACK option. In that case, an acknowledgement with the option
         // must follow.
         let silent = self.options.sack && self.recv.has_report() && header.options.sack.is_empty();
         if !silent {
-            self.recv.duty.on_sent();
+            self.recv.ack_scheduler.on_sent();
             self.timers.stop(Timer::DelayedAck);
         }
     }

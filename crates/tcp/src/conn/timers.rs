@@ -1,15 +1,15 @@
 //! The timers of a connection, in one table.
 //!
 //! Each deadline is a field, so changing it costs nothing. If a deadline moves to a later time, the endpoint notices
-//! this only when the old deadline expires. Home of RFC 9293 §3.8 (the retransmission and persist timers), RFC 6298 §5
-//! (when the retransmission timer runs).
+//! this only when the old deadline expires. Implements RFC 9293 §3.8 (the retransmission and persist timers) and RFC
+//! 6298 §5 (when the retransmission timer runs).
 
 use anabranch_base::Instant;
 
 /// The purpose of a timer. Timers that expire at the same time are handled in this order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Timer {
-    /// RFC 8985: a segment counts as lost, or a tail loss probe is due.
+    /// RFC 8985: a segment now counts as lost, or a tail loss probe must be sent.
     Loss,
     /// RFC 6298: a SYN, data or a FIN was not acknowledged within an RTO.
     Retransmit,
@@ -77,8 +77,8 @@ impl Timers {
         self.deadlines[timer as usize] != Instant::MAX
     }
 
-    /// Returns the earliest deadline if it is before `limit`. Usually `bound` shows without a search that there is
-    /// none.
+    /// Returns the earliest deadline if it is before `limit`. Usually `bound` alone shows that no deadline is before
+    /// `limit`.
     #[inline]
     pub(crate) fn next_before(&mut self, limit: Instant) -> Option<Instant> {
         if self.bound >= limit {

@@ -53,7 +53,7 @@ impl Demux {
         Some(slot)
     }
 
-    /// Returns the slot of the last lookup, if the last lookup was for the same four-tuple. `ports` are the remote port
+    /// Returns the slot that the last lookup found, if that lookup was for this four-tuple. `ports` are the remote port
     /// and the local port.
     #[inline(always)]
     pub(crate) fn find_again(

@@ -1,8 +1,8 @@
-//! Dispatches each arriving segment to a connection or a listener, or drops or resets it.
+//! Dispatches each arriving segment to a connection or a listener, drops it, or answers it with a reset.
 //!
 //! Owns no state: the endpoint owns ports and connections.
 //!
-//! Home of RFC 9293 §3.10.7.1 and §3.10.7.2 (CLOSED, LISTEN), RFC 6191 (TIME-WAIT reuse).
+//! Implements RFC 9293 §3.10.7.1 and §3.10.7.2 (CLOSED, LISTEN), and RFC 6191 (TIME-WAIT reuse).
 
 use super::Endpoint;
 use super::demux::FourTuple;
@@ -36,8 +36,8 @@ impl Endpoint {
                 connection.abort(now, &mut self.out);
                 self.after(now, slot);
             }
-            // If the port is still open, the backlog has no room. The ACK is dropped, although the peer then believes
-            // that the connection is open. Our next SYN-ACK makes the peer send the ACK again.
+            // The listener's backlog has no room, so the ACK is dropped, although the peer believes that the connection
+            // is open. Our next SYN-ACK makes the peer send the ACK again.
             return;
         }
         connection.on_segment(now, segment, packet.ecn, packet.tag, &mut self.out);
@@ -117,9 +117,9 @@ impl Endpoint {
             return;
         }
         self.listeners.on_half_open(ends.local.port());
-        let birth = self.tcb_init(now, ends);
-        let slot = birth.id.slot;
-        self.insert(slot, ends, Connection::accept(now, birth, &segment.header));
+        let init = self.tcb_init(now, ends);
+        let slot = init.id.slot;
+        self.insert(slot, ends, Connection::accept(now, init, &segment.header));
         self.after(now, slot);
     }
 

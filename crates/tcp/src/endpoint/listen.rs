@@ -1,6 +1,6 @@
 //! Listening ports and their bounded queues.
 //!
-//! Home of the backlog. The backlog limits the half-open connections, and separately the open connections that the
+//! Implements the backlog. It limits the half-open connections, and separately the open connections that the
 //! application has not accepted. A SYN or an ACK beyond a limit is dropped silently, and the peer tries again. RFC 9293
 //! specifies no limit; Linux and BSD do the same.
 
@@ -11,7 +11,7 @@ struct Listener {
     backlog: u32,
     half_open: u32,
     unannounced: u32,
-    /// Open connections that were announced to the application but not accepted by it yet.
+    /// Open connections that were announced to the application, but that the application has not yet accepted.
     waiting: u32,
 }
 
@@ -49,7 +49,7 @@ impl Listeners {
         self.by_port.get(&port).is_some_and(|l| l.half_open < l.backlog && l.has_room())
     }
 
-    /// Returns whether the listener has room for another open connection. A closed port has none.
+    /// Returns whether the listener has room for another open connection. A port without a listener has none.
     pub(super) fn can_accept_open(&self, port: u16) -> bool {
         self.by_port.get(&port).is_some_and(Listener::has_room)
     }
@@ -75,7 +75,7 @@ impl Listeners {
     }
 
     /// Records that an open connection was announced to the application.
-    pub(super) fn on_told(&mut self, port: u16) {
+    pub(super) fn on_announced(&mut self, port: u16) {
         if let Some(listener) = self.by_port.get_mut(&port) {
             listener.unannounced = listener.unannounced.saturating_sub(1);
         }

@@ -133,9 +133,9 @@ impl Endpoint {
 
     /// Sets the MTU of the interface of `address`; the default is 1500.
     pub fn set_mtu(&mut self, address: IpAddr, mtu: u32) {
-        for (known, place) in self.addresses.iter().zip(&mut self.mtus) {
+        for (known, entry) in self.addresses.iter().zip(&mut self.mtus) {
             if *known == address {
-                *place = mtu;
+                *entry = mtu;
             }
         }
     }
@@ -177,14 +177,15 @@ impl Endpoint {
         if self.listeners.open(port, backlog) { Ok(()) } else { Err(ListenError::InUse(port)) }
     }
 
-    /// Stops listening on `port`. Open connections stay; half-open ones are reset when their next segment arrives.
+    /// Stops listening on `port`. Open connections stay; half-open connections are reset when their next segment
+    /// arrives.
     pub fn close_listener(&mut self, port: u16) {
         self.listeners.close(port);
     }
 
-    /// Sets the number of connections to `port` that [`Event::Accepted`] has announced and the application has not
-    /// accepted yet. These connections fill the backlog. When it is full, the final ACK of another handshake is
-    /// dropped, not answered with a reset, and the peer sends that ACK again.
+    /// Sets the number of connections to `port` that [`Event::Accepted`] has announced and that the application has not
+    /// yet accepted. These connections fill the backlog. While the backlog is full, the final ACK of another handshake
+    /// is dropped, not answered with a reset, and the peer sends that ACK again.
     pub fn set_accept_queue(&mut self, port: u16, waiting: u32) {
         self.listeners.set_waiting(port, waiting);
     }
@@ -271,7 +272,7 @@ impl Endpoint {
         self.find(id).map_or(0, |connection| connection.readable() as usize)
     }
 
-    /// Returns whether the peer has sent its FIN and all data before it has been read.
+    /// Returns whether the peer's FIN has arrived and the application has read all data that precedes it.
     #[must_use]
     pub fn is_finished(&self, id: ConnectionId) -> bool {
         self.find(id).is_some_and(Connection::is_finished)
@@ -352,8 +353,8 @@ impl Endpoint {
     /// or it may have ended.
     #[inline]
     fn after(&mut self, now: Instant, slot: u32) {
-        let place = &mut self.slots[slot as usize];
-        let Some(connection) = &place.connection else { return };
+        let entry = &mut self.slots[slot as usize];
+        let Some(connection) = &entry.connection else { return };
         if connection.state() == State::Closed {
             return self.retire(slot);
         }
@@ -363,10 +364,10 @@ impl Endpoint {
     /// Like `after`, for changes that cannot end the connection.
     #[inline]
     pub(crate) fn follow(&mut self, now: Instant, slot: u32) {
-        let place = &mut self.slots[slot as usize];
-        let Some(connection) = &place.connection else { return };
-        if !place.queued && !connection.is_at_rest(&self.out) {
-            place.queued = true;
+        let entry = &mut self.slots[slot as usize];
+        let Some(connection) = &entry.connection else { return };
+        if !entry.queued && !connection.is_at_rest(&self.out) {
+            entry.queued = true;
             self.ready.push_back(slot);
         }
         self.schedule(now, slot);
@@ -375,12 +376,12 @@ impl Endpoint {
     /// Ensures that the heap has an entry for the connection's earliest deadline.
     #[inline]
     fn schedule(&mut self, now: Instant, slot: u32) {
-        let place = &mut self.slots[slot as usize];
-        let Some(connection) = &mut place.connection else { return };
-        if let Some(deadline) = connection.deadline_before(place.scheduled) {
+        let entry = &mut self.slots[slot as usize];
+        let Some(connection) = &mut entry.connection else { return };
+        if let Some(deadline) = connection.deadline_before(entry.scheduled) {
             // The entry is strictly later than `now`, so that time always advances.
             let at = deadline.max(now.plus_nanos(1));
-            place.scheduled = at;
+            entry.scheduled = at;
             self.deadlines.push(Reverse((at, slot)));
         }
     }
@@ -388,15 +389,15 @@ impl Endpoint {
     /// Frees the four-tuple of a connection that has ended. Deletes the connection once the application has read all
     /// received data.
     fn retire(&mut self, slot: u32) {
-        let place = &mut self.slots[slot as usize];
-        let Some(connection) = place.connection.take() else { return };
+        let entry = &mut self.slots[slot as usize];
+        let Some(connection) = entry.connection.take() else { return };
         self.demux.remove(&FourTuple { local: connection.local, remote: connection.remote }, slot);
         if !connection.is_over() {
-            place.connection = Some(connection);
+            entry.connection = Some(connection);
             return;
         }
-        place.scheduled = Instant::MAX;
-        place.last = Some((place.generation, connection.stats));
+        entry.scheduled = Instant::MAX;
+        entry.last = Some((entry.generation, connection.stats));
         self.out.totals.add(&connection.stats);
         self.free.push(slot);
     }
@@ -450,13 +451,13 @@ impl Engine for Endpoint {
                 break;
             }
             self.deadlines.pop();
-            let place = &mut self.slots[slot as usize];
-            if place.scheduled != at {
+            let entry = &mut self.slots[slot as usize];
+            if entry.scheduled != at {
                 // This entry is outdated: the slot has another valid entry, or its connection is gone.
                 continue;
             }
-            place.scheduled = Instant::MAX;
-            let Some(connection) = &mut place.connection else { continue };
+            entry.scheduled = Instant::MAX;
+            let Some(connection) = &mut entry.connection else { continue };
             let half_open = connection.is_passive() && connection.state() == State::SynReceived;
             connection.on_time(now, &mut self.out);
             if half_open && connection.state() != State::SynReceived {
@@ -472,18 +473,18 @@ impl Engine for Endpoint {
             return true;
         }
         while let Some(&slot) = self.ready.front() {
-            let place = &mut self.slots[slot as usize];
-            if let Some(connection) = &mut place.connection
+            let entry = &mut self.slots[slot as usize];
+            if let Some(connection) = &mut entry.connection
                 && connection.transmit(now, batch, &mut self.out)
             {
                 if connection.is_held_back(&self.out) {
-                    place.queued = false;
+                    entry.queued = false;
                     self.ready.pop_front();
                 }
                 self.schedule(now, slot);
                 return true;
             }
-            place.queued = false;
+            entry.queued = false;
             self.ready.pop_front();
             // A poll that finds no segment to send may have set the persist timer.
             self.schedule(now, slot);
@@ -494,7 +495,7 @@ impl Engine for Endpoint {
     fn poll_event(&mut self) -> Option<Event> {
         let event = self.out.events.pop_front()?;
         if let Event::Accepted { port, .. } = event {
-            self.listeners.on_told(port);
+            self.listeners.on_announced(port);
         }
         Some(event)
     }

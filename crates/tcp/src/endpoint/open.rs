@@ -2,7 +2,7 @@
 //!
 //! Owns the choice of ephemeral ports and initial sequence numbers.
 //!
-//! Home of RFC 9293 §3.4.1 (initial sequence numbers), RFC 6056 §3.3.2 (ephemeral ports).
+//! Implements RFC 9293 §3.4.1 (initial sequence numbers) and RFC 6056 §3.3.2 (ephemeral ports).
 
 use super::demux::{self, FourTuple};
 use super::{ConnectionId, DEFAULT_MTU, Endpoint, Slot};
@@ -42,10 +42,10 @@ impl Endpoint {
                 .ok_or(ConnectError::NoAddress(remote.ip()))?,
         };
         let ends = self.free_four_tuple(local, remote)?;
-        let birth = self.tcb_init(now, ends);
-        let slot = birth.id.slot;
-        let id = birth.id;
-        self.insert(slot, ends, Connection::connect(now, birth));
+        let init = self.tcb_init(now, ends);
+        let slot = init.id.slot;
+        let id = init.id;
+        self.insert(slot, ends, Connection::connect(now, init));
         self.after(now, slot);
         Ok(id)
     }
@@ -74,9 +74,9 @@ impl Endpoint {
         if self.demux.contains(&ends) || self.listeners.is_open(local.port()) {
             return Err(ConnectError::NoFreePort);
         }
-        let birth = self.tcb_init(now, ends);
-        let id = birth.id;
-        self.insert(id.slot, ends, Connection::connect(now, birth));
+        let init = self.tcb_init(now, ends);
+        let id = init.id;
+        self.insert(id.slot, ends, Connection::connect(now, init));
         self.after(now, id.slot);
         Ok(id)
     }
@@ -105,9 +105,9 @@ impl Endpoint {
             });
             (self.slots.len() - 1) as u32
         });
-        let place = &mut self.slots[slot as usize];
-        place.generation = place.generation.wrapping_add(1);
-        let id = ConnectionId { slot, generation: place.generation };
+        let entry = &mut self.slots[slot as usize];
+        entry.generation = entry.generation.wrapping_add(1);
+        let id = ConnectionId { slot, generation: entry.generation };
         let index = self.addresses.iter().position(|ip| *ip == ends.local.ip());
         TcbInit {
             id,
@@ -120,7 +120,7 @@ impl Endpoint {
         }
     }
 
-    /// RFC 9293 §3.4.1: returns the initial sequence number, a clock with ticks of 4 us plus a secret hash of the
+    /// RFC 9293 §3.4.1: returns the initial sequence number: a clock with ticks of 4 us, plus a secret hash of the
     /// four-tuple. If a port pair is reused, the sequence numbers continue after those of the old connection.
     fn initial_sequence(&self, now: Instant, ends: FourTuple) -> Seq {
         use std::hash::BuildHasher;

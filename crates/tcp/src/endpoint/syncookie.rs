@@ -6,7 +6,7 @@
 //! cookie. Window scale, SACK and ECN are encoded in the low bits of our timestamp. If the peer sends no timestamps,
 //! the connection uses none of the three options.
 //!
-//! Home of RFC 4987 §3.6 and Appendix A.
+//! Implements RFC 4987 §3.6 and Appendix A.
 
 use super::demux::FourTuple;
 use super::{ConnectionId, Endpoint};
@@ -50,10 +50,11 @@ impl Cookies {
         Self { key: bytes, last_sent: None }
     }
 
-    /// Returns a keyed hash of the four-tuple and the numbers `more`. `what` separates hashes for different purposes.
-    fn hash(&self, what: u8, ends: &FourTuple, more: &[u32]) -> u32 {
+    /// Returns a keyed hash of the four-tuple and the numbers `more`. `purpose` separates hashes for different
+    /// purposes.
+    fn hash(&self, purpose: u8, ends: &FourTuple, more: &[u32]) -> u32 {
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.key) else { return 0 };
-        mac.update(&[what]);
+        mac.update(&[purpose]);
         for end in [ends.local, ends.remote] {
             match end.ip() {
                 IpAddr::V4(ip) => mac.update(&ip.octets()),
@@ -120,18 +121,19 @@ impl Endpoint {
         if !wanted || !self.listeners.can_accept_open(ends.local.port()) {
             return false;
         }
-        let told = syn.options.mss.unwrap_or(if ends.remote.is_ipv4() { 536 } else { 1220 });
-        let size = SIZES.iter().rposition(|&size| size <= told).unwrap_or(0) as u32;
+        let mss = syn.options.mss.unwrap_or(if ends.remote.is_ipv4() { 536 } else { 1220 });
+        let size = SIZES.iter().rposition(|&size| size <= mss).unwrap_or(0) as u32;
         let iss = self.cookies.cookie(&ends, syn.seq, tick(now), size);
         let mut answer = *syn;
         if syn.options.timestamps.is_none() {
-            // Without timestamps, SACK, window scale and ECN cannot be restored from the ACK, so they are not accepted.
+            // If the SYN has no timestamp, the final ACK cannot return the options of the cookie. So the SYN-ACK
+            // accepts neither SACK nor window scale nor ECN.
             (answer.options.window_scale, answer.options.sack_permitted) = (None, false);
             answer.flags = Flags::SYN;
         }
         // A temporary connection builds the SYN-ACK, so that it equals the SYN-ACK of a connection with state.
-        let birth = self.cookie_tcb_init(ends, iss, NOBODY);
-        let (mut header, _) = Connection::accept(now, birth, &answer).syn_header(now);
+        let init = self.cookie_tcb_init(ends, iss, NOBODY);
+        let (mut header, _) = Connection::accept(now, init, &answer).syn_header(now);
         if let Some(stamps) = &mut header.options.timestamps {
             let scale = syn.options.window_scale.map_or(NO_SCALE, |scale| u32::from(scale.min(14)));
             let sack = if header.options.sack_permitted { SACK } else { 0 };
@@ -163,8 +165,8 @@ impl Endpoint {
         let (iss, irs) = (Seq(header.ack.0.wrapping_sub(1)), Seq(header.seq.0.wrapping_sub(1)));
         let Some(mss) = self.cookies.open(now, &ends, irs, iss) else { return false };
         if !self.listeners.can_accept_open(port) {
-            // The ACK is dropped. The peer believes that the connection is open and will send more segments; the
-            // backlog may have room for the connection by then.
+            // The ACK is dropped. The peer believes that the connection is open, and its next segments carry the cookie
+            // as well. By then, the backlog may have room for the connection.
             self.dropped.backlog += 1;
             return true;
         }
@@ -182,9 +184,9 @@ impl Endpoint {
         }
         let syn = Header { seq: irs, flags, options, window: header.window, ..Header::default() };
         let id = self.tcb_init(now, ends).id;
-        let birth = self.cookie_tcb_init(ends, iss, id);
+        let init = self.cookie_tcb_init(ends, iss, id);
         self.listeners.on_half_open(port);
-        self.insert(id.slot, ends, Connection::accept_cookie(now, birth, &syn, header));
+        self.insert(id.slot, ends, Connection::accept_cookie(now, init, &syn, header));
         self.on_segment_for(now, id.slot, segment, packet);
         true
     }

@@ -16,9 +16,9 @@ impl Connection {
         // RFC 7323 §3.2, §5.3: if timestamps are negotiated, a timestamp is present and not older than TS.Recent.
         let in_time = !self.options.timestamps
             || plain.stamps.is_some_and(|stamps| !self.options.is_outdated(now, stamps));
-        // RFC 9293 §3.10.7.4, first: the segment has the next sequence number and fits into the window.
-        // Second to fourth, sixth and eighth: a `PlainSegment` segment has no RST, SYN, URG or FIN.
-        // Fifth: the acknowledgement is plausible and not old.
+        // The checks of RFC 9293 §3.10.7.4. First: the segment has the next sequence number and fits into the window.
+        // Second to fourth, sixth and eighth: a `PlainSegment` has no RST, SYN, URG or FIN. Fifth: the acknowledgement
+        // is plausible and not old.
         self.state == State::Established
             && plain.seq == self.ack_of(next)
             && next + plain.length as u64 <= self.recv.edge()

@@ -95,7 +95,7 @@ impl Connection {
             let payload = &segment.bytes()[segment.bytes().len() - plain.length..];
             return self.take_data(now, (start as i64, payload, (false, plain.pushed)), tag, out);
         };
-        self.recv.duty.on_arrival(now);
+        self.recv.ack_scheduler.on_arrival(now);
         let key = self.key();
         out.record(now, key, || TraceEvent::Received { units: start..start + length, packet: tag });
         self.stats.bytes_received += length;

@@ -2,13 +2,13 @@
 //!
 //! Without losses, an open connection sends and receives full segments of the next data, and acknowledgements that only
 //! advance SND.UNA (header prediction, Van Jacobson 1990). The slow path ([`input`](crate::conn), `output` and the two
-//! halves) checks every other case for each segment. Both paths have the same effects: `tests/fast_path.rs` compares
-//! them. A segment that does not qualify changes nothing on the fast path and takes the slow path.
+//! halves) handles all other cases. Both paths have the same effects: `tests/fast_path.rs` compares them. A segment
+//! that does not qualify changes nothing on the fast path and takes the slow path.
 //!
 //! [`eligibility`] decides which segments qualify, [`input`] handles arriving segments, [`output`] builds outgoing
 //! segments.
 //!
-//! Home of no rule: every rule has its home in the slow path.
+//! Implements no rule of its own: the slow path implements every rule.
 
 mod eligibility;
 mod input;

@@ -31,7 +31,7 @@ impl Connection {
         }
         let Some(stamps) = self.options.stamps(now) else { return false };
         let choice = self.send.choose_full();
-        if choice.is_none() && !(self.recv.duty.is_due() && self.send.has_nothing()) {
+        if choice.is_none() && !(self.recv.ack_scheduler.is_due() && self.send.has_nothing()) {
             return false;
         }
         let position = self.send.scoreboard.next();
@@ -55,7 +55,7 @@ impl Connection {
             None => self.stats.acks_sent += 1,
         }
         self.last_ack_sent = self.recv.next();
-        self.recv.duty.on_sent();
+        self.recv.ack_scheduler.on_sent();
         self.timers.stop(Timer::DelayedAck);
         true
     }

@@ -1,10 +1,12 @@
 //! Decides when to send acknowledgements.
 //!
-//! Owns the acknowledgements due to the peer; the delay itself is a timer of the connection. Home of RFC 9293 §3.8.6.3,
-//! RFC 5681 §4.2. With the knob `ack_push`, acknowledgements are sent early where Linux sends them early. Data with PSH
-//! is acknowledged once the application has read it (tcp_cleanup_rbuf), and segments that widen the window immediately
-//! (tcp_grow_window). After a duplicate segment, the next `quickack` segments are acknowledged immediately. An answer
-//! of the application pauses these quick acknowledgements; they resume when an acknowledgement delay expires.
+//! Owns the record of the acknowledgements that we owe to the peer. The timer for the acknowledgement delay belongs to
+//! the connection. Implements RFC 9293 §3.8.6.3 and RFC 5681 §4.2.
+//!
+//! With the knob `ack_push`, acknowledgements are sent early where Linux sends them early. Data with PSH is
+//! acknowledged once the application has read it (tcp_cleanup_rbuf). A segment that widens the window is acknowledged
+//! immediately (tcp_grow_window). After a duplicate segment, the next `quickack` segments are acknowledged immediately.
+//! When the application answers with data, these quick acknowledgements pause until an acknowledgement delay expires.
 
 use crate::config::Config;
 use anabranch_base::time::{Duration, Instant};
@@ -15,27 +17,28 @@ pub(crate) struct AckScheduler {
     delay: Duration,
     every: u32,
     /// The number of further segments that are acknowledged immediately. Ignored while `pingpong` is set.
-    quick: u32,
-    /// Whether the two sides send in turn, because this side answered data with data (Linux: "pingpong mode").
+    quick_acks: u32,
+    /// Set while the two sides send in turn: this side has answered data with data (Linux: "pingpong mode").
     pingpong: bool,
     /// The time when data last arrived.
     arrived: Option<Instant>,
     /// The number of segments with new in-order data since the last acknowledgement.
     waiting: u32,
-    /// The number of acknowledgements to send now. The number exceeds one if several segments arrived out of order.
+    /// The number of acknowledgements to send now. It exceeds 1 if several segments arrived out of order.
     pending_acks: u32,
     /// The range of a duplicate segment's data, which must be reported by SACK.
     pub(crate) duplicate: Option<Range<u64>>,
     /// The size of a full segment in bytes if `ack_push` is set, otherwise 0.
-    full: u64,
+    full_segment: u64,
     /// The number of bytes in the segments that `waiting` counts.
     waiting_bytes: u64,
     /// How many of the waiting segments had PSH set. As in Linux, 2 means more than one.
-    pushed: u8,
-    /// `most_quick` is the number of segments acknowledged immediately in a phase of quick acknowledgements. `fresh` is
-    /// set until the first phase begins.
-    most_quick: u32,
-    fresh: bool,
+    pushed_segments: u8,
+    /// `max_quick_acks` is the number of segments that are acknowledged immediately in a phase of quick
+    /// acknowledgements.
+    /// `is_new` is set until the first of these phases begins.
+    max_quick_acks: u32,
+    is_new: bool,
 }
 
 /// The size of a full segment before the first full segment has arrived (Linux: TCP_MSS_DEFAULT).
@@ -49,46 +52,46 @@ impl AckScheduler {
             delay: config.delack,
             every: config.ack_every,
             // With `ack_push`, the quick acknowledgements begin with the first data, as in Linux.
-            quick: if config.ack_push { 0 } else { config.quickack },
+            quick_acks: if config.ack_push { 0 } else { config.quickack },
             pingpong: false,
             arrived: None,
             waiting: 0,
             pending_acks: 0,
             duplicate: None,
-            full: if config.ack_push { FIRST_FULL } else { 0 },
-            fresh: config.ack_push,
+            full_segment: if config.ack_push { FIRST_FULL } else { 0 },
+            is_new: config.ack_push,
             waiting_bytes: 0,
-            pushed: 0,
-            most_quick: config.quickack,
+            pushed_segments: 0,
+            max_quick_acks: config.quickack,
         }
     }
 
-    /// Records that a segment with `bytes` bytes of new data arrived in order; `pushed` is its PSH flag. `unread` is
-    /// the number of bytes that wait for the application, including the new bytes. Returns the delay after which the
-    /// segment must be acknowledged, or `None` if it must be acknowledged now.
+    /// Records that a segment with `bytes` bytes of new data arrived in order; `pushed_segments` is its PSH flag.
+    /// `unread` is the number of bytes that wait for the application, including the new bytes. Returns the delay after
+    /// which the segment must be acknowledged, or `None` if it must be acknowledged now.
     #[inline]
     pub(crate) fn on_segment(&mut self, bytes: u64, pushed: bool, unread: u64) -> Option<Duration> {
-        if self.full > 0 { self.on_segment_pushed(bytes, pushed, unread) } else { self.on_in_order() }
+        if self.full_segment > 0 { self.on_segment_pushed(bytes, pushed, unread) } else { self.on_in_order() }
     }
 
     /// The variant of `on_segment` with `ack_push`. It follows __tcp_ack_snd_check and tcp_measure_rcv_mss of Linux.
     fn on_segment_pushed(&mut self, bytes: u64, pushed: bool, unread: u64) -> Option<Duration> {
-        if std::mem::take(&mut self.fresh) {
-            self.quick = self.quick.max(self.most_quick);
+        if std::mem::take(&mut self.is_new) {
+            self.quick_acks = self.quick_acks.max(self.max_quick_acks);
         }
         self.waiting += 1;
         self.waiting_bytes += bytes;
-        if bytes < self.full {
+        if bytes < self.full_segment {
             // A small segment counts as a segment with PSH.
-            self.pushed = (self.pushed + 1).min(2);
+            self.pushed_segments = (self.pushed_segments + 1).min(2);
         } else {
-            self.full = bytes;
-            self.pushed = self.pushed.max(u8::from(pushed));
+            self.full_segment = bytes;
+            self.pushed_segments = self.pushed_segments.max(u8::from(pushed));
         }
-        let quick = self.quick > 0 && !self.pingpong;
+        let quick = self.quick_acks > 0 && !self.pingpong;
         // More than a full segment is unacknowledged, and the application has read all earlier data, so the window can
-        // advance. If earlier data is unread, the application's next read triggers the acknowledgement.
-        let enough = self.waiting_bytes > self.full && unread <= self.waiting_bytes;
+        // advance. If earlier data is unread, the next read of the application sends the acknowledgement.
+        let enough = self.waiting_bytes > self.full_segment && unread <= self.waiting_bytes;
         if quick || enough || self.delay.is_zero() {
             self.pending_acks = self.pending_acks.max(1);
         }
@@ -98,24 +101,24 @@ impl AckScheduler {
     /// Records that the application has read all available data.
     #[inline]
     pub(crate) fn on_read(&mut self) {
-        let more = self.full > 0 && self.waiting_bytes > self.full;
-        if more || (self.pushed > 0 && (self.pushed > 1 || !self.pingpong)) {
+        let more = self.full_segment > 0 && self.waiting_bytes > self.full_segment;
+        if more || (self.pushed_segments > 0 && (self.pushed_segments > 1 || !self.pingpong)) {
             self.ack_now();
         }
     }
 
     /// Records that a larger window may be offered. The segment that caused this is acknowledged immediately.
     pub(crate) fn on_growth(&mut self) {
-        if self.full > 0 {
-            self.quick = self.quick.max(1);
+        if self.full_segment > 0 {
+            self.quick_acks = self.quick_acks.max(1);
         }
     }
 
     /// With `ack_push`, records that the peer has retransmitted data that we already had. The next segments are
     /// acknowledged immediately, which tells the peer what data we expect next.
     pub(crate) fn on_duplicate(&mut self) {
-        if self.full > 0 {
-            self.quick = self.quick.max(self.most_quick);
+        if self.full_segment > 0 {
+            self.quick_acks = self.quick_acks.max(self.max_quick_acks);
             self.pingpong = false;
         }
     }
@@ -125,8 +128,8 @@ impl AckScheduler {
     #[inline]
     pub(crate) fn on_in_order(&mut self) -> Option<Duration> {
         self.waiting += 1;
-        if self.quick > 0 && !self.pingpong {
-            self.quick -= 1;
+        if self.quick_acks > 0 && !self.pingpong {
+            self.quick_acks -= 1;
             self.pending_acks = self.pending_acks.max(1);
         }
         if self.waiting >= self.every || self.delay.is_zero() {
@@ -135,7 +138,7 @@ impl AckScheduler {
         (self.pending_acks == 0).then_some(self.delay)
     }
 
-    /// Requires an acknowledgement now: for a gap, a filled gap, a duplicate or a FIN.
+    /// Requires an immediate acknowledgement, because of a gap, a filled gap, a duplicate or a FIN.
     pub(crate) fn ack_now(&mut self) {
         self.pending_acks = self.pending_acks.max(1);
     }
@@ -167,8 +170,8 @@ impl AckScheduler {
     /// are expected to carry the acknowledgements. See tcp_event_data_sent of Linux (net/ipv4/tcp_output.c).
     #[inline]
     pub(crate) fn on_data_sent(&mut self, now: Instant) {
-        self.pingpong |=
-            (self.quick > 0 || self.full > 0) && self.arrived.is_some_and(|at| now.since(at) < self.delay);
+        self.pingpong |= (self.quick_acks > 0 || self.full_segment > 0)
+            && self.arrived.is_some_and(|at| now.since(at) < self.delay);
     }
 
     /// Called when the acknowledgement delay has expired.
@@ -190,9 +193,9 @@ impl AckScheduler {
     /// Records that a segment with the latest acknowledgement was sent.
     #[inline]
     pub(crate) fn on_sent(&mut self) {
-        if self.full > 0 {
-            self.quick = self.quick.saturating_sub(1);
-            (self.waiting_bytes, self.pushed) = (0, 0);
+        if self.full_segment > 0 {
+            self.quick_acks = self.quick_acks.saturating_sub(1);
+            (self.waiting_bytes, self.pushed_segments) = (0, 0);
         }
         self.waiting = 0;
         self.pending_acks = self.pending_acks.saturating_sub(1);

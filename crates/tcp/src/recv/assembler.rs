@@ -3,7 +3,7 @@
 //! Owns the runs of out-of-order data, which are sorted and never adjacent. Remembers which runs arrived last. Does not
 //! hold the bytes themselves.
 //!
-//! Home of RFC 2018 §4 (which blocks a SACK reports, and in which order).
+//! Implements RFC 2018 §4 (which blocks a SACK reports, and in which order).
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -11,9 +11,10 @@ use std::ops::Range;
 #[derive(Debug)]
 pub(crate) struct Assembler {
     runs: VecDeque<Range<u64>>,
-    /// For each run that arrived recently, newest first, one position inside the run.
+    /// For each run of data that arrived recently, newest first: one position in the run.
     recent: [u64; RECENT],
-    /// The largest number of runs. Data that would need more runs is rejected, because each run costs memory.
+    /// The largest number of separate runs of data. Data that would need more runs is rejected, because each run costs
+    /// memory.
     most_runs: usize,
 }
 
@@ -35,25 +36,25 @@ impl Assembler {
         self.runs.back().map_or(0, |run| run.end)
     }
 
-    /// Returns the first part of `range` that has already arrived, if any.
+    /// Returns the first part of `range` that has arrived before, if any.
     pub(crate) fn overlap(&self, range: &Range<u64>) -> Option<Range<u64>> {
         let run = self.runs.get(self.index_after(range.start))?;
         let (start, end) = (run.start.max(range.start), run.end.min(range.end));
         (start < end).then_some(start..end)
     }
 
-    /// Adds `range`, which must not be empty, and calls `fresh` for each part of it that is new. Returns false and adds
-    /// nothing if there would be too many runs.
-    pub(crate) fn insert(&mut self, range: Range<u64>, mut fresh: impl FnMut(Range<u64>)) -> bool {
+    /// Adds `range`, which must not be empty, and calls `on_new` for each new part of it. If there would be too many
+    /// separate runs of data, returns false and adds nothing.
+    pub(crate) fn insert(&mut self, range: Range<u64>, mut on_new: impl FnMut(Range<u64>)) -> bool {
         assert!(range.start < range.end, "an empty range");
-        // The runs from index `first` up to, but not including, `last` touch or overlap the range.
+        // The runs of data that touch or overlap the range get the indices `first..last`.
         let first = self.runs.partition_point(|run| run.end < range.start);
         let mut last = first;
         let mut at = range.start;
         let (mut start, mut end) = (range.start, range.end);
         while let Some(run) = self.runs.get(last).filter(|run| run.start <= range.end) {
             if at < run.start {
-                fresh(at..run.start);
+                on_new(at..run.start);
             }
             at = at.max(run.end);
             start = start.min(run.start);
@@ -64,7 +65,7 @@ impl Assembler {
             return false;
         }
         if at < range.end {
-            fresh(at..range.end);
+            on_new(at..range.end);
         }
         match last - first {
             0 => self.runs.insert(first, start..end),
@@ -74,14 +75,15 @@ impl Assembler {
                 self.runs.drain(first + 1..last);
             }
         }
-        // RFC 2018 §4: the newest run comes first. A position that `recent` had in the same run is replaced.
+        // RFC 2018 §4: `recent` begins with the newest run of data. If `recent` already has a position in this run,
+        // that position is replaced.
         let same = self.recent.iter().position(|at| (start..end).contains(at));
         self.recent[..=same.unwrap_or(RECENT - 1)].rotate_right(1);
         self.recent[0] = range.start;
         true
     }
 
-    /// Removes all runs that start at or before `next`. Returns the position up to which the data has no gap.
+    /// Removes all runs of data that start at or before `next`. Returns the position up to which the data has no gap.
     pub(crate) fn advance(&mut self, mut next: u64) -> u64 {
         while let Some(run) = self.runs.front().filter(|run| run.start <= next) {
             next = next.max(run.end);
@@ -90,9 +92,10 @@ impl Assembler {
         next
     }
 
-    /// Calls `tell` for at most `most` runs: first the runs that arrived last, newest first, and then other runs.
+    /// Calls `tell` for at most `most` runs of data: first for the runs that arrived recently, newest first, and after
+    /// them for all other runs.
     pub(crate) fn report(&self, most: usize, mut tell: impl FnMut(Range<u64>)) {
-        let mut told = [u64::MAX; RECENT];
+        let mut reported = [u64::MAX; RECENT];
         let mut count = 0;
         let recent = self.recent.iter().filter_map(|&position| {
             self.runs.get(self.index_after(position)).filter(|run| run.contains(&position))
@@ -101,8 +104,8 @@ impl Assembler {
             if count == most.min(RECENT) || count == self.runs.len() {
                 return;
             }
-            if !told[..count].contains(&run.start) {
-                told[count] = run.start;
+            if !reported[..count].contains(&run.start) {
+                reported[count] = run.start;
                 count += 1;
                 tell(run.clone());
             }
@@ -153,9 +156,9 @@ mod tests {
             for step in 0..200 {
                 let start = next + rng.below(60);
                 let range = start..start + 1 + rng.below(25);
-                let mut fresh = Vec::new();
-                assert!(assembler.insert(range.clone(), |part| fresh.extend(part)));
-                assert_eq!(fresh, model.insert(range.clone()), "seed {seed} step {step}");
+                let mut on_new = Vec::new();
+                assert!(assembler.insert(range.clone(), |part| on_new.extend(part)));
+                assert_eq!(on_new, model.insert(range.clone()), "seed {seed} step {step}");
                 let mut blocks = Vec::new();
                 assembler.report(4, |block| blocks.push(block));
                 assert!(

@@ -3,8 +3,7 @@
 //! Owns the receive buffer, the out-of-order data, the offered window and the pending acknowledgements. Stream
 //! positions are counted from 0 at the first byte after the peer's SYN and never wrap.
 //!
-//! Home of RFC 9293 §3.10.7.4 (seventh: the segment text), §3.8.6.2.2 (SWS
-//! avoidance of the receiver).
+//! Implements RFC 9293 §3.10.7.4 (seventh: the segment text) and §3.8.6.2.2 (SWS avoidance of the receiver).
 
 mod ack;
 mod assembler;
@@ -34,15 +33,16 @@ struct LastSegment {
 #[derive(Debug)]
 pub(crate) struct RecvHalf {
     ring: Ring,
-    /// The last segment. If it has unread bytes, they are all the data that the application can read.
+    /// The last segment. If it has unread bytes, the application can read these bytes and no others.
     last: LastSegment,
     assembler: Assembler,
-    pub(crate) duty: AckScheduler,
+    pub(crate) ack_scheduler: AckScheduler,
     /// The capacity of the receive buffer in bytes.
     capacity: u64,
     tuning: Tuning,
     dsack: bool,
-    /// Whether the acknowledgement of the peer's FIN may be delayed, because our FIN has not been sent.
+    /// Set while the acknowledgement of the peer's FIN may be delayed, so that our own FIN carries it. Cleared when our
+    /// FIN is sent or queued.
     fin_waits: bool,
     /// The first position that the application has not read.
     read: u64,
@@ -59,7 +59,7 @@ pub(crate) struct RecvHalf {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Arrival {
     /// The number of bytes that were kept.
-    pub(crate) kept: u64,
+    pub(crate) kept_bytes: u64,
     /// Whether the application can read more than before.
     pub(crate) readable: bool,
     /// Whether the peer's FIN has now arrived in order.
@@ -70,14 +70,14 @@ pub(crate) struct Arrival {
 
 impl RecvHalf {
     pub(crate) fn new(config: &Config) -> Self {
-        // Caps `most_runs`, which bounds the memory that a malicious peer can use. An honest peer sends segments of a
-        // few hundred bytes or more.
+        // The limit on separate runs of data bounds the memory that a malicious peer can use. Honest peers do not reach
+        // the limit, because their segments have a few hundred bytes or more.
         let most_runs = (config.rcvbuf / 256).clamp(16, 16_384) as usize;
         Self {
             ring: Ring::default(),
             last: LastSegment::default(),
             assembler: Assembler::new(most_runs),
-            duty: AckScheduler::new(config),
+            ack_scheduler: AckScheduler::new(config),
             capacity: config.rcvbuf,
             tuning: Tuning::new(config),
             dsack: config.dsack,
@@ -89,7 +89,8 @@ impl RecvHalf {
         }
     }
 
-    /// Records that our FIN was sent or follows pending data, so that the peer's FIN is acknowledged immediately.
+    /// Records that our FIN was sent or is queued behind pending data. From now on, the peer's FIN is acknowledged
+    /// immediately.
     pub(crate) fn on_own_fin(&mut self) {
         self.fin_waits = false;
     }
@@ -118,19 +119,18 @@ impl RecvHalf {
         end - self.read
     }
 
-    /// Takes the part of `data` that lies in the window and is new; `data` begins at `position`. Calls `fresh` for each
-    /// range of positions that is kept.
+    /// Takes the part of `data` that lies in the window and is new; `data` begins at `position`. Calls `on_new` for
+    /// each range of positions that is kept.
     pub(crate) fn on_data(
         &mut self,
         position: u64,
         data: &[u8],
         (fin, pushed): (bool, bool),
-        mut fresh: impl FnMut(Range<u64>),
+        mut on_new: impl FnMut(Range<u64>),
     ) -> Arrival {
         let end = position + data.len() as u64;
         let mut arrival = Arrival::default();
-        // A FIN at a position before data that has already arrived is bogus, and a FIN beyond the window is not
-        // acceptable. Both are ignored.
+        // A FIN is ignored if data after its position has already arrived, or if the FIN lies beyond the window.
         if fin && end <= self.edge && end >= self.next.max(self.assembler.end()) {
             self.fin.get_or_insert(end);
         }
@@ -145,12 +145,12 @@ impl RecvHalf {
                 }
                 self.keep(start, data);
                 self.next = stop;
-                arrival.kept = stop - start;
-                fresh(start..stop);
+                arrival.kept_bytes = stop - start;
+                on_new(start..stop);
                 self.widen(stop - start);
-                arrival.delay = self.duty.on_segment(stop - start, pushed, stop - self.read);
+                arrival.delay = self.ack_scheduler.on_segment(stop - start, pushed, stop - self.read);
             } else {
-                self.on_beyond_hole(start..stop, data, &mut arrival, fresh);
+                self.on_beyond_hole(start..stop, data, &mut arrival, on_new);
             }
             arrival.readable = self.next > start || arrival.readable;
         } else if !data.is_empty() {
@@ -158,9 +158,9 @@ impl RecvHalf {
             // acknowledgement.
             if end <= self.next {
                 self.record_duplicate(position..end);
-                self.duty.on_duplicate();
+                self.ack_scheduler.on_duplicate();
             }
-            self.duty.ack_now();
+            self.ack_scheduler.ack_now();
         }
         if let Some(fin) = self.fin
             && self.next == fin
@@ -169,14 +169,14 @@ impl RecvHalf {
             self.next = fin + 1;
             arrival.finished = true;
             if self.fin_waits {
-                arrival.delay = self.duty.on_awaited_fin();
+                arrival.delay = self.ack_scheduler.on_awaited_fin();
             } else {
                 arrival.delay = None;
-                self.duty.ack_now();
+                self.ack_scheduler.ack_now();
             }
         } else if fin {
             // This FIN is a duplicate or lies beyond a gap.
-            self.duty.ack_now();
+            self.ack_scheduler.ack_now();
             arrival.delay = None;
         }
         arrival
@@ -206,14 +206,14 @@ impl RecvHalf {
         let length = length as u64;
         self.next += length;
         self.widen(length);
-        Some(self.duty.on_segment(length, pushed, length))
+        Some(self.ack_scheduler.on_segment(length, pushed, length))
     }
 
     /// Widens the offered window after a segment of `length` bytes, if tuning allows it.
     #[inline(always)]
     fn widen(&mut self, length: u64) {
         if self.tuning.is_behind() && self.tuning.widen(length) {
-            self.duty.on_growth();
+            self.ack_scheduler.on_growth();
         }
     }
 
@@ -222,7 +222,7 @@ impl RecvHalf {
         range: Range<u64>,
         data: &[u8],
         arrival: &mut Arrival,
-        mut fresh: impl FnMut(Range<u64>),
+        mut on_new: impl FnMut(Range<u64>),
     ) {
         if let Some(known) = self.assembler.overlap(&range) {
             self.record_duplicate(known);
@@ -230,8 +230,8 @@ impl RecvHalf {
         // The ring needs room for the bytes before the assembler records their positions.
         let (start, end) = (range.start, range.end);
         let taken = self.assembler.insert(range, |part| {
-            arrival.kept += part.end - part.start;
-            fresh(part);
+            arrival.kept_bytes += part.end - part.start;
+            on_new(part);
         });
         if taken {
             self.keep(start, data);
@@ -242,9 +242,9 @@ impl RecvHalf {
         if self.next > before {
             arrival.readable = true;
             // RFC 5681 §4.2: data that fills a gap is acknowledged immediately.
-            self.duty.ack_now();
+            self.ack_scheduler.ack_now();
         } else {
-            self.duty.on_out_of_order();
+            self.ack_scheduler.on_out_of_order();
         }
     }
 
@@ -280,13 +280,13 @@ impl RecvHalf {
     /// Records that an arriving segment repeated the data `range`.
     pub(crate) fn on_old(&mut self, range: Range<u64>) {
         self.record_duplicate(range);
-        self.duty.on_duplicate();
-        self.duty.ack_now();
+        self.ack_scheduler.on_duplicate();
+        self.ack_scheduler.ack_now();
     }
 
     fn record_duplicate(&mut self, range: Range<u64>) {
         if self.dsack {
-            self.duty.duplicate = Some(range);
+            self.ack_scheduler.duplicate = Some(range);
         }
     }
 
@@ -303,7 +303,7 @@ impl RecvHalf {
         }
         self.read += count as u64;
         if count > 0 && self.read == self.next {
-            self.duty.on_read();
+            self.ack_scheduler.on_read();
         }
         count
     }
@@ -344,8 +344,8 @@ impl RecvHalf {
         field as u16
     }
 
-    /// Returns the wanted right edge of the window. The right edge moves only by at least a full segment or half the
-    /// buffer.
+    /// Returns the right edge of the window to offer. The edge moves only if it can move by a full segment or by half
+    /// of the full window, whichever is less.
     #[inline]
     fn wanted_edge(&self, most: u64, mss: u64) -> u64 {
         let capacity = self.tuning.offered();
@@ -355,8 +355,8 @@ impl RecvHalf {
         if possible >= self.edge + worthwhile { possible } else { self.edge.max(self.next) }
     }
 
-    /// Returns whether the application has read enough for a window update. Enough is half the buffer, or at least two
-    /// segments and as much as the window that the peer believes is left (as in Linux).
+    /// Returns whether the application has read enough for a window update. The window must be able to grow by half its
+    /// full size. A growth by two segments is also enough, if it doubles the remaining window (as in Linux).
     pub(crate) fn wants_update(&self, mss: u64) -> bool {
         let capacity = self.tuning.offered();
         let gain = (self.read + capacity).saturating_sub(self.edge);
@@ -364,10 +364,10 @@ impl RecvHalf {
         gain >= capacity / 2 || (gain >= 2 * mss && gain >= left)
     }
 
-    /// Calls `tell` for each range to report in a SACK option, at most `most`. A duplicate range comes first.
+    /// Calls `tell` for at most `most` ranges to report in a SACK option. A duplicate range comes first.
     pub(crate) fn report(&self, most: usize, mut tell: impl FnMut(Range<u64>)) {
         let mut left = most;
-        if let Some(duplicate) = &self.duty.duplicate
+        if let Some(duplicate) = &self.ack_scheduler.duplicate
             && left > 0
         {
             tell(duplicate.clone());
@@ -379,7 +379,7 @@ impl RecvHalf {
     /// Returns whether there is anything to report in a SACK option.
     #[inline]
     pub(crate) fn has_report(&self) -> bool {
-        self.duty.duplicate.is_some() || !self.assembler.is_empty()
+        self.ack_scheduler.duplicate.is_some() || !self.assembler.is_empty()
     }
 
     /// Releases the buffers, because the connection has ended.
@@ -390,7 +390,7 @@ impl RecvHalf {
     }
 }
 
-/// Segments with a smaller payload are copied, because keeping one would hold a whole packet buffer for a few bytes.
+/// Segments with a smaller payload are copied, because a kept segment would hold a whole packet buffer for a few bytes.
 const MIN_KEPT: usize = 512;
 /// The largest number of bytes by which scaling rounds the window up.
 const SLACK: u64 = 1 << 14;

@@ -23,13 +23,14 @@ pub(super) struct Tuning {
     since: Instant,
     mark: u64,
     /// The largest number of bytes read in one round trip.
-    best: u64,
+    max_read: u64,
 }
 
-/// The first window offered. Linux starts at 64 KiB: the middle value of tcp_rmem, half of which is for overhead.
+/// The first window offered. In Linux, it is half of the middle value of tcp_rmem (128 KiB), but at most 65,535 bytes.
+/// The other half is reserved for overhead.
 const FIRST_WINDOW: u64 = 65_535;
-/// The window offered is twice the amount read plus this many segments, so that the sender's window can grow (twice
-/// TCP_INIT_CWND, rounded down by Linux).
+/// The window offered is twice the amount read plus this many segments, so that the sender's window can grow (Linux: 16
+/// in tcp_rcv_space_adjust).
 const AHEAD: u64 = 16;
 /// Segments shorter than this many bytes do not widen the window (Linux: tcp_event_data_recv).
 const MIN_WIDENING: u64 = 128;
@@ -48,7 +49,7 @@ impl Tuning {
             rtt: 0,
             since: Instant::ZERO,
             mark: 0,
-            best: 0,
+            max_read: 0,
         }
     }
 
@@ -63,8 +64,8 @@ impl Tuning {
         self.offered < self.limit
     }
 
-    /// Widens the offered window by twice `length`, the bytes of an arrived segment (tcp_grow_window). Returns false
-    /// and changes nothing if the segment is too short.
+    /// Widens the offered window after a segment of `length` bytes has arrived, by twice this length (tcp_grow_window).
+    /// Returns false and changes nothing if the segment is too short.
     pub(super) fn widen(&mut self, length: u64) -> bool {
         let wide = length >= MIN_WIDENING;
         if wide {
@@ -102,10 +103,10 @@ impl Tuning {
     fn measure(&mut self, now: Instant, read: u64, mss: u64) {
         let copied = read - self.mark;
         // tcp_init_buffer_space: the amount read in the first round trip is assumed to be at most the first window,
-        // which tcp_select_initial_window rounds down to whole segments. Ten large segments, for example on a loopback
-        // interface, exceed that window and could never be read in a round trip.
+        // rounded down to whole segments (tcp_select_initial_window). On a loopback interface, ten segments are larger
+        // than this window, so they can never be read in one round trip.
         let first = FIRST_WINDOW / mss.clamp(1, FIRST_WINDOW) * mss;
-        let best = self.best.max(first.min(FIRST_READ * mss)).max(1);
+        let best = self.max_read.max(first.min(FIRST_READ * mss)).max(1);
         if copied > best {
             let window = 2 * copied + AHEAD * mss;
             // In slow start the amount read grows again in the next round trip. The window is therefore increased by
@@ -113,7 +114,7 @@ impl Tuning {
             let growth = u128::from(window) * u128::from(copied - best) / u128::from(best);
             let window = u128::from(window) + 2 * growth;
             self.limit = self.limit.max(u64::try_from(window).unwrap_or(u64::MAX).min(self.max_limit));
-            self.best = copied;
+            self.max_read = copied;
             if !self.by_segment {
                 self.offered = self.limit;
             }
@@ -144,8 +145,8 @@ mod tests {
         }
     }
 
-    /// tcp_init_buffer_space: the first window may be too small for ten segments. In that case the window grows after a
-    /// round trip in which the application reads more bytes than the whole segments that fit into the window.
+    /// tcp_init_buffer_space: ten large segments do not fit into the first window. The window still grows once the
+    /// application reads more in a round trip than the whole segments that fit into the first window.
     #[test]
     fn large_segments_let_the_window_grow() {
         const MSS: u64 = 16_384;

@@ -1,10 +1,10 @@
 //! Processes acknowledgements: progress, round-trip times, losses and the congestion window.
 //!
-//! Owns no state. Each acknowledgement is passed to the scoreboard, the recovery and the controller, in the order that
-//! they need. The outcome is returned to the connection.
+//! Owns no state. Each acknowledgement is passed to the scoreboard, the recovery and the controller. The order matters,
+//! because each of the three uses results of the one before it. The outcome is returned to the connection.
 //!
-//! Home of RFC 5681 §3.1 and §3.2, RFC 6675 §5, RFC 3168 §6.1.2 (as far as a single acknowledgement is concerned),
-//! RFC 6298 §3 (which round trips are measured).
+//! Implements RFC 5681 §3.1 and §3.2, RFC 6675 §5, RFC 6298 §3 (which round trips are measured), and RFC 3168 §6.1.2
+//! for a single acknowledgement.
 
 use super::{Phase, SendHalf};
 use crate::config::RttSampling;
@@ -41,7 +41,7 @@ pub(crate) struct AckOutcome {
     pub(crate) restart_timer: bool,
     /// Whether our FIN is acknowledged.
     pub(crate) fin_acked: bool,
-    /// Whether the application waits for room in the send buffer and there is enough now.
+    /// Whether the application waits for room in the send buffer, and the buffer now has enough room.
     pub(crate) writable: bool,
     /// Whether the last window reduction turned out to be spurious.
     pub(crate) spurious: bool,
@@ -149,8 +149,8 @@ impl SendHalf {
     }
 
     fn report_now(&mut self, now: Instant, fresh: &Delivered) {
-        // If losses are not detected by time, nothing else clears the record of deliveries.
-        let _ = self.scoreboard.take_fresh();
+        // Clears the record of deliveries. Without loss detection by time, no other code clears it.
+        let _ = self.scoreboard.take_delivered();
         let (arrived, lost) = (self.scoreboard.arrived(), self.scoreboard.take_lost());
         let before = self.reported.replace(arrived).unwrap_or(arrived);
         let report = AckReport {
@@ -218,7 +218,8 @@ impl SendHalf {
         self.grow_buffer();
     }
 
-    /// RFC 9406 §4.2: decides how slow start continues after an acknowledgement of new data.
+    /// RFC 9406 §4.2: decides after an acknowledgement of new data whether slow start goes on. Returns true if the
+    /// window must grow more slowly, or if slow start has ended.
     fn watch_slow_start(&mut self, now: Instant) -> bool {
         let Some(hystart) = &mut self.hystart else { return false };
         let window = self.controller.window();
@@ -307,8 +308,8 @@ impl SendHalf {
     }
 
     fn on_ecn_echo(&mut self, now: Instant, position: u64, stats: &mut Stats) {
-        // RFC 3168 §6.1.2: marks cause at most one reduction per window of data, and none if a loss has already caused
-        // one.
+        // RFC 3168 §6.1.2: CE marks reduce the window at most once per window of data. They do not reduce it if a loss
+        // has already done so.
         let counted = self.ecn_point.is_some_and(|point| position <= point);
         if counted || self.recovery.phase() != Phase::Open || self.scoreboard.flight() == 0 {
             return;
@@ -338,8 +339,9 @@ impl SendHalf {
         let flight = if self.threshold_of_window {
             self.controller.window()
         } else {
-            // RFC 5681 §3.1 allows at most half of the flight size. During a recovery the flight size includes much
-            // data that has arrived or is lost. In that case the window is the better estimate of the path's capacity.
+            // RFC 5681 §3.1: the new threshold is at most half of the flight size. During a recovery, the flight size
+            // includes much data that has arrived or is lost. So the threshold is computed from the congestion window
+            // if this is smaller.
             self.recovery.flight(&self.scoreboard).min(self.controller.window())
         };
         if self.recovery.is_repairing(&self.scoreboard) {
@@ -352,13 +354,14 @@ impl SendHalf {
         }
         self.on_timeout_by_time(now);
         self.recovery.enter_timeout(&mut self.scoreboard);
-        // The controller counts all outstanding data as lost by itself, so it needs no report of these losses.
+        // The controller itself counts all outstanding data as lost, so it needs no report of these losses.
         let _ = self.scoreboard.take_lost();
         self.controller.on_remaining(self.scoreboard.pipe());
         // RFC 6298 §5.5: the RTO is doubled.
         self.rtt.back_off();
         self.timed = None;
-        // RFC 3168 §6.1.2: the timeout has reduced the window, so marks on data sent before it are ignored.
+        // RFC 3168 §6.1.2: the timeout has reduced the window, so CE marks on data that was sent before the timeout are
+        // ignored.
         self.ecn_point = Some(self.scoreboard.next());
         self.cwr_due = true;
     }

@@ -1,6 +1,6 @@
 //! The send buffer: data that the application has written and the peer has not acknowledged.
 //!
-//! Home of the buffering side of RFC 9293 §3.9.1.2 (SEND).
+//! Implements the buffering of RFC 9293 §3.9.1.2 (SEND).
 
 use crate::ring::Ring;
 use std::ops::Range;
@@ -18,7 +18,7 @@ pub(crate) struct SendBuffer {
     limit: u64,
     max_limit: u64,
     /// A second limit in bytes on the data held: the congestion window plus the allowance for unsent data.
-    cap: u64,
+    window_cap: u64,
     /// Whether the buffer grows with the congestion window, so that the window is never left unused for lack of data.
     grows: bool,
     /// Whether the last write did not fit, so that the application waits for room.
@@ -34,7 +34,7 @@ impl SendBuffer {
             end: 0,
             limit,
             max_limit: most,
-            cap: u64::MAX,
+            window_cap: u64::MAX,
             grows: limit < most,
             starved: false,
         }
@@ -48,9 +48,9 @@ impl SendBuffer {
         }
     }
 
-    /// Limits the data in the buffer, unsent or unacknowledged, to `cap` bytes.
-    pub(crate) fn set_cap(&mut self, cap: u64) {
-        self.cap = cap;
+    /// Limits the data in the buffer, unsent or unacknowledged, to `window_cap` bytes.
+    pub(crate) fn set_cap(&mut self, window_cap: u64) {
+        self.window_cap = window_cap;
     }
 
     /// Copies as much of `data` as fits, and returns the number of bytes copied.
@@ -67,7 +67,7 @@ impl SendBuffer {
 
     /// Returns the number of bytes for which there is room now.
     pub(crate) fn room(&self) -> u64 {
-        self.limit.min(self.cap).saturating_sub(self.end - self.start)
+        self.limit.min(self.window_cap).saturating_sub(self.end - self.start)
     }
 
     /// Returns the number of bytes that are unsent or unacknowledged.
@@ -91,7 +91,7 @@ impl SendBuffer {
         // acknowledgements. A buffer that does not grow may itself limit the data in flight, so its application is
         // woken earlier, as in BSD (SO_SNDLOWAT).
         let third = self.limit.div_ceil(3);
-        let enough = if self.grows && self.cap == u64::MAX { third } else { third.min(LOW_WATER) };
+        let enough = if self.grows && self.window_cap == u64::MAX { third } else { third.min(LOW_WATER) };
         if self.starved && self.room() >= enough {
             self.starved = false;
             return true;

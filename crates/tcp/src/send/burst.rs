@@ -1,11 +1,11 @@
 //! Decides which segments end a burst and therefore carry PSH.
 //!
-//! Linux passes segments that are sent together to the interface as one large packet, which the interface splits into
+//! Linux passes several segments to the interface as one large packet, and the interface splits this packet into
 //! segments (TSO). If the interface cannot split packets, the kernel does (GSO). Linux sets PSH on the last segment of
-//! such a packet, if the packet has more than one segment. The receiver's kernel then immediately delivers and
+//! a large packet, if the packet has more than one segment. The receiver's kernel then immediately delivers and
 //! acknowledges the segments that it has merged (`ack_push`). Apart from PSH, the segments are unchanged.
 //!
-//! Home of no RFC: tcp_tso_autosize, tcp_cwnd_test and tcp_transmit_skb of Linux 6 (net/ipv4/tcp_output.c).
+//! Follows no RFC, but tcp_tso_autosize, tcp_cwnd_test and tcp_transmit_skb of Linux 6 (net/ipv4/tcp_output.c).
 
 use super::SendHalf;
 use anabranch_congestion::Controller;
@@ -44,19 +44,20 @@ impl SendHalf {
     fn begin_burst_of_new(&mut self) -> bool {
         let mss = self.mss;
         let window = self.controller.window();
-        // A burst is limited by half the congestion window, its unused part, the peer's window, and the available data.
+        // A burst is at most half the congestion window, and fits into the unused parts of the congestion window and of
+        // the peer's window.
         let room = u64::try_from(self.room()).unwrap_or(0);
         let next = self.scoreboard.next();
         let peers = self.edge.saturating_sub(next);
         let data = self.buffer.end().saturating_sub(next);
         let allowed = room.min(window / 2).min(peers);
-        // If the data ends before the other limits, its last segment may be short.
+        // If less data is available than these limits allow, the last segment may be short.
         let quota = if data < allowed { (allowed / mss).min(data.div_ceil(mss)) } else { allowed / mss };
         let Some(bursts) = &mut self.bursts else { return false };
         if bursts.max_segments == 0 || self.scoreboard.una() >= bursts.known_until {
             bursts.known_until = next + 1;
-            // A burst holds at most 1/1024 of the bytes sent in a second. The rate is two windows per round trip in
-            // slow start, and 1.2 windows near and above the threshold.
+            // A burst holds at most 1/1024 of the bytes sent in a second. The sending rate is estimated as two windows
+            // per round trip in slow start, and as 1.2 windows near and above the threshold.
             let srtt = self.rtt.smoothed_nanos().unwrap_or(0).max(1);
             let (times, over) = if window < self.controller.ssthresh() / 2 { (2, 1) } else { (6, 5) };
             let rate = u128::from(window * times / over) * 1_000_000_000 / u128::from(srtt);

@@ -3,8 +3,8 @@
 //! Chooses between retransmissions, new data and probes, within the limits of the congestion window, the peer's window,
 //! pacing and bursts. Builds no segments. Also records the segments that were sent.
 //!
-//! Home of RFC 9293 §3.8.6.2.1 (SWS avoidance of the sender), §3.7.4 (Nagle),
-//! §3.8.6.1 (probing a closed window), RFC 6675 §4 (NextSeg), RFC 8985 §7.3.
+//! Implements RFC 9293 §3.8.6.2.1 (SWS avoidance of the sender), §3.7.4 (Nagle) and §3.8.6.1 (probing a closed window),
+//! RFC 6675 §4 (NextSeg) and RFC 8985 §7.3.
 
 use super::{Phase, SendHalf};
 use crate::config::{Nagle, RttSampling};
@@ -149,8 +149,8 @@ impl SendHalf {
         })
     }
 
-    /// RFC 8985 §7.3: chooses new data, if there is some and the peer's window allows it. Otherwise chooses the last
-    /// segment sent.
+    /// RFC 8985 §7.3: chooses new data if it is available and the peer's window allows it. Otherwise chooses the last
+    /// outstanding segment that is not SACKed.
     fn choose_probe(&mut self) -> Option<SelectedSegment> {
         let room = self.mss as i64;
         if let Some(new) = self.choose_new(room) {
@@ -158,7 +158,7 @@ impl SendHalf {
         }
         let range = self.scoreboard.last_unsacked(self.mss);
         if range.is_none() {
-            // `range` is empty: the last segment has already been retransmitted, so no probe is sent.
+            // The last segment has already been retransmitted, so no probe is sent.
             self.forget_probe();
         }
         range.map(|range| SelectedSegment { range, cause: SendCause::Fast, rescue: false, probe: true })
@@ -226,7 +226,7 @@ impl SendHalf {
     #[inline(always)]
     pub(crate) fn on_sent(&mut self, now: Instant, choice: &SelectedSegment, stamp: Option<u32>) {
         let length = choice.range.end - choice.range.start;
-        // If the window counts segments, each segment counts as a full one.
+        // If the congestion window is counted in segments, each segment counts as a full segment.
         let counted = if self.usage.is_some() { self.mss } else { length };
         self.last_sent = Some(now);
         self.burst_left = self.burst_left.saturating_sub(1);

@@ -56,16 +56,15 @@ pub(crate) struct SendHalf {
     /// The position after the last small segment sent.
     small_until: u64,
     sampling: RttSampling,
-    /// The end of the segment that is being timed and the time when it was sent, if only one segment is timed at a
-    /// time.
+    /// If only one segment at a time is timed: the end of the timed segment, and the time when it was sent.
     timed: Option<(u64, Instant)>,
     /// Data before this position was sent while the congestion window was full.
     limited_until: u64,
     /// The position after the last byte that a window probe has carried.
     probed_until: u64,
-    /// ECE is ignored until the acknowledgement passes this position (RFC 3168 §6.1.2).
+    /// ECE is ignored in acknowledgements up to this position (RFC 3168 §6.1.2).
     ecn_point: Option<u64>,
-    /// A CE mark has reduced the window. Losses before this position do not reduce it again.
+    /// Losses of data before this position do not reduce the window, because a CE mark has already reduced it.
     cwr_until: u64,
     /// Whether the next segment of new data must carry CWR.
     pub(crate) cwr_due: bool,
@@ -83,9 +82,10 @@ pub(crate) struct SendHalf {
     rack_tlp: Option<Box<RackTlp>>,
     /// The state of early slow-start exit, if enabled.
     hystart: Option<SlowStartExitState>,
-    /// The observed use of the window, if the window counts segments.
+    /// The observed use of the congestion window, if that window is counted in segments.
     usage: Option<Box<Usage>>,
-    /// Whether the threshold after a loss is computed from the window and not from the bytes in flight.
+    /// Whether the slow-start threshold after a loss is computed from the congestion window, and not from the bytes in
+    /// flight.
     threshold_of_window: bool,
     /// The state of the current burst, if the last segment of a burst carries PSH.
     bursts: Option<Box<Bursts>>,

@@ -3,7 +3,7 @@
 //! Owns the state that the algorithms in the crate `congestion` need for this connection: the order in which
 //! retransmissions were sent, and when to check for losses again. The timer belongs to the connection.
 //!
-//! Home of RFC 8985 §6.2 step 5, §6.3 and §7.3, as far as segments are concerned.
+//! Implements RFC 8985 §6.2 step 5, §6.3 and §7.3 for the segments of a connection.
 
 use super::{Ack, AckOutcome, Phase, SendHalf};
 use crate::stats::Stats;
@@ -86,7 +86,7 @@ impl SendHalf {
             let lost_before = self.scoreboard.has_missing();
             self.find_lost_by_time(now);
             if self.scoreboard.has_missing() && !lost_before {
-                self.recovery.hurry();
+                self.recovery.make_urgent();
             }
             if self.recovery.phase() == Phase::Open && self.scoreboard.has_missing() {
                 self.begin_recovery(now, stats);
@@ -112,8 +112,8 @@ impl SendHalf {
         true
     }
 
-    /// RFC 8985 §6.2 step 5: marks as lost each segment that was sent before a delivered segment, earlier by more than
-    /// the reordering window.
+    /// RFC 8985 §6.2 step 5: marks a segment as lost if a segment that was sent later by more than the reordering
+    /// window has been delivered.
     pub(super) fn find_lost_by_time(&mut self, now: Instant) {
         let Some(by_time) = &mut self.rack_tlp else { return };
         let sure =
@@ -151,7 +151,7 @@ impl SendHalf {
         stats: &mut Stats,
         outcome: &mut AckOutcome,
     ) {
-        let fresh = self.scoreboard.take_fresh();
+        let fresh = self.scoreboard.take_delivered();
         let Some(by_time) = &mut self.rack_tlp else { return };
         by_time.rack.on_delivered(now, &fresh);
         let (una, next) = (self.scoreboard.una(), self.scoreboard.next());
@@ -177,7 +177,7 @@ impl SendHalf {
     #[inline]
     pub(super) fn on_progress_by_time(&mut self, now: Instant) {
         if let Some(by_time) = &mut self.rack_tlp {
-            let fresh = self.scoreboard.take_fresh();
+            let fresh = self.scoreboard.take_delivered();
             by_time.rack.on_delivered(now, &fresh);
         }
     }

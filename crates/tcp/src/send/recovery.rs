@@ -4,8 +4,8 @@
 //! belong to other modules. If `rack` detects losses by time (RFC 8985), this module does not mark segments as lost by
 //! counting duplicates.
 //!
-//! Home of RFC 5681 §3.2, RFC 6582 §3.2, RFC 6675 §5, RFC 3042 §2,
-//! RFC 3522 (Eifel detection), RFC 3708 §2 (detection by DSACK).
+//! Implements RFC 5681 §3.2, RFC 6582 §3.2, RFC 6675 §5, RFC 3042 §2, RFC 3522 (Eifel detection) and RFC 3708 §2
+//! (detection by DSACK).
 
 use super::scoreboard::Scoreboard;
 use crate::config::{Config, RecoveryKind};
@@ -28,7 +28,7 @@ pub(crate) struct UndoState {
     /// The oldest outstanding byte when the recovery began. DSACK reports of older data are ignored.
     since: u64,
     /// The timestamp of the first retransmission, once that was sent.
-    stamp: Option<u32>,
+    first_timestamp: Option<u32>,
     /// The number of retransmissions that DSACK has not yet reported as unnecessary.
     unexplained: u32,
     /// The number of retransmissions in this recovery.
@@ -40,14 +40,14 @@ pub(crate) struct UndoState {
 
 impl UndoState {
     fn new(since: u64) -> Self {
-        Self { since, stamp: None, unexplained: 0, sent: 0, settled: false }
+        Self { since, first_timestamp: None, unexplained: 0, sent: 0, settled: false }
     }
 }
 
 #[derive(Debug)]
 pub(crate) struct Recovery {
     kind: RecoveryKind,
-    /// Whether losses are detected by time (RFC 8985) and not by counting.
+    /// Whether losses are detected by time (RFC 8985), and not by counting duplicate acknowledgements.
     by_time: bool,
     careful: bool,
     dupthresh: u32,
@@ -113,8 +113,8 @@ impl Recovery {
         self.urgent
     }
 
-    /// Returns whether fast recovery is repairing a loss in the outstanding data, for which the window has already been
-    /// reduced.
+    /// Returns whether fast recovery is repairing a loss in the outstanding data. For such a loss, the window has
+    /// already been reduced.
     pub(crate) fn is_repairing(&self, board: &Scoreboard) -> bool {
         self.phase == Phase::Fast && self.point.is_some_and(|point| board.una() < point)
     }
@@ -191,7 +191,7 @@ impl Recovery {
 
     /// Makes the next retransmission independent of the windows. Needed if the reordering timer detects the loss: there
     /// may be no acknowledgement that would allow the retransmission.
-    pub(crate) fn hurry(&mut self) {
+    pub(crate) fn make_urgent(&mut self) {
         self.urgent = true;
     }
 
@@ -205,8 +205,8 @@ impl Recovery {
         self.by_sack() && board.head_is_lost()
     }
 
-    /// RFC 6582 §3.2 step 2: returns whether duplicate acknowledgements may begin a recovery. Duplicates caused by the
-    /// retransmissions of the last recovery may not.
+    /// RFC 6582 §3.2 step 2: returns whether duplicate acknowledgements may begin a recovery. They may not if the
+    /// retransmissions of the last recovery caused them.
     fn may_enter(&self, una: u64) -> bool {
         match (self.point, self.kind) {
             (None, _) | (_, RecoveryKind::Sack) => true,
@@ -214,7 +214,8 @@ impl Recovery {
             // retransmissions after a timeout are excepted, as in later ns-2 and BSD versions.
             (_, RecoveryKind::Reno) if !self.after_timeout => true,
             (Some(point), _) if self.careful => una > point,
-            // RFC 2582 §5: the less careful variant also accepts duplicate acknowledgements at the recovery point.
+            // RFC 2582 §5: the less careful variant also begins a recovery on duplicates that acknowledge exactly the
+            // recovery point.
             (Some(point), _) => una >= point,
         }
     }
@@ -343,15 +344,15 @@ impl Recovery {
         }
     }
 
-    /// Records that `bytes` bytes were retransmitted. `stamp` is the timestamp of the segment, if timestamps are in
-    /// use.
-    pub(crate) fn on_repaired(&mut self, stamp: Option<u32>, bytes: u64) {
+    /// Records that `bytes` bytes were retransmitted. `first_timestamp` is the timestamp of the segment, if timestamps
+    /// are in use.
+    pub(crate) fn on_repaired(&mut self, timestamp: Option<u32>, bytes: u64) {
         self.count_sent(bytes);
         self.urgent = false;
-        if let Some(doubt) = &mut self.undo_state {
-            doubt.unexplained += 1;
-            doubt.sent += 1;
-            doubt.stamp = doubt.stamp.or(stamp);
+        if let Some(undo) = &mut self.undo_state {
+            undo.unexplained += 1;
+            undo.sent += 1;
+            undo.first_timestamp = undo.first_timestamp.or(timestamp);
         }
     }
 
@@ -361,9 +362,9 @@ impl Recovery {
         }
     }
 
-    /// RFC 6675 §4, NextSeg rule 4: returns whether a rescue retransmission that ends at `end` may be sent. Each
-    /// recovery may have one rescue retransmission, sent when nothing else may be sent. Only data that was outstanding
-    /// when the recovery began is rescued, because the rule is for the end of a lost window.
+    /// RFC 6675 §4, NextSeg rule 4: returns whether a rescue retransmission that ends at the position `end` may be
+    /// sent. Each recovery may have one rescue retransmission, sent when nothing else may be sent. Only data that was
+    /// outstanding when the recovery began is rescued, because the rule is for the end of a lost window.
     pub(crate) fn may_rescue(&self, una: u64, end: u64) -> bool {
         self.phase == Phase::Fast
             && self.by_sack()
@@ -380,13 +381,13 @@ impl Recovery {
     /// spurious if the first acknowledgement of new data echoes a timestamp older than the first retransmission: the
     /// acknowledgement answers the original segment.
     pub(crate) fn is_disproved_by_echo(&mut self, echo: Option<u32>) -> bool {
-        let Some(doubt) = &mut self.undo_state else { return false };
-        if doubt.settled || doubt.sent == 0 || self.phase == Phase::Open {
+        let Some(undo) = &mut self.undo_state else { return false };
+        if undo.settled || undo.sent == 0 || self.phase == Phase::Open {
             return false;
         }
-        doubt.settled = true;
-        match (doubt.stamp, echo) {
-            (Some(stamp), Some(echo)) => (echo.wrapping_sub(stamp) as i32) < 0,
+        undo.settled = true;
+        match (undo.first_timestamp, echo) {
+            (Some(timestamp), Some(echo)) => (echo.wrapping_sub(timestamp) as i32) < 0,
             _ => false,
         }
     }
@@ -394,9 +395,9 @@ impl Recovery {
     /// RFC 3708 §2: returns whether DSACK has now reported every retransmission of the last recovery as unnecessary.
     /// `start` is the start of the reported block.
     pub(crate) fn is_disproved_by_dsack(&mut self, start: u64) -> bool {
-        let Some(doubt) = self.undo_state.as_mut().filter(|doubt| start >= doubt.since) else { return false };
-        doubt.unexplained = doubt.unexplained.saturating_sub(1);
-        doubt.sent > 0 && doubt.unexplained == 0
+        let Some(undo) = self.undo_state.as_mut().filter(|undo| start >= undo.since) else { return false };
+        undo.unexplained = undo.unexplained.saturating_sub(1);
+        undo.sent > 0 && undo.unexplained == 0
     }
 
     /// Ends a recovery that was spurious and clears its marks. The controller has already restored the window.

@@ -1,10 +1,10 @@
 //! Decides whether a window counted in segments is fully used, as Linux does.
 //!
 //! Owns the observations about the current window: whether it was full, and if not, the most data that was outstanding.
-//! A window that was full grows with every acknowledgement until all data outstanding at that time is acknowledged. In
-//! slow start, a window that was not full grows up to twice the most data outstanding.
+//! A full window grows with every acknowledgement, until all data that was outstanding when it was full is
+//! acknowledged. In slow start, a window that was not full grows up to twice the most data outstanding.
 //!
-//! Home of no RFC: tcp_cwnd_validate and tcp_is_cwnd_limited of Linux 6, which correspond to RFC 2861 and RFC 7661.
+//! Follows no RFC, but tcp_cwnd_validate and tcp_is_cwnd_limited of Linux 6, which correspond to RFC 2861 and RFC 7661.
 
 use super::SendHalf;
 use anabranch_congestion::Controller;
@@ -28,7 +28,7 @@ impl Usage {
         }
     }
 
-    /// Returns whether the window was used enough that it may grow.
+    /// Returns whether enough of the window was used for it to grow.
     #[inline]
     pub(super) fn allows_growth(&self, window: u64, ssthresh: u64) -> bool {
         self.full || (window < ssthresh && window < 2 * self.max_outstanding)

@@ -50,13 +50,13 @@ pub fn flow(config: &Config, link: Link, bytes: u64, until: Instant, seed: u64) 
     assert!(hosts[1].listen(80, 0).is_ok(), "nobody else listens");
     let mut now = Instant::ZERO;
     let client = hosts[0].connect(now, None, SocketAddr::new(ips[1], 80)).expect("an address of the family");
-    let mut luck = root.fork("loss");
-    let mut ways = [0, 1].map(|_| Direction { arrivals: VecDeque::new(), free_at: Instant::ZERO });
+    let mut rng = root.fork("loss");
+    let mut directions = [0, 1].map(|_| Direction { arrivals: VecDeque::new(), free_at: Instant::ZERO });
     let mut pool: Vec<SendBatch> = Vec::new();
-    let mut ends = Applications { client, server: None, left: bytes, writable: true, got: 0 };
+    let mut ends = Applications { client, server: None, left: bytes, writable: true, received: 0 };
     let (chunk, mut sink) = (vec![0x5a; 65_536], vec![0; 65_536]);
     let mut packets = 0;
-    while ends.got < bytes {
+    while ends.received < bytes {
         for side in 0..2 {
             ends.serve(now, &mut hosts[side], side, &chunk, &mut sink);
             loop {
@@ -67,27 +67,28 @@ pub fn flow(config: &Config, link: Link, bytes: u64, until: Instant, seed: u64) 
                     break;
                 }
                 packets += 1;
-                let way = &mut ways[side];
-                let begin = way.free_at.max(now);
+                let direction = &mut directions[side];
+                let begin = direction.free_at.max(now);
                 let size = batch.stride() as u64 + 20;
                 if link.rate.bytes_in(begin.since(now)) + size > link.queue {
                     pool.push(batch);
                     continue;
                 }
-                way.free_at = begin.plus_nanos(link.rate.nanos_for(size));
-                if side == 0 && luck.chance(link.loss) {
+                direction.free_at = begin.plus_nanos(link.rate.nanos_for(size));
+                if side == 0 && rng.chance(link.loss) {
                     pool.push(batch);
                     continue;
                 }
-                way.arrivals.push_back((way.free_at.plus_nanos(nanos(link.delay)), batch));
+                direction.arrivals.push_back((direction.free_at.plus_nanos(nanos(link.delay)), batch));
             }
         }
-        let flight = ways.iter().filter_map(|way| way.arrivals.front().map(|(at, _)| *at)).min();
+        let flight =
+            directions.iter().filter_map(|direction| direction.arrivals.front().map(|(at, _)| *at)).min();
         let timer = hosts.iter().filter_map(Endpoint::poll_timeout).min();
         let Some(next) = flight.into_iter().chain(timer).min().filter(|at| *at <= until) else { break };
         now = next.max(now);
         for side in 0..2 {
-            let arrivals = &mut ways[1 - side].arrivals;
+            let arrivals = &mut directions[1 - side].arrivals;
             if arrivals.front().is_some_and(|(at, _)| *at <= now)
                 && let Some((_, batch)) = arrivals.pop_front()
             {
@@ -101,7 +102,7 @@ pub fn flow(config: &Config, link: Link, bytes: u64, until: Instant, seed: u64) 
             }
         }
     }
-    Flow { end: now, bytes: ends.got, packets, sender: hosts[0].stats(client).unwrap_or_default() }
+    Flow { end: now, bytes: ends.received, packets, sender: hosts[0].stats(client).unwrap_or_default() }
 }
 
 /// The state of the two applications.
@@ -110,7 +111,7 @@ struct Applications {
     server: Option<ConnectionId>,
     left: u64,
     writable: bool,
-    got: u64,
+    received: u64,
 }
 
 impl Applications {
@@ -122,7 +123,7 @@ impl Applications {
                 Event::Readable { .. } => {
                     let Some(id) = self.server else { continue };
                     while let Ok(count @ 1..) = host.recv(now, id, sink) {
-                        self.got += count as u64;
+                        self.received += count as u64;
                     }
                 }
                 _ => {}

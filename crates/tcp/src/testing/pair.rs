@@ -17,7 +17,7 @@ pub enum Fate {
     Arrive,
     /// The packet is lost.
     Lose,
-    /// The packet arrives late, by this time in addition to the delay.
+    /// The packet arrives later than the network's delay, by this duration.
     Late(Duration),
     /// The packet arrives twice. This is the time between the two arrivals.
     Twice(Duration),
@@ -54,7 +54,7 @@ pub struct Pair {
     pub now: Instant,
     /// The one-way delay.
     pub delay: Duration,
-    /// Each side's id of the connection under test, once known.
+    /// For each side, the ID of the connection under test, once it is known.
     pub ids: [Option<ConnectionId>; 2],
     /// The bytes that the application of each side has read.
     pub received: [Vec<u8>; 2],
@@ -71,7 +71,7 @@ pub struct Pair {
     pending: [VecDeque<u8>; 2],
     finishing: [bool; 2],
     ladder: Ladder,
-    drawing: bool,
+    draws_ladder: bool,
     batch: SendBatch,
     scratch: Vec<u8>,
 }
@@ -123,7 +123,7 @@ impl Pair {
             pending: [VecDeque::new(), VecDeque::new()],
             finishing: [false; 2],
             ladder,
-            drawing: true,
+            draws_ladder: true,
             batch: SendBatch::new(1),
             scratch: vec![0; 65_536],
         }
@@ -132,11 +132,11 @@ impl Pair {
     /// Returns the pair with the ladder diagram turned off.
     #[must_use]
     pub fn silent(mut self) -> Self {
-        self.drawing = false;
+        self.draws_ladder = false;
         self
     }
 
-    /// Sets the number of packets that a batch of sent packets may hold.
+    /// Sets the largest number of packets in the batch that endpoints fill with packets to send.
     #[must_use]
     pub fn batching(mut self, segments: usize) -> Self {
         self.batch = SendBatch::new(segments);
@@ -149,15 +149,15 @@ impl Pair {
     }
 
     /// Loses the packets of a side with these numbers, counted from 1.
-    pub fn lose(&mut self, side: Side, which: &'static [u64]) {
+    pub fn lose(&mut self, side: Side, numbers: &'static [u64]) {
         self.judge(
-            move |_, from, n, _| if from == side && which.contains(&n) { Fate::Lose } else { Fate::Arrive },
+            move |_, from, n, _| if from == side && numbers.contains(&n) { Fate::Lose } else { Fate::Arrive },
         );
     }
 
     /// Loses the first transmission of the data segments with these numbers. Segment 1 is the first `size` bytes of the
     /// stream.
-    pub fn lose_data(&mut self, side: Side, which: &'static [u64], size: u64) {
+    pub fn lose_data(&mut self, side: Side, numbers: &'static [u64], size: u64) {
         let mut lost = Vec::new();
         let mut first = Some(Seq(self.first_numbers()[side as usize])).filter(|first| first.0 != 0);
         self.judge(move |_, from, _, bytes| {
@@ -170,7 +170,7 @@ impl Pair {
             }
             let (Some(first), false) = (first, segment.payload.is_empty()) else { return Fate::Arrive };
             let index = u64::from(segment.header.seq.distance_from(first)) / size + 1;
-            if which.contains(&index) && !lost.contains(&index) {
+            if numbers.contains(&index) && !lost.contains(&index) {
                 lost.push(index);
                 return Fate::Lose;
             }
@@ -299,7 +299,7 @@ impl Pair {
         header.emit(&mut bytes);
         bytes.extend_from_slice(payload);
         seal(&mut bytes, source, target);
-        if self.drawing {
+        if self.draws_ladder {
             self.ladder.packet(self.now, source, target, &bytes, "(forged)");
         }
         let packet = Packet {
@@ -313,7 +313,7 @@ impl Pair {
         self.pump();
     }
 
-    /// Returns the sequence number in the TCP header of each side's first data byte; 0 while unknown.
+    /// Returns the sequence number of each side's first data byte, as in the TCP header; 0 while unknown.
     #[must_use]
     pub fn first_numbers(&self) -> [u32; 2] {
         [Side::Left, Side::Right].map(|side| self.ladder.numbers().first(side).unwrap_or(0))
@@ -441,7 +441,7 @@ impl Pair {
         for packet in batch.packets() {
             self.sent[from as usize] += 1;
             let fate = (self.judge)(self.now, from, self.sent[from as usize], packet.payload);
-            if self.drawing {
+            if self.draws_ladder {
                 let remark = match &fate {
                     Fate::Arrive => String::new(),
                     Fate::Lose => "✗ lost".to_owned(),
@@ -509,7 +509,7 @@ impl Pair {
             Event::Closed { reason, .. } => Some(format!("closed: {reason}")),
             Event::Readable { .. } | Event::Writable { .. } => None,
         };
-        if let Some(note) = note.filter(|_| self.drawing) {
+        if let Some(note) = note.filter(|_| self.draws_ladder) {
             let indent = if side == Side::Left { "" } else { "        " };
             self.ladder.note(self.now, &format!("{indent}{name} {note}"));
         }

@@ -45,7 +45,7 @@ fn percent(rng: &mut Rng, most: u64) -> Ratio {
     Ratio::new(rng.below(most * 10 + 1), 1000).unwrap_or(Ratio::ZERO)
 }
 
-fn weather(rng: &mut Rng) -> Impairments {
+fn impairments_of(rng: &mut Rng) -> Impairments {
     let mut maybe = |most| if rng.below(2) == 0 { Ratio::ZERO } else { percent(rng, most) };
     let (loss, duplicate, late, damage, mark) = (maybe(30), maybe(20), maybe(30), maybe(5), maybe(20));
     let outages = (0..rng.below(3))
@@ -105,9 +105,9 @@ fn settings(rng: &mut Rng) -> Config {
     config
 }
 
-/// Returns the byte at index `place` of the stream that `side` sends.
-fn byte_at(side: usize, place: usize) -> u8 {
-    (place.wrapping_mul(31) ^ (place >> 8) ^ side.wrapping_mul(97)) as u8
+/// Returns the byte at index `position` of the stream that `side` sends.
+fn byte_at(side: usize, position: usize) -> u8 {
+    (position.wrapping_mul(31) ^ (position >> 8) ^ side.wrapping_mul(97)) as u8
 }
 
 /// Runs the storm of `seed`. Both sides send a random amount of data through random impairments, and close. Every byte
@@ -119,16 +119,16 @@ fn byte_at(side: usize, place: usize) -> u8 {
 pub fn storm(seed: u64) -> Storm {
     let mut rng = Rng::new(seed).fork("storm");
     let (left, right) = (settings(&mut rng), settings(&mut rng));
-    let weather = weather(&mut rng);
+    let impairments = impairments_of(&mut rng);
     let mut pair = Pair::with(left, right, seed).silent().batching(1 + rng.below(4) as usize);
     pair.delay = Duration::from_micros(100 + rng.below(100_000));
     let amounts = [size(&mut rng), size(&mut rng)];
     let slow_reader = rng.below(4) == 0;
 
-    let mut luck = rng.fork("luck");
+    let mut fault_rng = rng.fork("luck");
     let until_calm = Instant::from_millis(120_000);
-    let trouble = weather.clone();
-    pair.judge(move |now, _, _, bytes| judge(&trouble, &mut luck, now, until_calm, bytes));
+    let trouble = impairments.clone();
+    pair.judge(move |now, _, _, bytes| judge(&trouble, &mut fault_rng, now, until_calm, bytes));
     pair.check = Some(Box::new(|hosts| {
         for host in hosts {
             host.check_invariants();
@@ -169,7 +169,7 @@ pub fn storm(seed: u64) -> Storm {
         }
         packets += 1;
         if !pair.step() {
-            // After the storm, the data that a slow reader has left is read.
+            // After the storm, the data that a slow reader has not read yet is read.
             let before = pair.received[0].len() + pair.received[1].len();
             pair.reads = [true; 2];
             pair.read(Side::Left);
@@ -178,12 +178,12 @@ pub fn storm(seed: u64) -> Storm {
                 break;
             }
         }
-        assert!(pair.now < limit, "no end in sight: {amounts:?}, {weather:?}\n{pair:#?}");
+        assert!(pair.now < limit, "no end in sight: {amounts:?}, {impairments:?}\n{pair:#?}");
     }
     for (index, amount) in amounts.iter().enumerate() {
         let got = &pair.received[1 - index];
         assert_eq!(got.len(), *amount, "side {index} sent {amount} bytes: {:#?}", ends(&pair));
-        let wrong = got.iter().enumerate().find(|&(place, &byte)| byte != byte_at(index, place));
+        let wrong = got.iter().enumerate().find(|&(position, &byte)| byte != byte_at(index, position));
         assert_eq!(wrong, None, "a byte is wrong");
     }
     let traces = [pair.hosts[0].take_trace(), pair.hosts[1].take_trace()];
@@ -268,31 +268,37 @@ fn size(rng: &mut Rng) -> usize {
     }
 }
 
-fn judge(weather: &Impairments, luck: &mut Rng, now: Instant, until_calm: Instant, bytes: &[u8]) -> Fate {
+fn judge(
+    impairments: &Impairments,
+    fault_rng: &mut Rng,
+    now: Instant,
+    until_calm: Instant,
+    bytes: &[u8],
+) -> Fate {
     // The impairments end at `until_calm`; otherwise some storms would never finish.
     if now >= until_calm {
         return Fate::Arrive;
     }
-    if weather.outages.iter().any(|&(from, span)| now >= from && now < from + span) {
+    if impairments.outages.iter().any(|&(from, span)| now >= from && now < from + span) {
         return Fate::Lose;
     }
-    if let Some((from, mtu)) = weather.shrinks
+    if let Some((from, mtu)) = impairments.shrinks
         && now >= from
         && bytes.len() + 20 > mtu as usize
     {
         return Fate::TooBig(mtu);
     }
-    if luck.chance(weather.loss) {
+    if fault_rng.chance(impairments.loss) {
         return Fate::Lose;
     }
-    if luck.chance(weather.damage) {
-        return Fate::Damage(luck.below(bytes.len() as u64 * 8) as usize);
+    if fault_rng.chance(impairments.damage) {
+        return Fate::Damage(fault_rng.below(bytes.len() as u64 * 8) as usize);
     }
-    if luck.chance(weather.duplicate) {
-        return Fate::Twice(Duration::from_micros(luck.below(300_000)));
+    if fault_rng.chance(impairments.duplicate) {
+        return Fate::Twice(Duration::from_micros(fault_rng.below(300_000)));
     }
-    if luck.chance(weather.late) {
-        return Fate::Late(Duration::from_micros(luck.below(200_000)));
+    if fault_rng.chance(impairments.late) {
+        return Fate::Late(Duration::from_micros(fault_rng.below(200_000)));
     }
-    if luck.chance(weather.mark) { Fate::Mark } else { Fate::Arrive }
+    if fault_rng.chance(impairments.mark) { Fate::Mark } else { Fate::Arrive }
 }

@@ -43,7 +43,7 @@ pub fn plain() -> Config {
     ])
 }
 
-/// Runs a script on a new pair of endpoints, and compares the ladder diagram with the expected one.
+/// Runs a script on a new pair of endpoints, and compares the ladder diagram with the expected diagram.
 pub fn check(name: &str, config: &Config, script: impl FnOnce(&mut Pair), expect: Expect) -> Pair {
     let mut pair = Pair::new(config);
     check_on(name, &mut pair, script, expect);

@@ -11,20 +11,20 @@ const ORDERED: u64 = 3;
 /// A line of the chat.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line {
-    by: u32,
-    turn: u32,
-    draw: u64,
+    sender: u32,
+    number: u32,
+    random: u64,
 }
 
 impl Line {
-    pub(super) fn new(seed: u64, by: u32, turn: u32) -> Self {
-        let draw = Rng::new(seed).fork(&format!("line {by} {turn}")).next_u64();
-        Self { by, turn, draw }
+    pub(super) fn new(seed: u64, sender: u32, number: u32) -> Self {
+        let random = Rng::new(seed).fork(&format!("line {sender} {number}")).next_u64();
+        Self { sender, number, random }
     }
 
     pub(super) fn stream(&self) -> u16 {
         // Stream 0 carries the members' names, so lines use the streams from 1 on.
-        1 + (self.draw % (ORDERED + 1)) as u16
+        1 + (self.random % (ORDERED + 1)) as u16
     }
 
     fn unordered(&self) -> bool {
@@ -32,7 +32,7 @@ impl Line {
     }
 
     fn ppid(&self) -> u32 {
-        100 + (self.draw >> 8) as u32 % 1000
+        100 + (self.random >> 8) as u32 % 1000
     }
 
     pub(super) fn options(&self) -> SendOptions {
@@ -42,23 +42,23 @@ impl Line {
     /// Returns the content. Most lines are short, some fill several packets, and a few are so large that they are
     /// delivered in parts.
     pub(super) fn bytes(&self) -> Vec<u8> {
-        let draw = (self.draw >> 20) as usize;
-        let length = match draw % 200 {
-            0 => 70_000 + draw / 200 % 60_000,
-            1..20 => 2_000 + draw / 200 % 3_000,
-            _ => 8 + draw / 200 % 200,
+        let random = (self.random >> 20) as usize;
+        let length = match random % 200 {
+            0 => 70_000 + random / 200 % 60_000,
+            1..20 => 2_000 + random / 200 % 3_000,
+            _ => 8 + random / 200 % 200,
         };
         let mut bytes = Vec::with_capacity(length);
-        bytes.extend(self.by.to_be_bytes());
-        bytes.extend(self.turn.to_be_bytes());
-        bytes.extend((8..length).map(|at| (self.draw as usize + 31 * at) as u8));
+        bytes.extend(self.sender.to_be_bytes());
+        bytes.extend(self.number.to_be_bytes());
+        bytes.extend((8..length).map(|at| (self.random as usize + 31 * at) as u8));
         bytes
     }
 }
 
 /// The lines that one member has received.
 #[derive(Debug)]
-pub(super) struct Heard {
+pub(super) struct ReceivedLines {
     seed: u64,
     lines: u32,
     /// The sender and the number of each received line.
@@ -67,7 +67,7 @@ pub(super) struct Heard {
     latest: BTreeMap<(u32, u16), u32>,
 }
 
-impl Heard {
+impl ReceivedLines {
     pub(super) fn new(seed: u64, lines: u32) -> Self {
         Self { seed, lines, all: BTreeSet::new(), latest: BTreeMap::new() }
     }
@@ -81,14 +81,14 @@ impl Heard {
         let number =
             |at: usize| u32::from_be_bytes(message.bytes[at..at + 4].try_into().expect("four bytes"));
         let line = Line::new(self.seed, number(0), number(4));
-        assert!(line.turn < self.lines, "a line that nobody says: {line:?}");
+        assert!(line.number < self.lines, "a line that nobody says: {line:?}");
         assert!(message.bytes == line.bytes(), "{line:?} was changed: {} bytes", message.bytes.len());
         let said = (line.stream(), line.ppid(), line.unordered());
         assert_eq!((message.stream, message.ppid, message.unordered), said, "{line:?}");
-        assert!(self.all.insert((line.by, line.turn)), "{line:?} was heard twice");
+        assert!(self.all.insert((line.sender, line.number)), "{line:?} was heard twice");
         if !line.unordered() {
-            let before = self.latest.insert((line.by, line.stream()), line.turn);
-            assert!(before.is_none_or(|before| before < line.turn), "{line:?} behind {before:?}");
+            let before = self.latest.insert((line.sender, line.stream()), line.number);
+            assert!(before.is_none_or(|before| before < line.number), "{line:?} behind {before:?}");
         }
     }
 }

@@ -12,7 +12,7 @@ use anabranch_tokio::{
     Association, CloseReason, ConfigBuilder, Dtls, Endpoint, Event, Fingerprint, Identity, Options, Received,
     RecvError, SendOptions,
 };
-use line::{Heard, Line};
+use line::{Line, ReceivedLines};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
@@ -45,9 +45,9 @@ pub struct Outcome {
     /// The growth of the process's memory for each association, once all members have joined, in bytes.
     pub idle: i64,
     /// The growth of the process's memory for each association, once every line has been sent and received, in bytes.
-    pub spoken: i64,
+    pub after_lines: i64,
     /// The number of lines received.
-    pub heard: u64,
+    pub received: u64,
     /// The number of futures that were dropped.
     pub dropped: u64,
     /// The number of secondary paths that were verified after their association was established.
@@ -60,7 +60,7 @@ const ROOM: usize = 8;
 const PORT: u16 = 5222;
 /// This limit is generous: only a run that hangs exceeds it.
 const LONG: Duration = Duration::from_secs(600);
-/// Payload protocol identifiers: of a member's name, and of the reply to it.
+/// The payload protocol identifiers of a member's name and of the reply to the name.
 const NAME: u32 = 1;
 const WELCOME: u32 = 2;
 
@@ -94,7 +94,7 @@ async fn all(setup: Setup) -> Outcome {
     for number in 0..setup.associations as u32 {
         let client = clients[number as usize % clients.len()].clone();
         let person = Person { number, setup, storm: storm.clone(), steps: steps.clone() };
-        people.push(tokio::spawn(person.live(client, at.clone(), dialling.clone())));
+        people.push(tokio::spawn(person.run(client, at.clone(), dialling.clone())));
     }
     steps[0].wait().await;
     // Waits until resident memory, in units of 256 KiB, no longer changes: freed memory has been returned, and packets
@@ -108,10 +108,10 @@ async fn all(setup: Setup) -> Outcome {
     // Waits until resident memory, in units of 256 KiB, no longer changes: freed memory has been returned, and packets
     // in flight have arrived.
     steady(|| resident() >> 18).await;
-    let spoken = resident() - before;
-    let mut heard = 0;
+    let after_lines = resident() - before;
+    let mut received = 0;
     for person in people {
-        heard += person.await.expect("no panic");
+        received += person.await.expect("no panic");
     }
     for client in &clients {
         client.wait_idle().await;
@@ -122,8 +122,8 @@ async fn all(setup: Setup) -> Outcome {
     let by_association = |bytes: i64| bytes / setup.associations as i64;
     Outcome {
         idle: by_association(idle),
-        spoken: by_association(spoken),
-        heard,
+        after_lines: by_association(after_lines),
+        received,
         dropped: storm.dropped(),
         paths: storm.paths(),
     }
@@ -225,9 +225,9 @@ struct Person {
 impl Person {
     /// Runs the member from joining to leaving. Returns the number of lines received. Each phase is a boxed future, so
     /// the task uses little memory while it waits.
-    async fn live(self, client: Endpoint, at: Arc<[SocketAddr]>, dialling: Arc<Semaphore>) -> u64 {
+    async fn run(self, client: Endpoint, at: Arc<[SocketAddr]>, dialling: Arc<Semaphore>) -> u64 {
         let mut chances = self.storm.chances(&format!("person {}", self.number));
-        let association = Box::pin(self.come_in(&mut chances, client, at, dialling)).await;
+        let association = Box::pin(self.connect(&mut chances, client, at, dialling)).await;
         self.steps[0].wait().await;
         self.steps[1].wait().await;
         let lines = Box::pin(self.talk(&association, &chances)).await;
@@ -236,7 +236,7 @@ impl Person {
         lines
     }
 
-    async fn come_in(
+    async fn connect(
         &self,
         chances: &mut Chances,
         client: Endpoint,
@@ -254,9 +254,10 @@ impl Person {
     }
 
     async fn talk(&self, association: &Association, chances: &Chances) -> u64 {
-        let speaking = speak(association, self.number, self.setup, chances.fork("speak"), &self.storm);
-        let hearing = hear(association, self.number, self.setup, chances.fork("hear"), &self.storm);
-        tokio::join!(speaking, hearing).1
+        let sending = send_lines(association, self.number, self.setup, chances.fork("speak"), &self.storm);
+        let receiving =
+            receive_lines(association, self.number, self.setup, chances.fork("hear"), &self.storm);
+        tokio::join!(sending, receiving).1
     }
 
     async fn leave(&self, association: Association, chances: &mut Chances) {
@@ -278,7 +279,13 @@ impl Person {
 }
 
 /// Sends all lines of one member.
-async fn speak(association: &Association, number: u32, setup: Setup, mut chances: Chances, storm: &Storm) {
+async fn send_lines(
+    association: &Association,
+    number: u32,
+    setup: Setup,
+    mut chances: Chances,
+    storm: &Storm,
+) {
     for turn in 0..setup.lines {
         let line = Line::new(setup.seed, number, turn);
         let (bytes, options) = (line.bytes(), line.options());
@@ -288,38 +295,38 @@ async fn speak(association: &Association, number: u32, setup: Setup, mut chances
 }
 
 /// Receives all lines of the other members: half of the members read from any stream, the others stream by stream.
-async fn hear(
+async fn receive_lines(
     association: &Association,
     number: u32,
     setup: Setup,
     mut chances: Chances,
     storm: &Storm,
 ) -> u64 {
-    let mut heard = Heard::new(setup.seed, setup.lines);
+    let mut received = ReceivedLines::new(setup.seed, setup.lines);
     let others = setup.associations.min(ROOM) as u64 - 1;
     let all = others * u64::from(setup.lines);
     if number.is_multiple_of(2) {
-        while heard.lines() < all {
-            heard.take(&storm.call(&mut chances, || association.recv()).await.expect("a line"));
+        while received.lines() < all {
+            received.take(&storm.call(&mut chances, || association.recv()).await.expect("a line"));
         }
-        return heard.lines();
+        return received.lines();
     }
-    let heard = Arc::new(Mutex::new(heard));
+    let received = Arc::new(Mutex::new(received));
     let mut readers = Vec::new();
-    while heard.lock().expect("no panic").lines() < all {
-        // The timeout ends this accept regularly, because the readers may receive the last line while no further stream
-        // begins.
+    while received.lock().expect("no panic").lines() < all {
+        // Each wait for a new stream ends after 50 ms. Without this limit the loop could wait forever: once the readers
+        // have received the last line, no further stream begins.
         let accepted =
             timeout(Duration::from_millis(50), storm.call(&mut chances, || association.accept_bi()));
         let Ok(accepted) = accepted.await else { continue };
         let (send, mut recv) = accepted.expect("a stream");
-        let (heard, storm_here) = (heard.clone(), storm.clone());
+        let (received, storm_here) = (received.clone(), storm.clone());
         let mut chances = chances.fork(&format!("stream {}", recv.number()));
         readers.push(tokio::spawn(async move {
             let _send = send;
             loop {
                 match storm_here.call_mut(&mut chances, &mut recv, async |recv| recv.recv().await).await {
-                    Ok(message) => heard.lock().expect("no panic").take(&message),
+                    Ok(message) => received.lock().expect("no panic").take(&message),
                     Err(RecvError::Closed(CloseReason::Finished)) => return,
                     Err(error) => panic!("{error}"),
                 }
@@ -328,7 +335,7 @@ async fn hear(
     }
     // Dropping the handles does not end the reader tasks. They continue, so they detect messages after the last line.
     drop(readers);
-    heard.lock().expect("no panic").lines()
+    received.lock().expect("no panic").lines()
 }
 
 /// Returns the resident memory of this process in bytes.

@@ -35,7 +35,8 @@ impl Chances {
         Some(rng)
     }
 
-    /// Draws the number of further polls that the next call gets after its first; `None` if it is not limited.
+    /// Draws the number of further polls that the next call gets after its first poll; `None` if the number is not
+    /// limited.
     fn polls(&mut self) -> Option<u64> {
         self.draw().map(|mut rng| rng.below(5).saturating_sub(2))
     }
@@ -81,7 +82,7 @@ impl Storm {
         }
     }
 
-    /// Like [`call`](Self::call), for a call that borrows `of` mutably.
+    /// Like [`call`](Self::call), but passes the mutable reference `of` to each attempt.
     pub(super) async fn call_mut<O, T>(
         &self,
         chances: &mut Chances,

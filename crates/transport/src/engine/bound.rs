@@ -67,7 +67,7 @@ impl<W: World, E: SessionEngine> BoundHost<W, E> {
         Ok(EngineSession::new(self.inner.clone(), id, key))
     }
 
-    /// Calls `look` with read access to the engine and returns its result.
+    /// Calls `look` with read access to the engine, and returns the result of `look`.
     pub fn engine<R>(&self, look: impl FnOnce(&E) -> R) -> R {
         look(&self.inner.shared.borrow().engine)
     }
@@ -153,8 +153,8 @@ impl<W: World, E: SessionEngine> Host for BoundHost<W, E> {
         self.inner.shared.borrow().engine.paths()
     }
 
-    fn on_path_event(&self, told: Box<dyn Fn(PathEvent)>) {
-        self.inner.shared.borrow_mut().engine.on_path_event(told);
+    fn on_path_event(&self, listener: Box<dyn Fn(PathEvent)>) {
+        self.inner.shared.borrow_mut().engine.on_path_event(listener);
     }
 
     fn poll_idle(&self, cx: &mut Context<'_>) -> Poll<()> {
@@ -183,7 +183,7 @@ async fn follow<W: World, E: SessionEngine>(world: W, shared: Rc<RefCell<EngineH
             present.truncate(most);
             shared.engine.follow_addresses(world.now(), &present);
         }
-        // Destinations that had no route may have one now.
+        // Destinations that had no route may now have a route.
         shared.engine.handle_routes(world.now());
         shared.wake_loop();
     }

@@ -1,5 +1,5 @@
-//! The engine and the tasks that wait for it: sessions, backlogs of sessions, waits for idleness, failure of the
-//! socket.
+//! The state that the drive loop and the handles of a transport share: the engine, its sessions, the sessions that wait
+//! to be accepted, and the waiting tasks.
 
 use super::SessionEngine;
 use crate::drive::{EngineOwner, Notify};
@@ -45,21 +45,21 @@ pub(super) struct SessionState {
     /// Whether the peer started the session.
     accepted: bool,
     /// The numbers of additional streams that were requested and not answered yet: outgoing, incoming.
-    pub(super) growing: (u64, u64),
+    pub(super) streams_requested: (u64, u64),
     /// Whether the peer has announced that it will send no more data.
     peer_finished: bool,
     pub(super) closed: Option<CloseReason>,
     /// Whether an application has a handle of the session, or may still accept the session from a backlog.
-    held: bool,
+    has_handle: bool,
     /// Tasks that wait for the handshake or for the end of the session.
     pub(super) state_waiters: Waiters,
     pub(super) acceptors: Waiters,
     /// Streams that the peer has started and for which no handle exists: two-way streams, then one-way streams.
-    pub(super) begun: [VecDeque<StreamId>; 2],
+    pub(super) incoming_streams: [VecDeque<StreamId>; 2],
     /// The states of the streams with low numbers, indexed by stream number. The states of all other streams are in
-    /// `others`.
+    /// `high_stream_states`.
     pub(super) stream_states: Vec<StreamState>,
-    pub(super) others: BTreeMap<StreamId, Box<StreamState>>,
+    pub(super) high_stream_states: BTreeMap<StreamId, Box<StreamState>>,
     /// Streams that wait for room in the send buffer, by rank and then by turn.
     writers: BTreeMap<(u32, u64), StreamId>,
     next_turn: u64,
@@ -69,27 +69,27 @@ pub(super) struct SessionState {
 #[derive(Debug, Default)]
 pub(super) struct StreamState {
     pub(super) open: bool,
-    /// Whether the stream is in `begun`.
+    /// Whether the stream is in `incoming_streams`.
     pub(super) announced: bool,
     /// Whether this is the session's only stream and a handle of it has existed. Dropping that handle closes the
     /// session.
-    taken: bool,
+    had_handle: bool,
     pub(super) reader: Waiter,
     pub(super) writer: Waiter,
-    /// The key of the stream in `writers`, if the stream is queued there. `had_its_turn` is set if the stream has
+    /// The key of the stream in `writers`, if the stream is queued there. `has_written` is set if the stream has
     /// written data since it was queued.
     turn: Option<(u32, u64)>,
-    had_its_turn: bool,
+    has_written: bool,
     /// The rank of the stream: streams with a lower rank get room in the send buffer first.
     pub(super) rank: u32,
     /// Whether all data has been read and no data has arrived since then.
-    pub(super) dry: bool,
+    pub(super) is_drained: bool,
     pub(super) read: u64,
     pub(super) written: u64,
     /// Whether the peer has cancelled the current exchange on the stream.
     pub(super) cancelled: bool,
-    /// While a reset requested by this side is in progress: the results for the outgoing and the incoming direction,
-    /// `None` while unknown.
+    /// The results of a reset that this side has requested, for the outgoing and the incoming direction. Each result is
+    /// `None` until it is known.
     pub(super) resetting: Option<[Option<bool>; 2]>,
 }
 
@@ -162,15 +162,15 @@ impl<E: SessionEngine> EngineHost<E> {
         self.engine.close_listener(port);
         for id in self.listeners.remove(&port).map(|backlog| backlog.waiting).unwrap_or_default() {
             self.engine.abort(now, id);
-            self.let_go(now, id);
+            self.close_dropped(now, id);
         }
         self.notify.notify();
     }
 
     /// Closes a session gracefully after the last handle of it has been dropped.
-    pub(super) fn let_go(&mut self, now: Instant, id: E::Id) {
+    pub(super) fn close_dropped(&mut self, now: Instant, id: E::Id) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        session.held = false;
+        session.has_handle = false;
         if session.closed.is_some() {
             self.sessions.remove(&id);
             self.engine.release(now, id);
@@ -185,7 +185,7 @@ impl<E: SessionEngine> EngineHost<E> {
         self.engine.release_stream(now, id, stream);
         if let Some(session) = self.sessions.get_mut(&id) {
             session.give_back(stream);
-            session.others.remove(&stream);
+            session.high_stream_states.remove(&stream);
         }
         self.notify.notify();
     }
@@ -219,7 +219,7 @@ impl<E: SessionEngine> EngineHost<E> {
         backlog.acceptor.wake();
     }
 
-    /// Records that the stream has data, or its end, to be read.
+    /// Records that data of the stream, or its end, can be read.
     #[inline]
     pub fn readable(&mut self, id: E::Id, stream: StreamId) {
         if let Some(session) = self.sessions.get_mut(&id) {
@@ -235,7 +235,7 @@ impl<E: SessionEngine> EngineHost<E> {
         }
     }
 
-    /// Records that the peer may permit more streams to be started.
+    /// Records that the peer may now permit this side to start more streams.
     pub fn streams_available(&mut self, id: E::Id) {
         if let Some(session) = self.sessions.get_mut(&id) {
             session.state_waiters.wake();
@@ -250,13 +250,13 @@ impl<E: SessionEngine> EngineHost<E> {
         }
     }
 
-    /// Records that `outgoing` and `incoming` of the requested streams have been added, or have been refused. `streams`
-    /// is the new number of stream pairs, if known.
+    /// Records the answer to a request for streams. `outgoing` and `incoming` are the numbers of streams that were
+    /// added or refused. `streams` is the new number of stream pairs, if known.
     pub fn grown(&mut self, id: E::Id, (outgoing, incoming): (u64, u64), streams: Option<u64>) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        session.growing.0 = session.growing.0.saturating_sub(outgoing);
-        session.growing.1 = session.growing.1.saturating_sub(incoming);
-        if session.growing == (0, 0) {
+        session.streams_requested.0 = session.streams_requested.0.saturating_sub(outgoing);
+        session.streams_requested.1 = session.streams_requested.1.saturating_sub(incoming);
+        if session.streams_requested == (0, 0) {
             session.state_waiters.wake();
         }
         if let Some(streams) = streams {
@@ -269,7 +269,7 @@ impl<E: SessionEngine> EngineHost<E> {
         if let Some(session) = self.sessions.get_mut(&id).filter(|session| session.closed.is_none()) {
             session.closed = Some(reason);
             session.wake_all();
-            if !session.held {
+            if !session.has_handle {
                 self.sessions.remove(&id);
                 self.engine.release(now, id);
             }
@@ -327,15 +327,15 @@ impl SessionState {
             streams,
             established: false,
             accepted: false,
-            growing: (0, 0),
+            streams_requested: (0, 0),
             peer_finished: false,
             closed: None,
-            held: true,
+            has_handle: true,
             state_waiters: Waiters::default(),
             acceptors: Waiters::default(),
-            begun: [VecDeque::new(), VecDeque::new()],
+            incoming_streams: [VecDeque::new(), VecDeque::new()],
             stream_states: Vec::new(),
-            others: BTreeMap::new(),
+            high_stream_states: BTreeMap::new(),
             writers: BTreeMap::new(),
             next_turn: 0,
         }
@@ -346,7 +346,7 @@ impl SessionState {
     fn begin<E: SessionEngine>(&mut self) {
         if E::ONE_STREAM {
             let state = self.stream_state(0);
-            if !std::mem::replace(&mut state.taken, true) {
+            if !std::mem::replace(&mut state.had_handle, true) {
                 state.announced = true;
                 self.announce(0);
             }
@@ -366,7 +366,7 @@ impl SessionState {
     #[cold]
     fn new_lane(&mut self, stream: StreamId) -> &mut StreamState {
         if stream >= NEAR {
-            return self.others.entry(stream).or_default();
+            return self.high_stream_states.entry(stream).or_default();
         }
         let index = stream as usize;
         if index < 4 {
@@ -378,8 +378,8 @@ impl SessionState {
         &mut self.stream_states[index]
     }
 
-    /// Returns the result of a read or an accept for which nothing has arrived: the reason for the end of the session.
-    /// Returns `None` if something may still arrive, so that the caller has to wait.
+    /// Returns the reason for the end of the session if no more data or streams can arrive. A read or an accept then
+    /// returns this reason. Returns `None` if the caller has to wait.
     #[inline]
     pub(super) fn end(&self) -> Option<CloseReason> {
         if self.closed.is_some() || self.peer_finished { Some(self.reason()) } else { None }
@@ -402,10 +402,10 @@ impl SessionState {
         let state = self.stream_state(stream);
         state.writer.wait(cx);
         let next = (state.rank, turn);
-        if state.turn.is_some() && !state.had_its_turn {
+        if state.turn.is_some() && !state.has_written {
             return;
         }
-        state.had_its_turn = false;
+        state.has_written = false;
         let before = state.turn.replace(next);
         if let Some(turn) = before {
             self.writers.remove(&turn);
@@ -418,7 +418,7 @@ impl SessionState {
     pub(super) fn wrote(&mut self, stream: StreamId, bytes: u64) {
         let state = self.stream_state(stream);
         state.written += bytes;
-        state.had_its_turn = true;
+        state.has_written = true;
     }
 
     /// Clears the state of a stream after the last handle of it has been dropped.
@@ -436,8 +436,8 @@ impl SessionState {
     }
 
     /// Removes the first stream from the queue of streams that the peer has started, and returns its number.
-    pub(super) fn take_begun(&mut self, one_way: bool) -> Option<StreamId> {
-        let stream = self.begun[usize::from(one_way)].pop_front()?;
+    pub(super) fn take_incoming(&mut self, one_way: bool) -> Option<StreamId> {
+        let stream = self.incoming_streams[usize::from(one_way)].pop_front()?;
         self.stream_state(stream).announced = false;
         Some(stream)
     }
@@ -446,33 +446,33 @@ impl SessionState {
     pub(super) fn hold<E: SessionEngine>(&mut self, stream: StreamId) {
         let state = self.stream_state(stream);
         state.open = true;
-        state.taken = E::ONE_STREAM;
+        state.had_handle = E::ONE_STREAM;
         if std::mem::take(&mut state.announced) {
-            self.begun_like(stream).retain(|&begun| begun != stream);
+            self.incoming_queue(stream).retain(|&begun| begun != stream);
         }
     }
 
-    /// Returns the queue of streams started by the peer to which `stream` belongs: the queue of two-way or of one-way
-    /// streams.
-    pub(super) fn begun_like(&mut self, stream: StreamId) -> &mut VecDeque<StreamId> {
-        &mut self.begun[usize::from(stream & ONE_WAY != 0)]
+    /// Returns the queue for streams that the peer has started: the queue of one-way streams if `stream` is one-way,
+    /// otherwise the queue of two-way streams.
+    pub(super) fn incoming_queue(&mut self, stream: StreamId) -> &mut VecDeque<StreamId> {
+        &mut self.incoming_streams[usize::from(stream & ONE_WAY != 0)]
     }
 
     /// Wakes the reader of the stream. If there is no handle of the stream, lets the application accept the stream.
     #[inline]
     pub(super) fn readable(&mut self, stream: StreamId) {
         let state = self.stream_state(stream);
-        state.dry = false;
+        state.is_drained = false;
         if state.open {
             state.reader.wake();
-        } else if !state.taken && !std::mem::replace(&mut state.announced, true) {
+        } else if !state.had_handle && !std::mem::replace(&mut state.announced, true) {
             self.announce(stream);
         }
     }
 
     #[cold]
     fn announce(&mut self, stream: StreamId) {
-        self.begun_like(stream).push_back(stream);
+        self.incoming_queue(stream).push_back(stream);
         self.acceptors.wake();
     }
 
@@ -480,7 +480,7 @@ impl SessionState {
         for &stream in self.writers.values() {
             let state = match self.stream_states.get_mut(usize::try_from(stream).unwrap_or(usize::MAX)) {
                 Some(state) => Some(state),
-                None => self.others.get_mut(&stream).map(|state| &mut **state),
+                None => self.high_stream_states.get_mut(&stream).map(|state| &mut **state),
             };
             if let Some(state) = state {
                 state.writer.wake();
@@ -491,7 +491,11 @@ impl SessionState {
     pub(super) fn wake_all(&mut self) {
         self.state_waiters.wake();
         self.acceptors.wake();
-        for state in self.stream_states.iter_mut().chain(self.others.values_mut().map(|state| &mut **state)) {
+        for state in self
+            .stream_states
+            .iter_mut()
+            .chain(self.high_stream_states.values_mut().map(|state| &mut **state))
+        {
             state.reader.wake();
             state.writer.wake();
         }
@@ -516,8 +520,8 @@ mod tests {
             session.readable(stream);
             session.wrote(stream, 7);
         }
-        assert!((session.stream_states.len() as u64) < NEAR && session.others.len() == 2);
-        assert_eq!(std::iter::from_fn(|| session.take_begun(false)).collect::<Vec<_>>(), [65_534, 3, 300]);
+        assert!((session.stream_states.len() as u64) < NEAR && session.high_stream_states.len() == 2);
+        assert_eq!(std::iter::from_fn(|| session.take_incoming(false)).collect::<Vec<_>>(), [65_534, 3, 300]);
         assert!([65_534, 3, 300].iter().all(|&stream| session.stream_state(stream).written == 7));
         assert_eq!(session.in_use(&[3, 299, 300]), [3, 300]);
         assert_eq!(session.in_use(&[]), [0, 1, 2, 3, 300, 65_534]);

@@ -54,7 +54,7 @@ impl<E: SessionEngine> EngineHost<E> {
         for stream in session.in_use(streams) {
             if directions.incoming {
                 self.engine.discard(now, id, stream);
-                session.nothing_begun(stream);
+                session.has_no_incoming(stream);
             }
             let state = session.stream_state(stream);
             if directions.outgoing {
@@ -113,18 +113,18 @@ impl SessionState {
     /// Returns those of `streams` that this side uses; an empty list stands for all streams.
     pub(super) fn in_use(&self, streams: &[StreamId]) -> Vec<StreamId> {
         let near = self.stream_states.len() as u64;
-        let used = |stream: &StreamId| *stream < near || self.others.contains_key(stream);
+        let used = |stream: &StreamId| *stream < near || self.high_stream_states.contains_key(stream);
         if streams.is_empty() {
-            (0..near).chain(self.others.keys().copied()).collect()
+            (0..near).chain(self.high_stream_states.keys().copied()).collect()
         } else {
             streams.iter().copied().filter(used).collect()
         }
     }
 
     /// Removes a stream from the queue of streams that the peer has started.
-    fn nothing_begun(&mut self, stream: StreamId) {
+    fn has_no_incoming(&mut self, stream: StreamId) {
         if std::mem::take(&mut self.stream_state(stream).announced) {
-            self.begun_like(stream).retain(|&begun| begun != stream);
+            self.incoming_queue(stream).retain(|&begun| begun != stream);
         }
     }
 
@@ -149,9 +149,9 @@ impl SessionState {
 
 impl StreamState {
     /// Records the result of a reset requested by this side, for one direction.
-    fn settle(&mut self, which: usize, done: bool) {
+    fn settle(&mut self, direction: usize, done: bool) {
         if let Some(resetting) = &mut self.resetting {
-            resetting[which] = Some(done);
+            resetting[direction] = Some(done);
             self.reader.wake();
         }
     }

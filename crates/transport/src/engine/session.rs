@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 
 /// A handle of a session of an engine.
 pub struct EngineSession<W: World, E: SessionEngine> {
-    pub(crate) held: Rc<SessionHandle<W, E>>,
+    pub(crate) handle: Rc<SessionHandle<W, E>>,
 }
 
 /// The state that all handles of a session share. The session is closed when the last handle is dropped.
@@ -25,40 +25,40 @@ pub(crate) struct SessionHandle<W: World, E: SessionEngine> {
 
 impl<W: World, E: SessionEngine> Drop for SessionHandle<W, E> {
     fn drop(&mut self) {
-        self.host.shared.borrow_mut().let_go(self.host.world.now(), self.id);
+        self.host.shared.borrow_mut().close_dropped(self.host.world.now(), self.id);
     }
 }
 
 impl<W: World, E: SessionEngine> fmt::Debug for EngineSession<W, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EngineSession").field("id", &self.held.id).finish_non_exhaustive()
+        f.debug_struct("EngineSession").field("id", &self.handle.id).finish_non_exhaustive()
     }
 }
 
 impl<W: World, E: SessionEngine> Clone for EngineSession<W, E> {
     fn clone(&self) -> Self {
-        Self { held: self.held.clone() }
+        Self { handle: self.handle.clone() }
     }
 }
 
 impl<W: World, E: SessionEngine> EngineSession<W, E> {
     pub(super) fn new(host: Rc<Inner<W, E>>, id: E::Id, key: u64) -> Self {
-        Self { held: Rc::new(SessionHandle { host, id, key }) }
+        Self { handle: Rc::new(SessionHandle { host, id, key }) }
     }
 
     /// Calls `look` with the engine and the session's identifier, and returns the result of `look`.
     pub fn with_engine<R>(&self, look: impl FnOnce(&mut E, E::Id) -> R) -> R {
-        look(&mut self.held.host.shared.borrow_mut().engine, self.held.id)
+        look(&mut self.handle.host.shared.borrow_mut().engine, self.handle.id)
     }
 
     fn with<R>(&self, look: impl FnOnce(&mut SessionState) -> R) -> Result<R, CloseReason> {
-        let mut shared = self.held.host.shared.borrow_mut();
-        shared.sessions.get_mut(&self.held.id).map(look).ok_or(CloseReason::Aborted)
+        let mut shared = self.handle.host.shared.borrow_mut();
+        shared.sessions.get_mut(&self.handle.id).map(look).ok_or(CloseReason::Aborted)
     }
 
     fn command(&self, give: impl FnOnce(&mut E, E::Id)) {
-        let mut shared = self.held.host.shared.borrow_mut();
-        give(&mut shared.engine, self.held.id);
+        let mut shared = self.handle.host.shared.borrow_mut();
+        give(&mut shared.engine, self.handle.id);
         shared.notify.notify();
     }
 
@@ -69,7 +69,7 @@ impl<W: World, E: SessionEngine> EngineSession<W, E> {
         one_way: bool,
     ) -> Poll<Result<EngineStream<W, E>, CloseReason>> {
         let number = self.with(|session| {
-            if let Some(number) = session.take_begun(one_way) {
+            if let Some(number) = session.take_incoming(one_way) {
                 session.hold::<E>(number);
                 return Poll::Ready(Ok(number));
             }
@@ -79,12 +79,12 @@ impl<W: World, E: SessionEngine> EngineSession<W, E> {
             session.acceptors.add(cx);
             Poll::Pending
         });
-        number.unwrap_or_else(|gone| Poll::Ready(Err(gone))).map_ok(|number| self.take(number))
+        number.unwrap_or_else(|error| Poll::Ready(Err(error))).map_ok(|number| self.take(number))
     }
 
     fn take(&self, number: StreamId) -> EngineStream<W, E> {
         EngineStream {
-            held: self.held.clone(),
+            handle: self.handle.clone(),
             number,
             finished: false,
             delivery: Delivery::default(),
@@ -97,7 +97,7 @@ impl<W: World, E: SessionEngine> Session for EngineSession<W, E> {
     type Stream = EngineStream<W, E>;
 
     fn id(&self) -> u64 {
-        self.held.key
+        self.handle.key
     }
 
     fn peer(&self) -> Option<SocketAddr> {
@@ -119,7 +119,7 @@ impl<W: World, E: SessionEngine> Session for EngineSession<W, E> {
             session.state_waiters.add(cx);
             Poll::Pending
         });
-        state.unwrap_or_else(|gone| Poll::Ready(Err(gone)))
+        state.unwrap_or_else(|error| Poll::Ready(Err(error)))
     }
 
     fn early_data(&self) -> bool {
@@ -135,20 +135,21 @@ impl<W: World, E: SessionEngine> Session for EngineSession<W, E> {
     }
 
     fn request_streams(&self, more: u64) {
-        let now = self.held.host.world.now();
-        let mut shared = self.held.host.shared.borrow_mut();
+        let now = self.handle.host.world.now();
+        let mut shared = self.handle.host.shared.borrow_mut();
         let EngineHost { engine, sessions, notify, .. } = &mut *shared;
-        let Some(session) = sessions.get_mut(&self.held.id) else { return };
-        // If the engine refuses the request, `growing` stays zero, and `poll_streams_added` is ready immediately.
-        if session.growing == (0, 0) && engine.add_streams(now, self.held.id, more) {
-            session.growing = (more, more);
+        let Some(session) = sessions.get_mut(&self.handle.id) else { return };
+        // If the engine refuses the request, `streams_requested` stays zero, and `poll_streams_added` is ready
+        // immediately.
+        if session.streams_requested == (0, 0) && engine.add_streams(now, self.handle.id, more) {
+            session.streams_requested = (more, more);
             notify.notify();
         }
     }
 
     fn poll_streams_added(&self, cx: &mut Context<'_>) -> Poll<u64> {
         let state = self.with(|session| {
-            if session.growing == (0, 0) || session.closed.is_some() {
+            if session.streams_requested == (0, 0) || session.closed.is_some() {
                 return Poll::Ready(session.streams);
             }
             session.state_waiters.add(cx);
@@ -176,16 +177,16 @@ impl<W: World, E: SessionEngine> Session for EngineSession<W, E> {
     }
 
     fn poll_begin(&self, cx: &mut Context<'_>, one_way: bool) -> Poll<Result<EngineStream<W, E>, OpenError>> {
-        let now = self.held.host.world.now();
-        let mut shared = self.held.host.shared.borrow_mut();
+        let now = self.handle.host.world.now();
+        let mut shared = self.handle.host.shared.borrow_mut();
         let EngineHost { engine, sessions, .. } = &mut *shared;
-        let Some(session) = sessions.get_mut(&self.held.id) else {
+        let Some(session) = sessions.get_mut(&self.handle.id) else {
             return Poll::Ready(Err(OpenError::Closed(CloseReason::Aborted)));
         };
         if let Some(reason) = &session.closed {
             return Poll::Ready(Err(OpenError::Closed(reason.clone())));
         }
-        let number = match engine.begin_stream(now, self.held.id, one_way) {
+        let number = match engine.begin_stream(now, self.handle.id, one_way) {
             Ok(Some(number)) => number,
             Ok(None) => {
                 session.state_waiters.add(cx);
@@ -226,29 +227,29 @@ impl<W: World, E: SessionEngine> Session for EngineSession<W, E> {
     }
 
     fn close(&self) {
-        let now = self.held.host.world.now();
+        let now = self.handle.host.world.now();
         self.command(|engine, id| engine.close(now, id));
     }
 
     fn abort(&self) {
-        let now = self.held.host.world.now();
+        let now = self.handle.host.world.now();
         self.command(|engine, id| engine.abort(now, id));
     }
 
     fn close_with(&self, code: u64, reason: &str) {
-        let now = self.held.host.world.now();
+        let now = self.handle.host.world.now();
         self.command(|engine, id| engine.close_with(now, id, code, reason));
     }
 
     fn limit_unsent(&self, bytes: u64) {
-        let now = self.held.host.world.now();
+        let now = self.handle.host.world.now();
         self.command(|engine, id| engine.limit_unsent(now, id, bytes));
     }
 }
 
 /// A handle of a stream of a session: a two-way sequence of bytes.
 pub struct EngineStream<W: World, E: SessionEngine> {
-    pub(crate) held: Rc<SessionHandle<W, E>>,
+    pub(crate) handle: Rc<SessionHandle<W, E>>,
     pub(crate) number: StreamId,
     finished: bool,
     /// How whole messages on this stream are delivered.
@@ -265,9 +266,9 @@ impl<W: World, E: SessionEngine> fmt::Debug for EngineStream<W, E> {
 
 impl<W: World, E: SessionEngine> Drop for EngineStream<W, E> {
     fn drop(&mut self) {
-        let (id, number) = (self.held.id, self.number);
-        let now = self.held.host.world.now();
-        let mut shared = self.held.host.shared.borrow_mut();
+        let (id, number) = (self.handle.id, self.number);
+        let now = self.handle.host.world.now();
+        let mut shared = self.handle.host.shared.borrow_mut();
         if E::FRESH_STREAMS {
             shared.release_stream(now, id, number);
             return;
@@ -292,8 +293,8 @@ impl<W: World, E: SessionEngine> EngineStream<W, E> {
         end: impl FnOnce() -> R,
         read: impl FnOnce(&mut E, E::Id, StreamId) -> (Option<(R, usize)>, bool),
     ) -> Poll<Result<R, CloseReason>> {
-        let (id, stream) = (self.held.id, self.number);
-        let mut shared = self.held.host.shared.borrow_mut();
+        let (id, stream) = (self.handle.id, self.number);
+        let mut shared = self.handle.host.shared.borrow_mut();
         let EngineHost { engine, sessions, notify, .. } = &mut *shared;
         let Some(session) = sessions.get_mut(&id) else {
             return Poll::Ready(Err(CloseReason::Aborted));
@@ -303,9 +304,9 @@ impl<W: World, E: SessionEngine> EngineStream<W, E> {
             return Poll::Ready(Err(CloseReason::Cancelled));
         }
         // If the last read took all data and nothing has arrived since, the engine need not be called.
-        if !state.dry {
+        if !state.is_drained {
             let (got, dry) = read(engine, id, stream);
-            state.dry = dry;
+            state.is_drained = dry;
             // After a read, the engine may have to announce more room in the receive buffer, or more streams.
             if engine.has_output() {
                 notify.notify();
@@ -346,9 +347,9 @@ impl<W: World, E: SessionEngine> EngineStream<W, E> {
         if self.finished {
             return Poll::Ready(Err(CloseReason::Finished));
         }
-        let (id, stream) = (self.held.id, self.number);
-        let now = self.held.host.world.now();
-        let mut shared = self.held.host.shared.borrow_mut();
+        let (id, stream) = (self.handle.id, self.number);
+        let now = self.handle.host.world.now();
+        let mut shared = self.handle.host.shared.borrow_mut();
         let EngineHost { engine, sessions, notify, .. } = &mut *shared;
         let Some(session) = sessions.get_mut(&id) else {
             return Poll::Ready(Err(CloseReason::Aborted));
@@ -381,15 +382,15 @@ impl<W: World, E: SessionEngine> EngineStream<W, E> {
     }
 
     fn cancel(&mut self, reading: bool, code: u64) {
-        let now = self.held.host.world.now();
-        let mut shared = self.held.host.shared.borrow_mut();
-        shared.engine.cancel_direction(now, self.held.id, self.number, reading, code);
+        let now = self.handle.host.world.now();
+        let mut shared = self.handle.host.shared.borrow_mut();
+        shared.engine.cancel_direction(now, self.handle.id, self.number, reading, code);
         shared.notify.notify();
     }
 
     fn position(&self, of: impl FnOnce(&StreamState) -> u64) -> u64 {
-        let mut shared = self.held.host.shared.borrow_mut();
-        shared.sessions.get_mut(&self.held.id).map_or(0, |session| of(session.stream_state(self.number)))
+        let mut shared = self.handle.host.shared.borrow_mut();
+        shared.sessions.get_mut(&self.handle.id).map_or(0, |session| of(session.stream_state(self.number)))
     }
 }
 
@@ -407,14 +408,14 @@ impl<W: World, E: SessionEngine> Stream for EngineStream<W, E> {
     }
 
     fn unacknowledged(&self) -> u64 {
-        self.held.host.shared.borrow().engine.unacknowledged(self.held.id)
+        self.handle.host.shared.borrow().engine.unacknowledged(self.handle.id)
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, CloseReason>> {
         if into.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        let now = self.held.host.world.now();
+        let now = self.handle.host.world.now();
         let mut marks = self.marks;
         let read = self.read_by(
             cx,
@@ -437,7 +438,7 @@ impl<W: World, E: SessionEngine> Stream for EngineStream<W, E> {
         if into.is_empty() {
             return Poll::Ready(Ok((0, false)));
         }
-        let now = self.held.host.world.now();
+        let now = self.handle.host.world.now();
         let mut marks = self.marks;
         let read = self.read_by(
             cx,
@@ -475,26 +476,26 @@ impl<W: World, E: SessionEngine> Stream for EngineStream<W, E> {
 
     fn set_delivery(&mut self, delivery: Delivery) {
         self.delivery = delivery;
-        let (now, id, stream) = (self.held.host.world.now(), self.held.id, self.number);
-        self.held.host.shared.borrow_mut().engine.set_delivery(now, id, stream, delivery);
+        let (now, id, stream) = (self.handle.host.world.now(), self.handle.id, self.number);
+        self.handle.host.shared.borrow_mut().engine.set_delivery(now, id, stream, delivery);
     }
 
     fn reset(&mut self) -> bool {
-        let now = self.held.host.world.now();
-        self.held.host.shared.borrow_mut().reset(now, self.held.id, self.number)
+        let now = self.handle.host.world.now();
+        self.handle.host.shared.borrow_mut().reset(now, self.handle.id, self.number)
     }
 
     fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
-        let mut shared = self.held.host.shared.borrow_mut();
-        match shared.sessions.get_mut(&self.held.id) {
+        let mut shared = self.handle.host.shared.borrow_mut();
+        match shared.sessions.get_mut(&self.handle.id) {
             Some(session) => session.poll_reset(self.number, cx),
             None => Poll::Ready(false),
         }
     }
 
     fn set_rank(&mut self, rank: u32) {
-        let (now, id, stream) = (self.held.host.world.now(), self.held.id, self.number);
-        let mut shared = self.held.host.shared.borrow_mut();
+        let (now, id, stream) = (self.handle.host.world.now(), self.handle.id, self.number);
+        let mut shared = self.handle.host.shared.borrow_mut();
         if let Some(session) = shared.sessions.get_mut(&id) {
             session.stream_state(stream).rank = rank;
         }
@@ -510,15 +511,15 @@ impl<W: World, E: SessionEngine> Stream for EngineStream<W, E> {
     }
 
     fn cancel_code(&self, reading: bool) -> Option<u64> {
-        self.held.host.shared.borrow().engine.cancel_code(self.held.id, self.number, reading)
+        self.handle.host.shared.borrow().engine.cancel_code(self.handle.id, self.number, reading)
     }
 
     fn poll_stopped(&mut self, cx: &mut Context<'_>) -> Poll<u64> {
-        let mut shared = self.held.host.shared.borrow_mut();
-        if let Some(code) = shared.engine.cancel_code(self.held.id, self.number, false) {
+        let mut shared = self.handle.host.shared.borrow_mut();
+        if let Some(code) = shared.engine.cancel_code(self.handle.id, self.number, false) {
             return Poll::Ready(code);
         }
-        if let Some(session) = shared.sessions.get_mut(&self.held.id) {
+        if let Some(session) = shared.sessions.get_mut(&self.handle.id) {
             session.wait_to_read(self.number, cx);
         }
         Poll::Pending
@@ -529,9 +530,9 @@ impl<W: World, E: SessionEngine> Stream for EngineStream<W, E> {
             self.finished = true;
             return;
         }
-        let now = self.held.host.world.now();
-        let mut shared = self.held.host.shared.borrow_mut();
-        shared.engine.finish(now, self.held.id, self.number);
+        let now = self.handle.host.world.now();
+        let mut shared = self.handle.host.shared.borrow_mut();
+        shared.engine.finish(now, self.handle.id, self.number);
         shared.notify.notify();
     }
 

@@ -196,7 +196,7 @@ impl<W: KernelTcp> RunnableProtocol<W> for Kernel {
     }
 }
 
-/// A kernel protocol that runs on a host. It records no traces and has no counters.
+/// A kernel protocol that runs on a host. It records no traces and has no totals.
 struct KernelHost<W> {
     world: W,
     /// The local address at which the host listens; `None` for every IPv4 address.
@@ -205,7 +205,8 @@ struct KernelHost<W> {
 
 impl<W: KernelTcp> Host for KernelHost<W> {
     fn connector(&self, servers: Vec<Server>) -> AnyConnector {
-        // A multipath protocol of the kernel finds the other addresses of a server itself.
+        // Only the first address of each server is used. A multipath protocol of the kernel finds the server's other
+        // addresses itself.
         let first = servers.iter().filter_map(Server::first).collect();
         AnyConnector::new(KernelConnector::new(self.world.clone(), first))
     }

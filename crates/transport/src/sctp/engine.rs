@@ -39,7 +39,7 @@ pub struct SctpEngine {
     ppid: u32,
     /// The payload protocol identifier for the answer to the bytes that were last read.
     reply_ppid: Option<u32>,
-    /// The identity of this endpoint among several behind one port, if there are several.
+    /// The identity of this endpoint, if several endpoints share one port.
     pub(super) member: Option<Member>,
     /// The function that is called with each path event.
     pub(super) on_path_event: Option<PathListener>,
@@ -47,7 +47,7 @@ pub struct SctpEngine {
     pub(super) ports: PortClaims,
     /// The layer below the endpoint, which knows the reason why a peer was lost.
     pub(super) layer: Option<Rc<dyn Layer>>,
-    /// The peers of the associations that this side has started over the layer.
+    /// The peers of the associations that this side has started over `layer`.
     peers: BTreeMap<AssociationId, SocketAddr>,
 }
 
@@ -99,8 +99,8 @@ impl fmt::Debug for PathListener {
 impl SctpEngine {
     /// Reports a path event of an association, if the association has several paths.
     fn tell_of(&self, id: AssociationId, event: PathEvent) {
-        if let Some(told) = self.on_path_event.as_ref().filter(|_| self.is_multihomed(id)) {
-            (told.0)(event);
+        if let Some(listener) = self.on_path_event.as_ref().filter(|_| self.is_multihomed(id)) {
+            (listener.0)(event);
         }
     }
 
@@ -247,16 +247,17 @@ impl SessionEngine for SctpEngine {
 
     #[inline]
     fn recv(&mut self, now: Instant, id: AssociationId, stream: StreamId, into: &mut [u8]) -> (usize, bool) {
-        let (own, heard) = (self.ppid, Cell::new(None));
-        let wanted = |ppid| match reply_ppid_for(ppid, own) {
+        let (own, reply) = (self.ppid, Cell::new(None));
+        let matches_ppid = |ppid| match reply_ppid_for(ppid, own) {
             None => false,
             answer => {
-                heard.set(answer);
+                reply.set(answer);
                 true
             }
         };
-        let read = self.endpoint.recv_bytes(now, id, number(stream), into, wanted).unwrap_or((0, false));
-        self.reply_ppid = heard.get();
+        let read =
+            self.endpoint.recv_bytes(now, id, number(stream), into, matches_ppid).unwrap_or((0, false));
+        self.reply_ppid = reply.get();
         read
     }
 
@@ -298,8 +299,8 @@ impl SessionEngine for SctpEngine {
             let fragment = self.endpoint.fragment_size(id).max(MIN_PIECE);
             match self.endpoint.interleaves(id) {
                 false => fragment,
-                // RFC 8260 §2: with I-DATA, a message does not block other streams. A write therefore becomes one
-                // message, if there is room for it.
+                // RFC 8260 §2: with I-DATA, a message does not block other streams. The bytes for which the send buffer
+                // has room are therefore written as one message, up to the limit `MAX_PIECE`.
                 true => self.endpoint.writable_bytes(id).clamp(fragment, MAX_PIECE.max(fragment)),
             }
         });
@@ -379,7 +380,7 @@ impl SessionEngine for SctpEngine {
         position_after_reset(position)
     }
 
-    /// Informs the other endpoints behind the same port of this endpoint's associations.
+    /// Informs the other endpoints behind the same port about the associations of this endpoint.
     fn publish(&mut self) {
         let Some(Member { shard, directory }) = &self.member else { return };
         while let Some(claim) = self.endpoint.poll_claim() {
@@ -414,8 +415,8 @@ impl SessionEngine for SctpEngine {
         self.endpoint.totals().paths.iter().map(path_figures).collect()
     }
 
-    fn on_path_event(&mut self, told: Box<dyn Fn(PathEvent)>) {
-        self.on_path_event = Some(PathListener(told));
+    fn on_path_event(&mut self, listener: Box<dyn Fn(PathEvent)>) {
+        self.on_path_event = Some(PathListener(listener));
     }
 
     fn session_figures(&self, id: AssociationId) -> Option<Figures> {
@@ -425,6 +426,7 @@ impl SessionEngine for SctpEngine {
             retransmitted: stats.retransmitted_fast + stats.retransmitted_timeout,
             cwnd: current.map_or(0, |path| path.cwnd),
             srtt: current.and_then(|path| path.srtt).unwrap_or_default(),
+            gap_acknowledged: info.gap_acked,
             paths: info.paths.iter().map(path_figures).collect(),
         })
     }
@@ -535,7 +537,7 @@ impl Settings for Config {
     }
 }
 
-/// Returns the state of a path in the words of results.
+/// Converts the state of a path to the form in which results contain it.
 fn path_figures(path: &PathInfo) -> PathFigures {
     PathFigures {
         address: path.address,

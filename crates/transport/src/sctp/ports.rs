@@ -107,7 +107,7 @@ mod tests {
         let peer = IpAddr::from([192, 0, 2, 7]);
         let [here, there] = [0, 1].map(|index| Shard::new(index, 2).expect("one of two"));
         let directory = Directory::new(2).expect("two");
-        directory.record(there, Claim { peer, peer_port: 5000, local_port: 80, held: true });
+        directory.record(there, Claim { peer, peer_port: 5000, local_port: 80, gained: true });
         let others = OtherEndpoints { directory: Some(directory), ports: None };
         assert!(others.has_association(here, peer, 5000, 80));
         assert!(

@@ -1,9 +1,9 @@
 //! Several [`SctpHost`](super::SctpHost)s behind one port, one per thread, and the directory that assigns packets to
 //! them.
 //!
-//! One of these hosts has chosen the verification tag of most packets, and the tag identifies the host. The following
-//! packets have no such tag. They are assigned by the peer's address and both ports, which all hosts record in a common
-//! directory:
+//! The verification tag of most packets was chosen by one of these hosts, and identifies this host. The packets in the
+//! following list have no such tag. They are assigned by the peer's address and both ports, which all hosts record in a
+//! common directory:
 //!
 //! - an INIT, the only chunk in packets with tag 0: if the peer already has an association (because it restarts, or
 //!   because both sides start an association at the same time), its host gets the INIT (RFC 9260 §5.2). Otherwise the
@@ -27,7 +27,7 @@ type Key = (IpAddr, u16, u16);
 #[derive(Debug)]
 pub struct Directory {
     count: u32,
-    held: Mutex<BTreeMap<Key, u32>>,
+    owners: Mutex<BTreeMap<Key, u32>>,
 }
 
 /// The identity of one of several hosts behind a port.
@@ -41,7 +41,7 @@ impl Directory {
     /// Creates a directory for `count` hosts; `None` if `count` is 0 or too large.
     #[must_use]
     pub fn new(count: u32) -> Option<Arc<Self>> {
-        Shard::new(0, count).map(|_| Arc::new(Self { count, held: Mutex::default() }))
+        Shard::new(0, count).map(|_| Arc::new(Self { count, owners: Mutex::default() }))
     }
 
     /// Returns the identity of the host `index`, counted from 0.
@@ -51,20 +51,20 @@ impl Directory {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, u32>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the host that has an association with these ports and one of the peer's addresses `peers`.
     fn find(&self, peers: impl IntoIterator<Item = IpAddr>, peer_port: u16, local_port: u16) -> Option<u32> {
-        let held = self.lock();
-        peers.into_iter().find_map(|peer| held.get(&(peer, peer_port, local_port)).copied())
+        let owners = self.lock();
+        peers.into_iter().find_map(|peer| owners.get(&(peer, peer_port, local_port)).copied())
     }
 
     /// Records that a host has started or ended an association.
     pub(super) fn record(&self, shard: Shard, claim: Claim) {
-        let Claim { peer, peer_port, local_port, held } = claim;
+        let Claim { peer, peer_port, local_port, gained } = claim;
         let (key, mut directory) = ((peer, peer_port, local_port), self.lock());
-        if held {
+        if gained {
             directory.insert(key, shard.index());
         } else if directory.get(&key) == Some(&shard.index()) {
             // The entry is removed only if no other host has taken it over.
@@ -80,8 +80,9 @@ impl Steering for Directory {
         let Header { source_port, target_port, tag } = header;
         if tag == 0 {
             let initiate: [u8; 4] = packet.get(INITIATE_TAG..INITIATE_TAG + 4)?.try_into().ok()?;
-            // This may be the first of several packets that were joined to one train. The network has delivered the
-            // whole train to the owner of the first packet.
+            // This INIT may belong to a train that was delivered to the owner of the train's first packet. A new
+            // association therefore goes to the host that the initiate tag selects, and not to the host that has
+            // received the train.
             let new = Shard::of_tag(u32::from_be_bytes(initiate), self.count);
             return self.find(addresses(source, packet), source_port, target_port).or(Some(new));
         }
@@ -147,7 +148,7 @@ mod tests {
     /// Creates a directory of three hosts, of which the last host has an association with 192.0.2.7.
     fn directory() -> Arc<Directory> {
         let directory = Directory::new(3).expect("three");
-        let claim = Claim { peer: ip(7), peer_port: 5000, local_port: 80, held: true };
+        let claim = Claim { peer: ip(7), peer_port: 5000, local_port: 80, gained: true };
         directory.record(Shard::new(2, 3).expect("one"), claim);
         directory
     }
@@ -186,15 +187,15 @@ mod tests {
     fn a_late_release_does_not_remove_another_shards_claim() {
         let directory = directory();
         let [one, two] = [1, 2].map(|index| Shard::new(index, 3).expect("one"));
-        let claim = Claim { peer: ip(7), peer_port: 5000, local_port: 80, held: true };
+        let claim = Claim { peer: ip(7), peer_port: 5000, local_port: 80, gained: true };
         assert!(
             directory.has_association(one, ip(7), 5000, 80)
                 && !directory.has_association(two, ip(7), 5000, 80)
         );
         directory.record(one, claim);
-        directory.record(two, Claim { held: false, ..claim });
+        directory.record(two, Claim { gained: false, ..claim });
         assert!(directory.has_association(two, ip(7), 5000, 80));
-        directory.record(one, Claim { held: false, ..claim });
+        directory.record(one, Claim { gained: false, ..claim });
         assert!(!directory.has_association(two, ip(7), 5000, 80) && directory.lock().is_empty());
     }
 }

@@ -139,7 +139,7 @@ impl Settings for Config {
     }
 }
 
-/// Converts the engine's reason for the end of a connection to the application's.
+/// Converts the engine's reason for the end of a connection to a [`CloseReason`].
 fn to_close_reason(reason: EngineReason) -> CloseReason {
     match reason {
         EngineReason::Finished => CloseReason::Finished,

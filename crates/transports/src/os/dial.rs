@@ -22,12 +22,12 @@ use std::sync::Arc;
 pub struct Target {
     /// The scheme, which selects the transport and the encryption.
     pub scheme: UrlScheme,
-    /// The server's addresses. Their port is the port of the kernel's protocol, the UDP port or, on IP, the transport's
-    /// port.
+    /// The server's addresses. Their port is the UDP port. Without UDP, it is the port of the transport or of the
+    /// kernel's protocol.
     pub addresses: Vec<SocketAddr>,
     /// The host name that the server's certificate must be valid for.
     pub name: String,
-    /// The transport's own port, if it runs in UDP.
+    /// The transport's own port, if the transport runs in UDP.
     pub inner_port: u16,
     /// The settings of the transport.
     pub settings: Box<dyn Settings>,
@@ -53,7 +53,7 @@ pub enum DialFailure {
     Socket(io::Error),
     /// The trusted certificates cannot be used.
     Trust(String),
-    /// Certificates cannot have the server's name.
+    /// No certificate can be issued for the server's name.
     Name(String),
 }
 
@@ -61,7 +61,8 @@ pub enum DialFailure {
 pub struct Dialed {
     /// The transport.
     pub host: Rc<dyn Host>,
-    /// The first address of each server of the connector. All of them are addresses of the same server.
+    /// The first address of each entry in the connector's list of servers. All entries stand for the one server to
+    /// dial.
     pub servers: Vec<SocketAddr>,
     /// Whether one handshake tries all addresses. Otherwise a client tries the addresses in parallel (RFC 8305).
     pub tries_all: bool,
@@ -100,7 +101,7 @@ impl Dialed {
         })
     }
 
-    /// Runs `program` on the connector. The connectors of the kernel, with and without TLS, and of SCTP have their
+    /// Runs `program` on the connector. The connectors of SCTP and of the kernel (with and without TLS) have their
     /// concrete type, which saves indirect calls. All other types are erased.
     ///
     /// # Errors
@@ -157,7 +158,7 @@ pub async fn dial(world: &OsWorld, target: Target) -> Result<Dialed, DialFailure
         (Encryption::None | Encryption::Above, _) => None,
         (_, None) => return Err(none()),
         (Encryption::Below, Some(security)) => {
-            if security.unsummed {
+            if security.zero_checksum {
                 settings.rely_on_layer();
             }
             let ends = security.dtls().map_err(|why| DialFailure::Trust(why.to_string()))?;
@@ -239,8 +240,8 @@ fn source_for(to: SocketAddr) -> io::Result<IpAddr> {
 }
 
 /// Groups `addresses` for connection attempts. The first list has the given order. If both IP versions occur, a second
-/// list begins with the other version. The reason: an ICMP message about the first address ends a handshake that could
-/// have succeeded at other addresses (RFC 9260 §10, RFC 6951 §5.5).
+/// list begins with the other version. The second list is needed because an ICMP message about the first address ends
+/// the handshake, even if other addresses would have answered (RFC 9260 §10, RFC 6951 §5.5).
 fn by_family(addresses: &[SocketAddr]) -> Vec<Vec<SocketAddr>> {
     let v4 = addresses.first().is_some_and(SocketAddr::is_ipv4);
     let (like, other): (Vec<_>, Vec<_>) = addresses.iter().partition(|address| address.is_ipv4() == v4);

@@ -29,9 +29,9 @@ pub struct Place<'a> {
     pub scheme: &'a UrlScheme,
     /// The local addresses; if empty, all addresses of the host.
     pub addresses: &'a [IpAddr],
-    /// The port of the kernel's protocol, the UDP port or, on IP, the transport's port; 0 for any free port.
+    /// The UDP port. Without UDP, the port of the transport or of the kernel's protocol. 0 stands for any free port.
     pub port: u16,
-    /// The transport's own port, if it runs in UDP.
+    /// The transport's own port, if the transport runs in UDP.
     pub inner_port: u16,
     /// The settings of the transport.
     pub settings: &'a dyn Settings,
@@ -107,9 +107,9 @@ pub trait WithListener {
 }
 
 impl Listening {
-    /// Runs `program` on the listener. The listeners of the kernel, with and without TLS, and of SCTP have their
-    /// concrete type, which saves indirect calls. All other types are erased; for QUIC, sealing a packet costs far more
-    /// than an indirect call.
+    /// Runs `program` on the listener. The listeners of SCTP and of the kernel (with and without TLS) have their
+    /// concrete type, which saves indirect calls. All other types are erased. For QUIC, encrypting a packet costs far
+    /// more than an indirect call.
     pub fn with<P: WithListener>(self, program: P) -> P::Out {
         let listener = match (self.listener.concrete::<KernelListener<OsWorld>>(), self.tls) {
             (Ok(kernel), None) => return program.on(kernel),
@@ -124,24 +124,24 @@ impl Listening {
     }
 }
 
-/// Opens the listeners of `place`. A kernel protocol has one listener per address. So has a transport over DTLS,
-/// because an association over DTLS has one address at each end (RFC 8261 §6.1).
+/// Opens the listeners that `options` describes. A kernel protocol has one listener per address. A transport over DTLS
+/// also has one listener per address, because an association over DTLS has one address at each end (RFC 8261 §6.1).
 ///
 /// # Errors
 /// [`ListenFailure`] if listening on one of the named addresses fails.
-pub async fn listen(world: &OsWorld, place: &Place<'_>) -> Result<Opened, ListenFailure> {
+pub async fn listen(world: &OsWorld, options: &Place<'_>) -> Result<Opened, ListenFailure> {
     let mut opened = Opened::default();
-    let mut place = place.clone();
-    if place.scheme.can().kernel {
-        for ip in kernel_addresses(place.addresses) {
-            let at = SocketAddr::new(ip, place.port);
-            match kernel(world, &place, ip).await {
+    let mut options = options.clone();
+    if options.scheme.can().kernel {
+        for ip in kernel_addresses(options.addresses) {
+            let at = SocketAddr::new(ip, options.port);
+            match kernel(world, &options, ip).await {
                 Ok(one) => {
                     // All addresses share a port, even if the operating system chose the port for the first address.
-                    place.port = one.local.first().map_or(place.port, SocketAddr::port);
+                    options.port = one.local.first().map_or(options.port, SocketAddr::port);
                     opened.listeners.push(one);
                 }
-                Err(ListenFailure::Socket(_, why)) if place.addresses.is_empty() && ip.is_ipv6() => {
+                Err(ListenFailure::Socket(_, why)) if options.addresses.is_empty() && ip.is_ipv6() => {
                     opened.left_out.push((at, why));
                 }
                 Err(failure) => return Err(failure),
@@ -149,16 +149,16 @@ pub async fn listen(world: &OsWorld, place: &Place<'_>) -> Result<Opened, Listen
         }
         return Ok(opened);
     }
-    let all = match (place.scheme.encryption(), place.addresses.is_empty()) {
+    let all = match (options.scheme.encryption(), options.addresses.is_empty()) {
         (Encryption::Below, true) => world.addresses().into_iter().map(|one| vec![one]).collect(),
-        (Encryption::Below, false) => place.addresses.iter().map(|one| vec![*one]).collect(),
-        _ => vec![place.addresses.to_vec()],
+        (Encryption::Below, false) => options.addresses.iter().map(|one| vec![*one]).collect(),
+        _ => vec![options.addresses.to_vec()],
     };
     for addresses in all {
         let here = world.at(addresses)?;
-        let one = engine(here, &place, None).await?;
-        if place.scheme.encryption() == Encryption::Below {
-            place.port = one.local.first().map_or(place.port, SocketAddr::port);
+        let one = engine(here, &options, None).await?;
+        if options.scheme.encryption() == Encryption::Below {
+            options.port = one.local.first().map_or(options.port, SocketAddr::port);
         }
         opened.listeners.push(one);
     }
@@ -171,21 +171,21 @@ pub async fn listen(world: &OsWorld, place: &Place<'_>) -> Result<Opened, Listen
 /// [`ListenFailure`] if the socket cannot be used.
 pub async fn listen_shared(
     world: &OsWorld,
-    place: &Place<'_>,
+    options: &Place<'_>,
     socket: ThreadSocket,
 ) -> Result<Listening, ListenFailure> {
     match socket {
         ThreadSocket::Kernel(listener) => {
-            let options = place.scheme.protocol().kernel(place.settings, None).unwrap_or_default();
-            let listening = world.with_kernel(options).take_listener(listener)?;
+            let kernel_options = options.scheme.protocol().kernel(options.settings, None).unwrap_or_default();
+            let listening = world.with_kernel(kernel_options).take_listener(listener)?;
             let listener = KernelListener::over(world.clone(), listening);
             let local = vec![listener.local()];
-            let host = open(world, place, Opening::from(start(place))).await?;
-            accepting(world.clone(), place, host, AnyListener::new(listener), local)
+            let host = open(world, options, Opening::from(start(options))).await?;
+            accepting(world.clone(), options, host, AnyListener::new(listener), local)
         }
         ThreadSocket::Engine(seat, member) => {
-            let here = world.at(place.addresses.to_vec())?;
-            engine(here, place, Some((seat, member))).await
+            let here = world.at(options.addresses.to_vec())?;
+            engine(here, options, Some((seat, member))).await
         }
     }
 }
@@ -198,10 +198,10 @@ fn kernel_addresses(named: &[IpAddr]) -> Vec<IpAddr> {
     }
 }
 
-fn start(place: &Place<'_>) -> StartOptions {
+fn start(options: &Place<'_>) -> StartOptions {
     StartOptions {
-        settings: place.settings.boxed(),
-        carrier: place.scheme.carrier(place.port),
+        settings: options.settings.boxed(),
+        carrier: options.scheme.carrier(options.port),
         paths: None,
         credentials: None,
         congestion: None,
@@ -211,34 +211,34 @@ fn start(place: &Place<'_>) -> StartOptions {
 
 async fn open(
     world: &OsWorld,
-    place: &Place<'_>,
+    options: &Place<'_>,
     opening: Opening<OsWorld>,
 ) -> Result<Rc<dyn Host>, ListenFailure> {
-    let protocol = place.scheme.transport().in_emulation();
+    let protocol = options.scheme.transport().in_emulation();
     let protocol = protocol.ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
     Ok(protocol.open(world.clone(), opening).await?)
 }
 
 /// Listens on one address with a protocol of the kernel.
-async fn kernel(world: &OsWorld, place: &Place<'_>, ip: IpAddr) -> Result<Listening, ListenFailure> {
-    let at = SocketAddr::new(ip, place.port);
-    let options = place.scheme.protocol().kernel(place.settings, None).unwrap_or_default();
-    let listener = os::listen_tcp(at, place.backlog, &options)
-        .and_then(|listener| world.with_kernel(options).take_listener(listener))
+async fn kernel(world: &OsWorld, options: &Place<'_>, ip: IpAddr) -> Result<Listening, ListenFailure> {
+    let at = SocketAddr::new(ip, options.port);
+    let kernel_options = options.scheme.protocol().kernel(options.settings, None).unwrap_or_default();
+    let listener = os::listen_tcp(at, options.backlog, &kernel_options)
+        .and_then(|listener| world.with_kernel(kernel_options).take_listener(listener))
         .map_err(|why| ListenFailure::Socket(Some(at), why))?;
     let listener = KernelListener::over(world.clone(), listener);
     let local = vec![SocketAddr::new(ip, listener.port())];
-    let host = open(world, place, Opening::from(start(place))).await?;
-    accepting(world.clone(), place, host, AnyListener::new(listener), local)
+    let host = open(world, options, Opening::from(start(options))).await?;
+    accepting(world.clone(), options, host, AnyListener::new(listener), local)
 }
 
-/// Starts an engine at the addresses of `here`, and listens.
+/// Starts an engine at the addresses of the world `here`, and listens.
 async fn engine(
     here: OsWorld,
-    place: &Place<'_>,
+    options: &Place<'_>,
     shared: Option<(ReusePortSocket, Option<Member>)>,
 ) -> Result<Listening, ListenFailure> {
-    let security = match (place.scheme.encryption(), place.security) {
+    let security = match (options.scheme.encryption(), options.security) {
         (Encryption::None | Encryption::Above, _) => None,
         (_, None) => return Err(ListenFailure::NoCertificate),
         (Encryption::Below, Some(security)) => {
@@ -249,24 +249,25 @@ async fn engine(
             Some(Security::Within(security.within().ok_or(ListenFailure::NoCertificate)?))
         }
     };
-    let mut start = start(place);
-    if place.scheme.encryption() == Encryption::Below && place.security.is_some_and(|it| it.unsummed) {
+    let mut start = start(options);
+    if options.scheme.encryption() == Encryption::Below && options.security.is_some_and(|it| it.zero_checksum)
+    {
         start.settings.rely_on_layer();
     }
     let start = match security {
         Some(security) => security.begin(&here, start).0,
         None => start,
     };
-    let mut opening = Opening { logs: place.logs.clone(), ..Opening::from(start) };
+    let mut opening = Opening { logs: options.logs.clone(), ..Opening::from(start) };
     if let Some((seat, member)) = shared {
         opening.socket = Some(here.take_shared_socket(seat)?);
         opening.member = member;
     }
-    let host = open(&here, place, opening).await?;
+    let host = open(&here, options, opening).await?;
     let bound = host.addresses();
-    let udp = bound.first().map_or(place.port, SocketAddr::port);
-    let carried = if place.scheme.needs_raw_sockets() { place.port } else { udp };
-    let port = place.scheme.transport_port(carried, place.inner_port);
+    let udp = bound.first().map_or(options.port, SocketAddr::port);
+    let carried = if options.scheme.needs_raw_sockets() { options.port } else { udp };
+    let port = options.scheme.transport_port(carried, options.inner_port);
     let listener =
         host.listen(port, 0).map_err(|why: ListenError| ListenFailure::Refused(why.to_string()))?;
     let whole = |address: &SocketAddr| !address.ip().is_unspecified();
@@ -275,20 +276,20 @@ async fn engine(
         false => here.addresses(),
     };
     let local = ips.into_iter().map(|ip| SocketAddr::new(ip, carried)).collect();
-    accepting(here, place, host, listener, local)
+    accepting(here, options, host, listener, local)
 }
 
 /// Adds TLS to a listener if its scheme uses TLS.
 fn accepting(
     world: OsWorld,
-    place: &Place<'_>,
+    options: &Place<'_>,
     host: Rc<dyn Host>,
     listener: AnyListener,
     local: Vec<SocketAddr>,
 ) -> Result<Listening, ListenFailure> {
-    let tls = match place.scheme.encryption() {
+    let tls = match options.scheme.encryption() {
         Encryption::Above => {
-            let tls = place.security.and_then(ServerSecurity::tls);
+            let tls = options.security.and_then(ServerSecurity::tls);
             Some(tls.ok_or(ListenFailure::NoCertificate)?)
         }
         _ => None,
@@ -296,7 +297,7 @@ fn accepting(
     Ok(Listening { world, host, local, listener, tls })
 }
 
-/// Sockets that several threads share, either for all addresses of a place or for one of them.
+/// Sockets that several threads share, either for all addresses of a [`Place`] or for one of its addresses.
 pub struct SharedPart {
     /// The local addresses of these sockets; if empty, all addresses of the host.
     pub addresses: Vec<IpAddr>,
@@ -314,7 +315,7 @@ impl fmt::Debug for SharedPart {
     }
 }
 
-/// The socket of one thread, of those that threads share.
+/// The listening socket of one thread, for a port that several threads share.
 pub enum ThreadSocket {
     /// A clone of the kernel's listening socket.
     Kernel(TcpListener),
@@ -331,28 +332,28 @@ impl fmt::Debug for ThreadSocket {
     }
 }
 
-/// The shared sockets of a place, and the addresses on which the host cannot listen.
+/// The shared sockets of a [`Place`], and the addresses on which the host cannot listen, each with the error.
 type SharedParts = (Vec<SharedPart>, Vec<(SocketAddr, io::Error)>);
 
-/// Opens the sockets for `place`, to be shared by `threads` threads.
+/// Opens the sockets for `options`, to be shared by `threads` threads.
 ///
 /// # Errors
 /// The operating system refused a socket, or the transport cannot be shared by this number of threads.
-pub fn share(place: &Place<'_>, threads: usize) -> io::Result<SharedParts> {
+pub fn share(options: &Place<'_>, threads: usize) -> io::Result<SharedParts> {
     let none = || io::Error::from(io::ErrorKind::InvalidInput);
     let (mut parts, mut left_out) = (Vec::new(), Vec::new());
-    let scheme = place.scheme;
+    let scheme = options.scheme;
     if scheme.can().kernel {
-        let options = scheme.protocol().kernel(place.settings, None).unwrap_or_default();
-        for ip in kernel_addresses(place.addresses) {
-            let at = SocketAddr::new(ip, place.port);
-            match os::listen_tcp(at, place.backlog, &options) {
+        let kernel_options = scheme.protocol().kernel(options.settings, None).unwrap_or_default();
+        for ip in kernel_addresses(options.addresses) {
+            let at = SocketAddr::new(ip, options.port);
+            match os::listen_tcp(at, options.backlog, &kernel_options) {
                 Ok(listener) => {
                     let sockets = (0..threads).map(|_| Ok(ThreadSocket::Kernel(listener.try_clone()?)));
                     let sockets = sockets.collect::<io::Result<_>>()?;
-                    parts.push(SharedPart { addresses: vec![ip], port: place.port, sockets, group: None });
+                    parts.push(SharedPart { addresses: vec![ip], port: options.port, sockets, group: None });
                 }
-                Err(why) if place.addresses.is_empty() && ip.is_ipv6() => left_out.push((at, why)),
+                Err(why) if options.addresses.is_empty() && ip.is_ipv6() => left_out.push((at, why)),
                 Err(why) => return Err(why),
             }
         }
@@ -364,11 +365,11 @@ pub fn share(place: &Place<'_>, threads: usize) -> io::Result<SharedParts> {
         _ => scheme.protocol().share(u32::try_from(threads).map_err(|_| none())?),
     };
     let Some(sharing) = sharing else {
-        let addresses = match place.addresses {
+        let addresses = match options.addresses {
             [] => os::addresses()?,
             named => named.to_vec(),
         };
-        let mut port = place.port;
+        let mut port = options.port;
         for address in addresses {
             let seats = os::share_udp_by_address(&[address], port, threads)?;
             // All addresses share a port, even if the operating system chose the port for the first address.
@@ -380,13 +381,13 @@ pub fn share(place: &Place<'_>, threads: usize) -> io::Result<SharedParts> {
     };
     let seats = match scheme.can().carriers.ip {
         Some(protocol) if scheme.needs_raw_sockets() => {
-            os::share_raw(place.addresses, protocol, threads, sharing.steering)?
+            os::share_raw(options.addresses, protocol, threads, sharing.steering)?
         }
-        _ => os::share_udp(place.addresses, place.port, threads, sharing.steering)?,
+        _ => os::share_udp(options.addresses, options.port, threads, sharing.steering)?,
     };
     let group = seats.first().map(ReusePortSocket::group);
     let sockets = seats.into_iter().zip(sharing.members);
     let sockets = sockets.map(|(seat, member)| ThreadSocket::Engine(seat, Some(member))).collect();
-    parts.push(SharedPart { addresses: place.addresses.to_vec(), port: place.port, sockets, group });
+    parts.push(SharedPart { addresses: options.addresses.to_vec(), port: options.port, sockets, group });
     Ok((parts, left_out))
 }

@@ -23,7 +23,7 @@ impl<W: KernelTcp> StreamConnector<W> {
     /// and the server's certificate must have the given name.
     ///
     /// # Errors
-    /// A one-line text about a name that certificates cannot have.
+    /// A one-line text, if no certificate can be issued for the given name.
     pub fn new(
         world: &W,
         addresses: Vec<SocketAddr>,

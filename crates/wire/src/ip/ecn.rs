@@ -1,6 +1,6 @@
 //! The two ECN bits, and their position in IPv4 and IPv6 headers.
 //!
-//! Home of RFC 3168 §5 and §23.1 (the octet that ECN shares with the DSCP).
+//! Implements RFC 3168 §5 and §23.1 (the octet that ECN shares with the DSCP).
 
 use super::{v4, v6};
 use anabranch_base::Ecn;

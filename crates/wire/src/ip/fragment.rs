@@ -6,7 +6,7 @@
 //! |                        identification                         |
 //! ```
 //!
-//! Home of RFC 791 §3.2 (fragmentation; the fields are in `v4.rs`) and of RFC 8200 §4.5 (the fragment header above).
+//! Implements RFC 791 §3.2 (fragmentation; the fields are in `v4.rs`) and RFC 8200 §4.5 (the fragment header above).
 //! This module does not reassemble packets, which is the task of the receiving host.
 
 use super::{Fragment, protocol, v4, v6};
@@ -37,7 +37,7 @@ pub struct Fragmenter<'a> {
     /// The number of payload bytes before `rest`.
     offset: usize,
     /// The largest payload of a fragment in bytes, a multiple of eight.
-    most: usize,
+    max_payload: usize,
     /// Whether the packet was itself a fragment, but not the last fragment.
     more: bool,
     identification: u32,
@@ -60,7 +60,7 @@ impl<'a> Fragmenter<'a> {
                 header: packet.get(..header_len)?,
                 rest: packet.get(header_len..usize::from(header.total_len))?,
                 offset: usize::from(header.fragment_offset) * 8,
-                most: 0,
+                max_payload: 0,
                 more: header.more_fragments,
                 identification,
             }
@@ -74,7 +74,7 @@ impl<'a> Fragmenter<'a> {
             header: packet.get(..v6::HEADER_LEN)?,
             rest: packet.get(v6::HEADER_LEN..)?.get(..usize::from(header.payload_len))?,
             offset: 0,
-            most: 0,
+            max_payload: 0,
             more: false,
             identification,
         }
@@ -82,8 +82,8 @@ impl<'a> Fragmenter<'a> {
     }
 
     fn with_room(self, room: usize) -> Option<Self> {
-        let most = room & !7;
-        (most > 0).then_some(Self { most, ..self })
+        let max_payload = room & !7;
+        (max_payload > 0).then_some(Self { max_payload: max_payload, ..self })
     }
 
     /// Appends the next fragment, a complete IP packet, to `out`. Returns false if there are no more fragments.
@@ -91,7 +91,7 @@ impl<'a> Fragmenter<'a> {
         if self.rest.is_empty() {
             return false;
         }
-        let (piece, rest) = self.rest.split_at(self.most.min(self.rest.len()));
+        let (piece, rest) = self.rest.split_at(self.max_payload.min(self.rest.len()));
         let more = self.more || !rest.is_empty();
         let begin = out.len();
         out.extend_from_slice(self.header);
@@ -160,9 +160,9 @@ mod tests {
             let mut whole = Vec::new();
             for piece in &pieces {
                 let view = Packet::parse(piece).expect("a packet with a right checksum");
-                let place = view.fragment.expect("a piece");
-                assert_eq!((place.identification, place.offset), (id, whole.len()));
-                assert_eq!(place.more, whole.len() + view.payload.len() < packet.len() - header);
+                let fragment = view.fragment.expect("a piece");
+                assert_eq!((fragment.identification, fragment.offset), (id, whole.len()));
+                assert_eq!(fragment.more, whole.len() + view.payload.len() < packet.len() - header);
                 assert_eq!(view.protocol, 132);
                 whole.extend_from_slice(view.payload);
             }
@@ -174,12 +174,12 @@ mod tests {
     fn a_router_cuts_a_piece_again() {
         let packet = old(1480, false);
         let smaller: Vec<_> = cut(&packet, 1000).iter().flat_map(|piece| cut(piece, 600)).collect();
-        let places: Vec<_> = smaller
+        let fragments: Vec<_> = smaller
             .iter()
             .map(|piece| Packet::parse(piece).expect("a packet").fragment.expect("a piece"))
-            .map(|place| (place.offset, place.more))
+            .map(|fragment| (fragment.offset, fragment.more))
             .collect();
-        assert_eq!(places, [(0, true), (576, true), (976, false)]);
+        assert_eq!(fragments, [(0, true), (576, true), (976, false)]);
     }
 
     #[test]

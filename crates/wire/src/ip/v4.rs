@@ -9,8 +9,8 @@
 //! |                         target address                        |
 //! ```
 //!
-//! Home of RFC 791 §3.1. The headers that this module writes have no options, and have Don't Fragment set
-//! (RFC 1191 §3). Options of received packets are skipped.
+//! Implements RFC 791 §3.1. The headers that this module writes have no options, and have Don't Fragment set (RFC 1191
+//! §3). Options of received packets are skipped.
 
 use super::{HOP_LIMIT, IpError};
 use anabranch_base::Ecn;
@@ -190,7 +190,7 @@ pub fn sum_is_right(header: &[u8; HEADER_LEN]) -> bool {
 
 /// The first byte of a header without options: version 4, and a header length of five 32-bit words.
 pub const WITHOUT_OPTIONS: u8 = 0x45;
-/// The bits of the flags and offset field that are zero in a packet that is not a fragment.
+/// The More Fragments flag and the fragment offset. All these bits are zero in a packet that is not a fragment.
 pub const FRAGMENT: u16 = 0x3fff;
 /// The Don't Fragment flag, in the seventh byte of the header.
 const DONT_FRAGMENT: u8 = 0x40;
@@ -217,8 +217,8 @@ pub fn refresh_checksum(bytes: &mut [u8]) {
     bytes[10..12].copy_from_slice(&checksum.to_ne_bytes());
 }
 
-/// Returns the one's complement sum of a header, whose length is a multiple of four bytes, in native byte order. A
-/// header is too short to profit from the vector sum of `checksum.rs`.
+/// Returns the one's complement sum of a header, in native byte order. The header's length must be a multiple of four
+/// bytes. A header is too short to profit from the vector sum of `checksum.rs`.
 #[inline]
 fn header_sum(header: &[u8]) -> u16 {
     fold(words_of(header))

@@ -8,7 +8,7 @@
 //! |                    target address, 16 bytes                   |
 //! ```
 //!
-//! Home of RFC 8200 §3. The flow label is sent as 0 ("not labelled", RFC 6437 §2). Extension headers are not parsed:
+//! Implements RFC 8200 §3. The flow label is sent as 0 ("not labelled", RFC 6437 §2). Extension headers are not parsed:
 //! the value of the next header field is treated as the protocol of the payload.
 
 use super::{HOP_LIMIT, IpError};

@@ -9,7 +9,7 @@
 //! Owns one buffer, which is as large as the longest packet so far. A capture may be larger than memory, and a length
 //! field alone never causes an allocation.
 //!
-//! Home of draft-ietf-opsawg-pcap §4 (file header) and §5 (packet record).
+//! Implements draft-ietf-opsawg-pcap §4 (file header) and §5 (packet record).
 
 use super::{Blocks, Interface, Record, SECTION};
 use std::io::{self, Read};
@@ -70,7 +70,7 @@ pub struct CaptureReader<R> {
     buffer: Vec<u8>,
     end: Option<CaptureEnd>,
     /// Whether the head of the first block has already been read, to detect the format.
-    begun: bool,
+    head_read: bool,
 }
 
 impl<R: Read> CaptureReader<R> {
@@ -86,7 +86,7 @@ impl<R: Read> CaptureReader<R> {
             blocks: Blocks::default(),
             buffer: Vec::new(),
             end: None,
-            begun: false,
+            head_read: false,
         };
         let found = source.fill(Blocks::SHORTEST)?;
         let Some(&magic) = source.buffer.first_chunk::<4>() else {
@@ -131,9 +131,9 @@ impl<R: Read> CaptureReader<R> {
 
     fn next_block(&mut self) -> Result<Option<Record<'_>>, CaptureError> {
         loop {
-            let start = if self.begun { self.at } else { 0 };
-            let head = if self.begun { self.fill(Blocks::SHORTEST)? } else { self.buffer.len() };
-            self.begun = true;
+            let start = if self.head_read { self.at } else { 0 };
+            let head = if self.head_read { self.fill(Blocks::SHORTEST)? } else { self.buffer.len() };
+            self.head_read = true;
             let Some(head) = self.buffer.first_chunk().filter(|_| head == Blocks::SHORTEST) else {
                 self.end =
                     Some(if self.buffer.is_empty() { CaptureEnd::Whole } else { CaptureEnd::Cut(start) });
@@ -220,8 +220,7 @@ impl<R: Read> CaptureReader<R> {
     }
 }
 
-/// Returns the format of a pcap file that begins with this magic number. Returns `None` if it is not the number of a
-/// pcap file.
+/// Returns the format of a pcap file that begins with this magic number. Returns `None` for any other number.
 fn classic(magic: [u8; 4]) -> Option<Format> {
     for (big_endian, magic) in [(false, u32::from_le_bytes(magic)), (true, u32::from_be_bytes(magic))] {
         let (nanos_per_tick, extra) = match magic {
@@ -313,15 +312,15 @@ mod tests {
 
     #[test]
     fn damage_is_reported_and_huge_lengths_allocate_nothing() {
-        let told = |bytes: &[u8]| all(bytes).expect_err("not a capture");
-        assert_eq!(told(b""), "the capture ends after 0 bytes, before its header does");
-        assert_eq!(told(b"GET / HTTP/1.1\r\n"), "not a pcap or pcapng capture");
+        let error = |bytes: &[u8]| all(bytes).expect_err("not a capture");
+        assert_eq!(error(b""), "the capture ends after 0 bytes, before its header does");
+        assert_eq!(error(b"GET / HTTP/1.1\r\n"), "not a pcap or pcapng capture");
         let mut huge = pcap(false, MICROSECONDS);
         huge[32..36].copy_from_slice(&u32::MAX.to_le_bytes());
-        assert_eq!(told(&huge), "damaged pcap packet at byte 24");
+        assert_eq!(error(&huge), "damaged pcap packet at byte 24");
         let mut huge = pcapng();
         huge[4..8].copy_from_slice(&0x7fff_fffc_u32.to_le_bytes());
-        assert_eq!(told(&huge), "damaged pcapng block at byte 0");
+        assert_eq!(error(&huge), "damaged pcapng block at byte 0");
     }
 
     #[test]

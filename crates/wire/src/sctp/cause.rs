@@ -7,7 +7,7 @@
 //! |                   cause-specific information …                |
 //! ```
 //!
-//! Home of RFC 9260 §3.3.10.1 to §3.3.10.13, the thirteen causes, of RFC 5061 §4.3 and RFC 4895 §4.1.
+//! Implements RFC 9260 §3.3.10.1 to §3.3.10.13 (thirteen causes), RFC 5061 §4.3 and RFC 4895 §4.1.
 
 use super::Tsn;
 use super::tlv::{ChunkWriter, Malformed, RawTlv, Tlvs};
@@ -20,7 +20,8 @@ pub enum Cause<'a> {
     InvalidStream(u16),
     /// An INIT or INIT ACK lacks mandatory parameters (2).
     MissingParams(MissingParams<'a>),
-    /// The cookie was valid but had expired, this number of microseconds ago, or 0 if the time is unknown (3).
+    /// The cookie was valid but has expired (3). The number is the time since the cookie expired, in microseconds, or 0
+    /// if that time is unknown.
     StaleCookie(u32),
     /// The endpoint has no resources for another association (4).
     OutOfResource,
@@ -75,7 +76,7 @@ impl<'a> MissingParams<'a> {
 
     fn parse(raw: RawTlv<'a>) -> Result<Self, Malformed> {
         let (&count, bytes) = raw.value.split_first_chunk::<4>().ok_or(raw.malformed())?;
-        // The comparison uses 64 bits, because the peer's count may have any value and must not overflow.
+        // The peer may send any `count`. In 64 bits, twice the count cannot overflow.
         if u64::from(u32::from_be_bytes(count)) * 2 != bytes.len() as u64 {
             return Err(raw.malformed());
         }
@@ -226,7 +227,7 @@ fn text(f: &mut fmt::Formatter<'_>, name: &str, bytes: &[u8]) -> fmt::Result {
     if bytes.is_empty() { Ok(()) } else { write!(f, "({})", bytes.escape_ascii()) }
 }
 
-/// Writes the name that an HMAC identifier stands for, or the number if it is unknown.
+/// Writes the name of the HMAC algorithm with the identifier `hmac`, or the number if the identifier is unknown.
 pub(crate) fn hmac_name(f: &mut impl fmt::Write, hmac: u16) -> fmt::Result {
     match hmac {
         1 => f.write_str("sha1"),
@@ -323,7 +324,7 @@ mod tests {
         assert_eq!(back, causes);
     }
 
-    /// The body of an ERROR chunk for a missing state cookie, as shown in RFC 9260 §3.3.10.2.
+    /// RFC 9260 §3.3.10.2: the error cause for a missing state cookie is parsed.
     #[test]
     fn from_capture() {
         let bytes = [0, 2, 0, 10, 0, 0, 0, 1, 0, 7];

@@ -3,7 +3,7 @@
 //! The `crc-fast` crate does the polynomial arithmetic, with carry-less multiplication if the processor supports it.
 //! This module handles the position of the checksum in a packet and its byte order.
 //!
-//! Home of RFC 9260 §6.8 and Appendix A.
+//! Implements RFC 9260 §6.8 and Appendix A.
 
 mod front;
 
@@ -128,7 +128,7 @@ const SHORT: usize = 28;
 mod tests {
     use super::*;
 
-    /// RFC 3720 §B.4: the published examples of CRC32c.
+    /// RFC 3720 §B.4: `crc32c` returns the published values.
     #[test]
     fn published_values() {
         assert_eq!(crc32c(&[0; 32]), 0x8a91_36aa);

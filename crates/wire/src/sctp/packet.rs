@@ -13,7 +13,7 @@
 //! |                          chunk 1 …                            |
 //! ```
 //!
-//! Home of RFC 9260 §3.1.
+//! Implements RFC 9260 §3.1.
 
 use super::chunk::Chunk;
 use super::crc32c;
@@ -206,7 +206,7 @@ pub fn finish(buffer: &mut [u8], start: usize) {
     crc32c::put(&mut buffer[start..]);
 }
 
-/// Like [`finish`], for a buffer that has only free space in front of the packet.
+/// Like [`finish`], but may overwrite the bytes in front of the packet. The buffer must contain no other packet.
 #[inline]
 pub fn finish_alone(buffer: &mut [u8], start: usize) {
     crc32c::put_with_headroom(buffer, start);
@@ -238,8 +238,8 @@ mod tests {
         assert!(buffer[..48].iter().all(|&b| b == 0xaa));
     }
 
-    /// A packet with port 2905 and the tag of a real association. The checksum field counts as zero, and bits are
-    /// processed lowest first.
+    /// RFC 9260 Appendix A: the checksum of a packet with a COOKIE ECHO equals the result of a bit-by-bit computation,
+    /// with the lowest bit first. The checksum field counts as zero.
     #[test]
     fn the_checksum_is_what_a_bitwise_one_gives() {
         let packet = [0x0b, 0x59, 0x0b, 0x59, 0, 0, 0x0e, 0x50, 0x53, 0xc3, 0x05, 0x5f, 0x0a, 0, 0, 4];

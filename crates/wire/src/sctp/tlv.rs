@@ -1,9 +1,9 @@
 //! Type-length-value encoding, common to chunks, parameters and error causes.
 //!
-//! Owns the rules for lengths, padding and unknown types, and the writer that fills in lengths at the end. The rules of
-//! single types are in other modules.
+//! This module implements the rules for lengths, padding and unknown types, and the writer that fills in the length of
+//! a finished chunk. The rules for individual types are in other modules.
 //!
-//! Home of RFC 9260 §3.2, §3.2.1 and §3.2.2.
+//! Implements RFC 9260 §3.2, §3.2.1 and §3.2.2.
 
 /// The reason why bytes are not a valid chunk, parameter or error cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -17,7 +17,7 @@ pub enum Malformed {
         /// The value of the chunk's length field.
         length: u16,
     },
-    /// One to three bytes follow the last chunk, which is too short for another chunk.
+    /// One to three bytes follow the last chunk. They are too few for another chunk.
     #[error("{left} bytes after the last chunk are not a chunk")]
     Trailing {
         /// The number of bytes after the last chunk.

@@ -16,7 +16,7 @@
 //!  +-------------------------------+-------------------------------+
 //!  |                 options, then the payload                     |
 //! ```
-//! Home of RFC 9293 §3.1 and RFC 3168 §6.1 (the CWR and ECE bits).
+//! Implements RFC 9293 §3.1 and RFC 3168 §6.1 (the CWR and ECE bits).
 
 use super::PROTOCOL;
 pub use super::Seq;
@@ -161,7 +161,8 @@ impl Header {
     /// Appends the header with a checksum field of zero, which [`seal`] fills in.
     #[inline]
     pub fn emit(&self, out: &mut Vec<u8>) {
-        // The usual header of an open connection has only timestamps and is written with one copy.
+        // The usual header of an open connection has timestamps as its only option. Such a header is written with one
+        // copy.
         if let Some(stamps) = self.options.only_timestamps() {
             let mut bytes = [0; Self::MIN_LEN + Options::TIMESTAMPS_LEN];
             bytes[..Self::MIN_LEN].copy_from_slice(&self.fixed(Options::TIMESTAMPS_LEN));
@@ -175,10 +176,10 @@ impl Header {
     /// Appends the header, with any options.
     #[inline(never)]
     fn emit_any(&self, out: &mut Vec<u8>) {
-        let mut area = [0; Options::MAX_LEN];
-        let options_len = self.options.emit(&mut area);
+        let mut options_bytes = [0; Options::MAX_LEN];
+        let options_len = self.options.emit(&mut options_bytes);
         out.extend_from_slice(&self.fixed(options_len));
-        out.extend_from_slice(&area[..options_len]);
+        out.extend_from_slice(&options_bytes[..options_len]);
     }
 
     /// Returns the fixed part of the header, to be followed by options of `options_len` bytes.
@@ -198,7 +199,7 @@ impl Header {
 }
 
 impl<'a> Segment<'a> {
-    /// Reads a segment without verifying its checksum, for which there is [`is_intact`].
+    /// Reads a segment. Does not verify its checksum; [`is_intact`] does.
     ///
     /// # Errors
     /// [`ParseError`] if a length is invalid.
@@ -298,9 +299,9 @@ pub fn is_intact(segment: &[u8], source: IpAddr, target: IpAddr) -> bool {
     sum.is_valid()
 }
 
-/// Returns whether the sending host left the checksum to its network card, as captures on that host show. In such
-/// captures the field is zero, or the sum over the pseudo-header alone. The sum includes the segment's length, unless
-/// the card splits the segment.
+/// Returns whether a segment captured on its sender still lacks the checksum that the network card computes. Until the
+/// card computes it, the checksum field is zero or contains the sum over the pseudo-header alone. This sum includes the
+/// segment's length, unless the card splits the segment.
 #[must_use]
 pub fn has_offloaded_checksum(segment: &[u8], source: IpAddr, target: IpAddr) -> bool {
     let Some(field) = segment.get(16..18).and_then(<[u8]>::first_chunk) else { return false };
@@ -365,8 +366,8 @@ mod tests {
         let mut bytes = Vec::new();
         sample().emit(&mut bytes);
         bytes.extend_from_slice(b"hello");
-        // The first value is the folded sum c000 + 0201 + c633 + 6401 + 6 + 37. The second is the same sum without the
-        // length, 37.
+        // In hexadecimal, ec61 is the folded sum c000 + 0201 + c633 + 6401 + 6 + 25 of the pseudo-header. ec3c is the
+        // same sum without the length, 25.
         for (field, is_left) in
             [(0xec61_u16, true), (0xec3c, true), (0, true), (0x139e, false), (0xec62, false)]
         {
@@ -377,7 +378,7 @@ mod tests {
         assert!(!has_offloaded_checksum(&bytes, a, b) && !has_offloaded_checksum(&bytes[..17], a, b));
     }
 
-    /// A SYN captured by tcpdump, sent from 192.168.1.2 to 192.168.1.1.
+    /// A SYN that tcpdump captured is parsed: its flags, sequence number, window and MSS are right.
     #[test]
     fn from_capture() {
         let bytes = [

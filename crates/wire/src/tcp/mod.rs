@@ -1,8 +1,8 @@
 //! Parses and writes TCP segments.
 //!
 //! [`Segment::parse`] reads a whole segment, [`Header::emit`] writes a header before its payload, and [`seal`] fills in
-//! the checksum once the payload is complete. For the most common form of segment, [`plain`] is faster.
-//! Home of RFC 9293 §3.1 (and its options, in [`options`]).
+//! the checksum once the payload is complete. For the most common form of segment, [`plain`] is faster. Implements RFC
+//! 9293 §3.1. The options are in [`options`].
 
 pub mod header;
 pub mod options;

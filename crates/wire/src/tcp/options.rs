@@ -4,13 +4,13 @@
 //!  kind 0 end · 1 no-operation · 2 MSS (4) · 3 window scale (3)
 //!  4 SACK permitted (2) · 5 SACK (2 + 8n) · 8 timestamps (10)
 //! ```
-//! Home of RFC 9293 §3.2, RFC 7323 §2.2 and §3.2, RFC 2018 §2 and §3. Options of other kinds are skipped, as
-//! RFC 9293 §3.1 requires.
+//! Implements RFC 9293 §3.2, RFC 7323 §2.2 and §3.2, RFC 2018 §2 and §3. Options of other kinds are skipped, as RFC
+//! 9293 §3.1 requires.
 
 use super::Seq;
 use std::fmt;
 
-/// The options of a segment that this parser knows.
+/// The TCP options of a segment. Options that this parser does not know are left out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Options {
     /// The largest segment that the sender accepts, in bytes of payload and options. Only in a SYN.
@@ -40,8 +40,8 @@ impl Timestamps {
     pub(super) const ALONE: [u8; 4] = [1, 1, 8, 10];
 
     #[inline]
-    pub(super) fn parse_alone(area: &[u8; Options::TIMESTAMPS_LEN]) -> Option<Self> {
-        let [a, b, c, d, v0, v1, v2, v3, e0, e1, e2, e3] = *area;
+    pub(super) fn parse_alone(options_bytes: &[u8; Options::TIMESTAMPS_LEN]) -> Option<Self> {
+        let [a, b, c, d, v0, v1, v2, v3, e0, e1, e2, e3] = *options_bytes;
         let value = u32::from_be_bytes([v0, v1, v2, v3]);
         let echo = u32::from_be_bytes([e0, e1, e2, e3]);
         ([a, b, c, d] == Self::ALONE).then_some(Self { value, echo })
@@ -69,11 +69,11 @@ impl SackBlocks {
 
     /// Appends a block. Returns false if there is no room for another block.
     pub fn push(&mut self, start: Seq, end: Seq) -> bool {
-        let place = usize::from(self.len);
-        if place == Self::MAX {
+        let index = usize::from(self.len);
+        if index == Self::MAX {
             return false;
         }
-        self.blocks[place] = (start, end);
+        self.blocks[index] = (start, end);
         self.len += 1;
         true
     }
@@ -107,40 +107,40 @@ impl Options {
     /// the rest of the area is ignored, as in common TCP stacks.
     #[must_use]
     #[inline]
-    pub fn parse(area: &[u8]) -> Self {
+    pub fn parse(options_bytes: &[u8]) -> Self {
         let mut options = Self::default();
-        options.read(area);
+        options.read(options_bytes);
         options
     }
 
     /// Like [`parse`](Self::parse), but writes the result into `self`.
     #[inline]
-    pub(super) fn read(&mut self, area: &[u8]) {
+    pub(super) fn read(&mut self, options_bytes: &[u8]) {
         *self = Self::default();
-        if let Some(stamps) = area.try_into().ok().and_then(Timestamps::parse_alone) {
+        if let Some(stamps) = options_bytes.try_into().ok().and_then(Timestamps::parse_alone) {
             self.timestamps = Some(stamps);
-        } else if !area.is_empty() {
-            self.read_any(area);
+        } else if !options_bytes.is_empty() {
+            self.read_any(options_bytes);
         }
     }
 
-    fn read_any(&mut self, mut area: &[u8]) {
-        while let [kind, rest @ ..] = area {
+    fn read_any(&mut self, mut options_bytes: &[u8]) {
+        while let [kind, rest @ ..] = options_bytes {
             match kind {
                 0 => break,
                 1 => {
-                    area = rest;
+                    options_bytes = rest;
                     continue;
                 }
                 _ => {}
             }
             let Some(&length) = rest.first() else { break };
             let length = usize::from(length);
-            if length < 2 || length > area.len() {
+            if length < 2 || length > options_bytes.len() {
                 break;
             }
-            self.take(*kind, &area[2..length]);
-            area = &area[length..];
+            self.take(*kind, &options_bytes[2..length]);
+            options_bytes = &options_bytes[length..];
         }
     }
 
@@ -242,9 +242,9 @@ mod tests {
     use super::*;
 
     fn emitted(options: &Options) -> Vec<u8> {
-        let mut area = [0; Options::MAX_LEN];
-        let len = options.emit(&mut area);
-        area[..len].to_vec()
+        let mut options_bytes = [0; Options::MAX_LEN];
+        let len = options.emit(&mut options_bytes);
+        options_bytes[..len].to_vec()
     }
 
     #[test]
@@ -265,29 +265,32 @@ mod tests {
             Options { sack, ..Options::default() },
         ];
         for options in cases {
-            let area = emitted(&options);
-            assert_eq!(area.len() % 4, 0);
-            assert_eq!(area.len(), options.encoded_len());
-            assert_eq!(Options::parse(&area), options);
+            let options_bytes = emitted(&options);
+            assert_eq!(options_bytes.len() % 4, 0);
+            assert_eq!(options_bytes.len(), options.encoded_len());
+            assert_eq!(Options::parse(&options_bytes), options);
         }
     }
 
-    /// The options in the SYN of a Linux 6 host: MSS, SACK permitted, timestamps, no-operation, window scale.
+    /// The options in the SYN of a Linux 6 host are parsed, and written as the same bytes: MSS, SACK permitted,
+    /// timestamps, no-operation, window scale.
     #[test]
     fn from_capture() {
-        let area = [2, 4, 5, 0xb4, 4, 2, 8, 10, 0x3c, 0x1a, 0x2b, 0x4d, 0, 0, 0, 0, 1, 3, 3, 7];
-        let options = Options::parse(&area);
+        let options_bytes = [2, 4, 5, 0xb4, 4, 2, 8, 10, 0x3c, 0x1a, 0x2b, 0x4d, 0, 0, 0, 0, 1, 3, 3, 7];
+        let options = Options::parse(&options_bytes);
         assert_eq!(options.mss, Some(1460));
         assert_eq!(options.window_scale, Some(7));
         assert!(options.sack_permitted);
         assert_eq!(options.timestamps, Some(Timestamps { value: 0x3c1a_2b4d, echo: 0 }));
-        assert_eq!(emitted(&options), area);
+        assert_eq!(emitted(&options), options_bytes);
     }
 
     #[test]
     fn malformed_areas_end_quietly() {
-        for area in [&[2][..], &[2, 0], &[2, 1, 1], &[8, 10, 1], &[5, 9, 0, 0, 0, 0, 0, 0, 0], &[2, 40, 1]] {
-            let _ = Options::parse(area);
+        for options_bytes in
+            [&[2][..], &[2, 0], &[2, 1, 1], &[8, 10, 1], &[5, 9, 0, 0, 0, 0, 0, 0, 0], &[2, 40, 1]]
+        {
+            let _ = Options::parse(options_bytes);
         }
         let options = Options::parse(&[99, 4, 1, 2, 2, 4, 1, 2]);
         assert_eq!(options.mss, Some(258), "an unknown option is skipped");

@@ -2,9 +2,9 @@
 //!
 //! In this form, ACK is set, PSH may be set, and no other flags are set. The only option is timestamps at the usual
 //! offset (RFC 7323 app. A). [`PlainSegment`] reads such headers and [`Template`] writes them. A template keeps the
-//! fields that all segments of a connection share, and their part of the checksum. `header` handles all other forms.
+//! fields that all segments of a connection share, and the checksum of these fields. `header` handles all other forms.
 //!
-//! Home of no rule: RFC 9293 §3.1 has its home in `header`.
+//! This module implements no rules of its own: `header` implements RFC 9293 §3.1.
 
 use super::PROTOCOL;
 use super::header::{Flags, Header, Seq};
@@ -27,7 +27,7 @@ pub struct PlainSegment {
     pub pushed: bool,
     /// The timestamps, which are the only option in this form.
     pub stamps: Option<Timestamps>,
-    /// The length of the payload in bytes. The payload is the end of the segment.
+    /// The length of the payload in bytes. The payload is the last part of the segment.
     pub length: usize,
 }
 
@@ -43,8 +43,8 @@ impl PlainSegment {
         }
         let (stamps, payload) = match fixed[12] >> 4 {
             WORDS_WITH_STAMPS => {
-                let (area, payload) = rest.split_first_chunk::<{ Options::TIMESTAMPS_LEN }>()?;
-                (Some(Timestamps::parse_alone(area)?), payload)
+                let (options_bytes, payload) = rest.split_first_chunk::<{ Options::TIMESTAMPS_LEN }>()?;
+                (Some(Timestamps::parse_alone(options_bytes)?), payload)
             }
             WORDS => (None, rest),
             _ => return None,
@@ -65,9 +65,9 @@ impl PlainSegment {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Template {
     ports: [u8; 4],
-    /// The sum of the pseudo-header, with a length of zero.
+    /// The sum of the pseudo-header, whose length field counts as zero.
     pseudo: Checksum,
-    /// The sum of the pseudo-header and the ports, with a length of zero.
+    /// The sum of the pseudo-header and the ports. The length field counts as zero.
     sum: Checksum,
 }
 
@@ -183,8 +183,8 @@ mod tests {
         assert_eq!(Template::new(ends(false).0, ends(true).1), None);
     }
 
-    /// `PlainSegment` reads a segment as the general parser does, and rejects segments with other flags or options in their
-    /// header.
+    /// `PlainSegment` reads a segment as the general parser does, and rejects segments with other flags or options in
+    /// their header.
     #[test]
     fn only_segments_without_further_fields_are_plain() {
         let mut rng = anabranch_base::Rng::new(4);
@@ -194,8 +194,8 @@ mod tests {
             rng.fill(&mut bytes);
             bytes[12] = [0x50, 0x80, 0x81, 0x90][rng.below(4) as usize];
             bytes[13] = [0x10, 0x18, 0x11, 0x30][rng.below(4) as usize];
-            if let (Some(area), true) = (bytes.get_mut(20..24), rng.below(8) > 0) {
-                area.copy_from_slice(&[1, 1, 8, 10]);
+            if let (Some(options_bytes), true) = (bytes.get_mut(20..24), rng.below(8) > 0) {
+                options_bytes.copy_from_slice(&[1, 1, 8, 10]);
             }
             let Some(read) = PlainSegment::read(&bytes) else {
                 other += 1;

@@ -15,10 +15,10 @@ use tokio::io::unix::AsyncFd;
 /// The addresses of the host that an `OsWorld` uses.
 #[derive(Debug)]
 pub(super) struct Addresses {
-    /// The addresses to which the use is restricted; if empty, all addresses of the host may be used.
+    /// The only addresses that the `OsWorld` may use; if empty, it may use all addresses of the host.
     fixed: Vec<IpAddr>,
     present: RefCell<Vec<HostAddress>>,
-    /// The number of changes so far, of [`present`](Self::present) or of routes.
+    /// How often the addresses ([`present`](Self::present)) or the host's routes have changed so far.
     changes: Cell<u64>,
     /// The value of `changes` that was last reported to the program.
     reported: Cell<u64>,
@@ -51,7 +51,7 @@ impl Addresses {
         self.present.borrow().iter().map(|present| present.ip).collect()
     }
 
-    /// Returns the addresses to which the use is restricted; if empty, all addresses of the host may be used.
+    /// Returns the only addresses that the `OsWorld` may use; if empty, it may use all addresses of the host.
     pub(super) fn fixed(&self) -> &[IpAddr] {
         &self.fixed
     }
@@ -90,14 +90,14 @@ impl Addresses {
         if !self.fixed.is_empty() {
             return Poll::Pending;
         }
-        let mut news = self.change_socket.borrow_mut();
-        if news.is_none() {
+        let mut change_socket = self.change_socket.borrow_mut();
+        if change_socket.is_none() {
             // If the netlink socket cannot be opened, address changes are not noticed.
             let Ok(opened) = listen_to_changes() else { return Poll::Pending };
-            *news = Some(opened);
+            *change_socket = Some(opened);
             self.refresh();
         }
-        let Some(socket) = news.as_ref() else { return Poll::Pending };
+        let Some(socket) = change_socket.as_ref() else { return Poll::Pending };
         loop {
             if self.changes.get() != self.reported.get() {
                 self.reported.set(self.changes.get());
@@ -106,8 +106,8 @@ impl Addresses {
             match socket.poll_read_ready(cx) {
                 Poll::Pending | Poll::Ready(Err(_)) => return Poll::Pending,
                 Poll::Ready(Ok(mut ready)) => {
-                    // Only the types of the netlink messages are used. If at least one message of a burst is not about
-                    // routes, the address list is read again, once for the burst.
+                    // Only the types of the netlink messages are used. The address list is read again once for a burst
+                    // of messages, unless all of them are about routes.
                     let mut buffer = [0; 8192];
                     let mut routes_only = true;
                     loop {
@@ -166,10 +166,11 @@ fn read(fixed: &[IpAddr]) -> io::Result<Vec<HostAddress>> {
         let common = fixed.is_empty() && !is_link_local(ip);
         // An address is listed once, even if several interfaces have it.
         if up && (common || fixed.contains(&ip)) && !found.iter().any(|present| present.ip == ip) {
-            // Peers reach a non-loopback address on the loopback interface through another interface. That interface is
-            // assumed to have the MTU of Ethernet.
-            let aside = interface.flags.contains(InterfaceFlags::IFF_LOOPBACK) && !ip.is_loopback();
-            let mtu = if aside { USUAL_MTU } else { mtu_of(&interface.interface_name) };
+            // If the loopback interface has a non-loopback address, peers reach this address through another interface.
+            // That interface is assumed to have the MTU of Ethernet.
+            let is_loopback_only =
+                interface.flags.contains(InterfaceFlags::IFF_LOOPBACK) && !ip.is_loopback();
+            let mtu = if is_loopback_only { USUAL_MTU } else { mtu_of(&interface.interface_name) };
             found.push(HostAddress { ip, mtu });
         }
     }

@@ -27,14 +27,14 @@ pub(super) fn all(addresses: &[IpAddr], port: u16) -> io::Result<(u16, Vec<(IpAd
 fn try_all(addresses: &[IpAddr], mut port: u16) -> io::Result<(u16, Vec<(IpAddr, Socket)>)> {
     let mut sockets = Vec::new();
     let every = [IpAddr::from(Ipv4Addr::UNSPECIFIED), Ipv6Addr::UNSPECIFIED.into()];
-    let (wanted, optional) = if addresses.is_empty() { (&every[..], true) } else { (addresses, false) };
-    for &ip in wanted {
-        match one(SocketAddr::new(ip, port), false) {
+    let (addresses, optional) = if addresses.is_empty() { (&every[..], true) } else { (addresses, false) };
+    for &ip in addresses {
+        match bind_one(SocketAddr::new(ip, port), false) {
             Ok(socket) => {
                 port = socket.local_addr()?.as_socket().map_or(port, |local| local.port());
                 sockets.push((ip, socket));
             }
-            // The error is ignored if the host does not support this IP version and no address was given.
+            // If no address was given, the lack of this IP version on the host is not an error.
             Err(error) if optional && !sockets.is_empty() && lacks_family(&error) => {}
             Err(error) if optional && ip.is_ipv4() && lacks_family(&error) => {}
             Err(error) => return Err(error),
@@ -44,7 +44,7 @@ fn try_all(addresses: &[IpAddr], mut port: u16) -> io::Result<(u16, Vec<(IpAddr,
 }
 
 /// Binds one UDP socket. If `shared`, other sockets may be bound to the same address and port.
-pub(super) fn one(at: SocketAddr, shared: bool) -> io::Result<Socket> {
+pub(super) fn bind_one(at: SocketAddr, shared: bool) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(at), Type::DGRAM, Some(Protocol::UDP))?;
     if at.is_ipv6() {
         socket.set_only_v6(true)?;

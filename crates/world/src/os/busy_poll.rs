@@ -21,16 +21,16 @@ pub(super) struct BusyPoll {
 
 #[derive(Debug, Default)]
 struct PauseState {
-    /// The start of the current pause, if the thread is in one.
+    /// The start of the current pause, a time in which no task can run; `None` outside a pause.
     since: Option<Instant>,
     /// Whether the thread sleeps for the rest of the current pause.
     sleeps: bool,
-    /// Bytes sent and received since the last pause.
-    moved: usize,
+    /// The number of bytes sent and received since the end of the last pause.
+    bytes: usize,
     /// The number of consecutive pauses that were short.
-    short: u32,
-    /// Other threads needed the processor, so this thread does not poll before this instant. The next such period is
-    /// twice as long, up to a limit.
+    short_pauses: u32,
+    /// The instant before which this thread does not poll, because other threads needed the processor. The next such
+    /// period is twice as long, up to a limit.
     yields_until: Option<Instant>,
     yields_for: Duration,
 }
@@ -67,7 +67,7 @@ impl BusyPoll {
     /// Records that one call sent `bytes` bytes.
     pub(super) fn sent(&self, bytes: usize) {
         if self.waker.get().is_some() {
-            self.state().moved += bytes;
+            self.state().bytes += bytes;
         }
     }
 
@@ -89,14 +89,14 @@ impl PauseState {
     fn received(&mut self, now: Instant, bytes: usize) {
         if let Some(since) = self.since.take() {
             let short = now.duration_since(since) <= LONGEST;
-            self.short = if short { self.short.saturating_add(1) } else { 0 };
-            self.moved = 0;
-            if self.short >= MANY {
-                // After `MANY` short pauses in a row, no other thread competes for the processor any more.
+            self.short_pauses = if short { self.short_pauses.saturating_add(1) } else { 0 };
+            self.bytes = 0;
+            if self.short_pauses >= MANY {
+                // After `MANY` short pauses in a row, earlier competition for the processor is forgotten.
                 self.yields_for = Duration::ZERO;
             }
         }
-        self.moved += bytes;
+        self.bytes += bytes;
     }
 
     fn next(&mut self, now: Instant) -> Next {
@@ -106,7 +106,7 @@ impl PauseState {
             None => {
                 self.since = Some(now);
                 let alone = self.yields_until.is_none_or(|until| until <= now);
-                self.sleeps = !alone || self.short < ENOUGH || self.moved > LITTLE;
+                self.sleeps = !alone || self.short_pauses < ENOUGH || self.bytes > LITTLE;
             }
         }
         if self.sleeps { Next::Sleep } else { Next::Poll }
@@ -135,11 +135,11 @@ fn now() -> Instant {
 const LONGEST: Duration = Duration::from_micros(100);
 /// The number of consecutive short pauses after which polling starts.
 const ENOUGH: u32 = 8;
-/// The maximum number of bytes per pause with which polling is worthwhile: an answer and its acknowledgement. Bulk
-/// transfers move more bytes, and gain nothing from polling.
+/// The maximum number of bytes transferred between two pauses for which polling is worthwhile: an answer and its
+/// acknowledgement. Bulk transfers move more bytes, and gain nothing from polling.
 const LITTLE: usize = 1024;
-/// A yield that takes at most this long was used by a peer on the same processor to answer. Such a yield does not count
-/// as competition for the processor.
+/// A yield of at most this length does not count as competition for the processor: a peer on the same processor has
+/// only sent its answer.
 const BRIEF: Duration = Duration::from_micros(50);
 const FIRST_YIELD: Duration = Duration::from_millis(10);
 const LAST_YIELD: Duration = Duration::from_secs(1);
@@ -152,19 +152,19 @@ mod tests {
 
     /// Runs pauses of the lengths `pauses`. In a pause, the thread polls every 5 us; after each pause, `bytes` bytes
     /// are received. Returns the time spent polling in each pause.
-    fn looked(pauses: &[Duration], bytes: usize) -> Vec<Duration> {
+    fn polled(pauses: &[Duration], bytes: usize) -> Vec<Duration> {
         let (mut state, mut now, step) = (PauseState::default(), super::now(), Duration::from_micros(5));
         let mut all = Vec::new();
         for &pause in pauses {
             let end = now + pause;
-            let mut looked = Duration::ZERO;
+            let mut polled = Duration::ZERO;
             while now < end && state.next(now) == Next::Poll {
                 now += step;
-                looked += step;
+                polled += step;
             }
             now = end.max(now);
             state.received(now, bytes);
-            all.push(looked);
+            all.push(polled);
         }
         all
     }
@@ -174,18 +174,18 @@ mod tests {
         let (short, long) = (Duration::from_micros(60), Duration::from_millis(3));
         let mut pauses = vec![short; 12];
         pauses.extend([long, short, short]);
-        let looked = looked(&pauses, 100);
-        assert!(looked[..8].iter().all(Duration::is_zero), "{looked:?}");
-        assert!(looked[8..12].iter().all(|&span| span == short), "{looked:?}");
-        assert!(looked[12] > LONGEST && looked[12] < LONGEST + Duration::from_micros(11), "{looked:?}");
-        assert!(looked[13..].iter().all(Duration::is_zero), "{looked:?}");
+        let polled = polled(&pauses, 100);
+        assert!(polled[..8].iter().all(Duration::is_zero), "{polled:?}");
+        assert!(polled[8..12].iter().all(|&span| span == short), "{polled:?}");
+        assert!(polled[12] > LONGEST && polled[12] < LONGEST + Duration::from_micros(11), "{polled:?}");
+        assert!(polled[13..].iter().all(Duration::is_zero), "{polled:?}");
     }
 
     #[test]
     fn a_busy_sender_sleeps() {
         let pauses = [Duration::from_micros(20); 40];
-        assert!(looked(&pauses, LITTLE + 1).iter().all(Duration::is_zero));
-        assert!(looked(&pauses, LITTLE).iter().any(|span| !span.is_zero()));
+        assert!(polled(&pauses, LITTLE + 1).iter().all(Duration::is_zero));
+        assert!(polled(&pauses, LITTLE).iter().any(|span| !span.is_zero()));
     }
 
     #[test]

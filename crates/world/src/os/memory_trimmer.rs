@@ -15,8 +15,8 @@ pub struct MemoryTrimmer {
 /// The period is not a round number. Otherwise trims would coincide for minutes with other work that has a period of
 /// one or two seconds.
 const PERIOD: Duration = Duration::from_millis(730);
-/// Trimming may take at most 1/`SHARE` of the time. Each trim walks all free memory, of which there is much after a
-/// million associations.
+/// Trimming may take at most 1/`SHARE` of the time. Each trim walks all free memory. After a million associations, that
+/// takes long.
 const SHARE: u32 = 1000;
 
 impl MemoryTrimmer {
@@ -30,10 +30,10 @@ impl MemoryTrimmer {
     /// Trims if a trim is due. Wakes the task when the next trim is due.
     pub fn poll(&mut self, cx: &mut Context<'_>, world: &OsWorld) {
         while self.timer.poll(cx).is_ready() {
-            let begun = world.now();
+            let started = world.now();
             descriptor::trim_heap();
             let done = world.now();
-            self.timer.set(Some(done + PERIOD.max(done.since(begun) * SHARE)));
+            self.timer.set(Some(done + PERIOD.max(done.since(started) * SHARE)));
         }
     }
 }

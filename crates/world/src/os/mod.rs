@@ -84,7 +84,7 @@ pub struct Options {
     pub sleep_at_once: bool,
 }
 
-/// A program's handle to the operating system. Exists only inside [`run`].
+/// A program's handle to the operating system. It exists only inside [`run`].
 #[derive(Clone, Debug)]
 pub struct OsWorld {
     inner: Rc<Inner>,
@@ -103,8 +103,8 @@ struct Inner {
     kernel: KernelOptions,
 }
 
-/// Runs `program` with a new [`OsWorld`] until `program` ends. The tasks that `program` has spawned are cancelled at
-/// its end.
+/// Runs `program` with a new [`OsWorld`] until `program` ends. The tasks that `program` has spawned are cancelled when
+/// it ends.
 ///
 /// # Errors
 /// The operating system provides no event queue or no timer, or cannot list the addresses.
@@ -150,7 +150,7 @@ impl OsWorld {
         Ok(Self { inner: Rc::new(inner) })
     }
 
-    /// Returns a handle with the same clock that uses only `addresses` of the host (see [`Options::addresses`]).
+    /// Returns a handle that has the same clock and uses only these addresses of the host (see [`Options::addresses`]).
     ///
     /// # Errors
     /// The operating system cannot list the addresses.
@@ -185,7 +185,7 @@ impl OsWorld {
         Self { inner: Rc::new(Inner { kernel: options, ..self.new_view() }) }
     }
 
-    /// Returns the state for a new handle: the same clock, and its own randomness unless a seed is set.
+    /// Returns the state for a new handle. The handle has the same clock, and its own randomness unless a seed is set.
     fn new_view(&self) -> Inner {
         let inner = &*self.inner;
         Inner {
@@ -270,7 +270,7 @@ impl DatagramSocket for OsSocket {
     fn poll_send(&self, cx: &mut Context<'_>, batch: &mut SendBatch) -> Poll<io::Result<()>> {
         match self {
             Self::Udp(socket) => socket.poll_send(cx, batch),
-            Self::Shared(socket) => socket.own.poll_send(cx, batch),
+            Self::Shared(socket) => socket.socket.poll_send(cx, batch),
             Self::Raw(socket) => socket.poll_send(cx, batch),
         }
     }
@@ -278,7 +278,7 @@ impl DatagramSocket for OsSocket {
     fn queue(&self, batch: &mut SendBatch) -> bool {
         match self {
             Self::Udp(socket) => socket.queue(batch),
-            Self::Shared(socket) => socket.own.queue(batch),
+            Self::Shared(socket) => socket.socket.queue(batch),
             Self::Raw(_) => false,
         }
     }
@@ -286,7 +286,7 @@ impl DatagramSocket for OsSocket {
     fn poll_flush(&self, cx: &mut Context<'_>, unsent: &mut SendBatch) -> Poll<io::Result<()>> {
         match self {
             Self::Udp(socket) => socket.poll_flush(cx, unsent),
-            Self::Shared(socket) => socket.own.poll_flush(cx, unsent),
+            Self::Shared(socket) => socket.socket.poll_flush(cx, unsent),
             Self::Raw(_) => Poll::Ready(Ok(())),
         }
     }
@@ -310,7 +310,7 @@ impl DatagramSocket for OsSocket {
     fn local(&self) -> Vec<SocketAddr> {
         match self {
             Self::Udp(socket) => socket.local(),
-            Self::Shared(socket) => socket.own.local(),
+            Self::Shared(socket) => socket.socket.local(),
             Self::Raw(socket) => socket.local(),
         }
     }
@@ -318,7 +318,7 @@ impl DatagramSocket for OsSocket {
     fn mtu(&self, source: IpAddr) -> u32 {
         match self {
             Self::Udp(socket) => socket.mtu(source),
-            Self::Shared(socket) => socket.own.mtu(source),
+            Self::Shared(socket) => socket.socket.mtu(source),
             Self::Raw(socket) => socket.mtu(source),
         }
     }
@@ -326,7 +326,7 @@ impl DatagramSocket for OsSocket {
     fn max_segments(&self) -> usize {
         match self {
             Self::Udp(socket) => socket.max_segments(),
-            Self::Shared(socket) => socket.own.max_segments(),
+            Self::Shared(socket) => socket.socket.max_segments(),
             Self::Raw(_) => raw::MAX_SEGMENTS,
         }
     }
@@ -377,7 +377,7 @@ impl<T> Drop for OsTask<T> {
     }
 }
 
-/// The number of names that are resolved at the same time.
+/// The maximum number of names that are resolved at the same time.
 const RESOLVERS: usize = 16;
 /// The size in bytes of the largest possible IP packet, whatever the MTU of its interface.
 const LARGEST_PACKET: u32 = 65_535;

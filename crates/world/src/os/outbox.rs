@@ -16,9 +16,10 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 pub(super) struct Outbox {
     trains: Vec<Train>,
     /// The number of trains at the front of `trains` that have been sent.
-    left: usize,
+    sent_trains: usize,
     packets: usize,
-    /// For each lane (by the lane's low bits): one more than the index of the train that holds the lane's last packet.
+    /// For each lane, one more than the index of the train with the lane's last packet. The low bits of a lane's number
+    /// are the index in this array.
     latest: [u8; LANES],
     /// Buffers of sent trains, kept for reuse.
     spare: Vec<Vec<u8>>,
@@ -50,9 +51,9 @@ impl Outbox {
         let (bytes, stride) = (batch.bytes(), batch.stride());
         self.packets += batch.len();
         let lane = batch.lane as usize % LANES;
-        // To keep the lane's order, the batch joins the train with the lane's last packet or a later train. A train
-        // that has been sent is never used.
-        let from = usize::from(self.latest[lane]).saturating_sub(1).max(self.left);
+        // To keep the order within the lane, the batch may join only the train with the lane's last packet or a later
+        // train. A train that has been sent is never used.
+        let from = usize::from(self.latest[lane]).saturating_sub(1).max(self.sent_trains);
         let fits = |train: &Train| {
             train.stride == stride
                 && train.target == batch.target
@@ -61,34 +62,34 @@ impl Outbox {
                 && train.bytes.len().is_multiple_of(stride)
                 && train.bytes.len() + bytes.len() <= (longest * stride).min(LONGEST)
         };
-        let found = self.trains[from..].iter().position(fits).map(|place| from + place);
-        let place = found.unwrap_or_else(|| {
+        let found = self.trains[from..].iter().position(fits).map(|index| from + index);
+        let index = found.unwrap_or_else(|| {
             let (source, target, ecn) = (batch.source.ip(), batch.target, batch.ecn);
             let bytes = self.spare.pop().unwrap_or_default();
             self.trains.push(Train { source, target, ecn, stride, bytes });
             self.trains.len() - 1
         });
-        self.trains[place].bytes.extend_from_slice(bytes);
-        self.latest[lane] = (place + 1) as u8;
+        self.trains[index].bytes.extend_from_slice(bytes);
+        self.latest[lane] = (index + 1) as u8;
     }
 
     /// Returns the trains that have not been sent yet.
     pub(super) fn waiting(&self) -> &[Train] {
-        &self.trains[self.left..]
+        &self.trains[self.sent_trains..]
     }
 
     /// Removes the first `count` waiting trains, which were sent or lost. When no train waits any more, all buffers are
     /// kept for later trains.
     pub(super) fn leave(&mut self, count: usize) {
-        self.left += count;
-        if self.left < self.trains.len() {
+        self.sent_trains += count;
+        if self.sent_trains < self.trains.len() {
             return;
         }
         self.spare.extend(self.trains.drain(..).map(|mut train| {
             train.bytes.clear();
             train.bytes
         }));
-        (self.left, self.packets) = (0, 0);
+        (self.sent_trains, self.packets) = (0, 0);
         self.latest = [0; LANES];
     }
 }

@@ -28,7 +28,8 @@ impl PacketSocket {
         };
         let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
         let descriptor = socket(AddressFamily::Packet, SockType::Raw, flags, SockProtocol::EthAll)?;
-        // The address names no protocol, so the socket keeps its own protocol (all protocols).
+        // The address contains no protocol number, so the socket keeps the protocol with which it was created (all
+        // protocols).
         bind(descriptor.as_raw_fd(), &address)?;
         // The socket's buffers are the queue in front of the link, so large sizes are requested. The kernel reduces
         // them to the host's maximum.

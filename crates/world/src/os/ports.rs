@@ -15,7 +15,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// The ports of one raw socket of this program, or of several that share the packets of a protocol, one per thread.
+/// The port registry of a raw socket of this program, or of the raw sockets of several threads that share a protocol.
 #[derive(Debug)]
 pub(super) struct SharedPorts {
     protocol: u8,
@@ -23,7 +23,7 @@ pub(super) struct SharedPorts {
     /// Whether `addresses` stands for all present and future addresses of the host.
     all: bool,
     /// An unbound socket, used to find out whether another program has bound a name.
-    asks: UnixDatagram,
+    probe_socket: UnixDatagram,
     claims: Arc<Claims>,
 }
 
@@ -65,8 +65,8 @@ impl Drop for Claim {
 impl SharedPorts {
     pub(super) fn new(addresses: &Addresses, protocol: u8) -> io::Result<Self> {
         let all = addresses.fixed().is_empty();
-        let asks = UnixDatagram::unbound()?;
-        Ok(Self { protocol, addresses: addresses.list(), all, asks, claims: Arc::default() })
+        let probe_socket = UnixDatagram::unbound()?;
+        Ok(Self { protocol, addresses: addresses.list(), all, probe_socket, claims: Arc::default() })
     }
 
     /// Returns the socket name that stands for `port` at `address`, or at all addresses if `address` is `None`.
@@ -83,8 +83,8 @@ impl SharedPorts {
     }
 
     fn is_bound_elsewhere(&self, address: Option<IpAddr>, port: u16) -> bool {
-        let asked = self.name(address, port).and_then(|name| self.asks.connect_addr(&name));
-        asked.map_or_else(|why| why.kind() != io::ErrorKind::ConnectionRefused, |()| true)
+        let result = self.name(address, port).and_then(|name| self.probe_socket.connect_addr(&name));
+        result.map_or_else(|why| why.kind() != io::ErrorKind::ConnectionRefused, |()| true)
     }
 
     fn hold(
@@ -101,8 +101,8 @@ impl SharedPorts {
 
 impl PortRegistry for SharedPorts {
     fn listen(&self, port: u16) -> io::Result<PortClaim> {
-        // The lock is held until the claim is recorded. Otherwise another thread that claims the port meanwhile would
-        // find the names in use.
+        // The lock is held until the claim is recorded. Otherwise another thread that claims the same port at this time
+        // would find the socket names in use.
         let mut claims = self.claims.lock();
         if let Some(claim) = find(&claims, port) {
             return Ok(claim);
@@ -111,8 +111,8 @@ impl PortRegistry for SharedPorts {
             return Err(io::ErrorKind::AddrInUse.into());
         }
         let every = self.all.then_some(None);
-        let wanted = every.into_iter().chain(self.addresses.iter().copied().map(Some));
-        let names: io::Result<_> = wanted.map(|address| self.take(address, port)).collect();
+        let needed = every.into_iter().chain(self.addresses.iter().copied().map(Some));
+        let names: io::Result<_> = needed.map(|address| self.take(address, port)).collect();
         Ok(self.hold(&mut claims, port, names?))
     }
 
@@ -147,32 +147,33 @@ mod tests {
     use super::*;
 
     /// Creates a registry for a protocol number that no other program uses.
-    fn kept(addresses: &[[u8; 4]]) -> SharedPorts {
+    fn ports_of(addresses: &[[u8; 4]]) -> SharedPorts {
         let given = Addresses::new(vec![[127, 0, 0, 1].into()]).expect("loopback");
-        let mut kept = SharedPorts::new(&given, 253).expect("a socket");
-        kept.all = addresses.is_empty();
-        kept.addresses = addresses.iter().map(|&address| address.into()).collect();
-        kept
+        let mut ports = SharedPorts::new(&given, 253).expect("a socket");
+        ports.all = addresses.is_empty();
+        ports.addresses = addresses.iter().map(|&address| address.into()).collect();
+        ports
     }
 
     #[test]
     fn a_port_has_one_owner_per_address() {
-        let (one, same, other) = (kept(&[[192, 0, 2, 1]]), kept(&[[192, 0, 2, 1]]), kept(&[[192, 0, 2, 2]]));
+        let (one, same, other) =
+            (ports_of(&[[192, 0, 2, 1]]), ports_of(&[[192, 0, 2, 1]]), ports_of(&[[192, 0, 2, 2]]));
         let at = |last: u8| Some(IpAddr::from([192, 0, 2, last]));
         let claim = one.listen(4001).expect("free");
         assert!(one.listen(4001).is_ok() && !one.is_owned_by_other(at(1), 4001), "its own");
         assert_eq!(same.listen(4001).map_err(|why| why.kind()).err(), Some(io::ErrorKind::AddrInUse));
         assert!(same.is_owned_by_other(at(1), 4001) && same.is_owned_by_other(None, 4001));
         assert!(!same.is_owned_by_other(at(2), 4001) && !same.is_owned_by_other(at(1), 4002));
-        let beside = other.listen(4001).expect("another address");
-        assert!(kept(&[]).listen(4001).is_ok(), "neither address is its own");
-        drop((claim, beside));
+        let second = other.listen(4001).expect("another address");
+        assert!(ports_of(&[]).listen(4001).is_ok(), "neither address is its own");
+        drop((claim, second));
         assert!(!same.is_owned_by_other(at(1), 4001) && same.listen(4001).is_ok(), "given back");
     }
 
     #[test]
     fn threads_that_share_a_port_do_not_keep_each_other_out() {
-        let shared = kept(&[[192, 0, 2, 1], [192, 0, 2, 2]]);
+        let shared = ports_of(&[[192, 0, 2, 1], [192, 0, 2, 2]]);
         for port in 4100..4150 {
             let at_once = std::sync::Barrier::new(4);
             let ask = || {
@@ -189,7 +190,7 @@ mod tests {
 
     #[test]
     fn wildcard_and_outgoing_claims_cover_every_address() {
-        let (all, one) = (kept(&[]), kept(&[[192, 0, 2, 1]]));
+        let (all, one) = (ports_of(&[]), ports_of(&[[192, 0, 2, 1]]));
         let claim = all.listen(4003).expect("free");
         assert_eq!(one.listen(4003).map_err(|why| why.kind()).err(), Some(io::ErrorKind::AddrInUse));
         assert!(one.connect(4003).is_none() && one.is_owned_by_other(None, 4003));

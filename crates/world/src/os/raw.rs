@@ -101,8 +101,8 @@ impl Raw {
 
     /// Returns a registry of the protocol's ports; `None` if the host provides no Unix sockets.
     pub(super) fn ports(&self) -> Option<Arc<dyn PortRegistry>> {
-        let kept = SharedPorts::new(&self.addresses, self.protocol).ok()?;
-        Some(Arc::new(kept))
+        let ports = SharedPorts::new(&self.addresses, self.protocol).ok()?;
+        Some(Arc::new(ports))
     }
 
     pub(super) fn poll_send(&self, cx: &mut Context<'_>, batch: &mut SendBatch) -> Poll<io::Result<()>> {
@@ -141,8 +141,8 @@ impl Raw {
                 Poll::Ready(Err(error)) => {
                     if error.raw_os_error() == Some(libc::EMSGSIZE) {
                         let mut reports = self.reports.borrow_mut();
-                        // The MTU in the kernel's report is preferred, because the route may lead through another
-                        // interface. Without a report, the MTU of the source's interface is used.
+                        // Without a report from the kernel, the MTU of the source's interface is used. The report is
+                        // preferred, because the route may lead through a different interface.
                         let takes = reports::drain(version.socket.as_fd(), &mut reports);
                         let kind = IcmpKind::TooBig(takes.unwrap_or_else(|| self.mtu(source)));
                         let quoted = first[..first.len().min(64)].to_vec();
@@ -163,7 +163,7 @@ impl Raw {
             if self.take_report(batch) || arrived.take(&self.addresses, batch) {
                 return Poll::Ready(Ok(()));
             }
-            let mut news = false;
+            let mut progress = false;
             for version in &self.sockets {
                 match version.receive(cx, &mut arrived)? {
                     ReadOutcome::Nothing => continue,
@@ -172,10 +172,10 @@ impl Raw {
                     }
                     ReadOutcome::Packets => {}
                 }
-                news = true;
+                progress = true;
                 break;
             }
-            if !news {
+            if !progress {
                 return Poll::Pending;
             }
         }
@@ -304,8 +304,8 @@ pub(super) fn share(
     Ok(each)
 }
 
-/// Replaces the filter that rejects all packets with a filter that accepts the socket's share. Discards packets that
-/// arrived before the filters were set.
+/// Sets a filter that accepts only the socket's share of the packets. It replaces the filter that rejects all packets.
+/// Discards packets that arrived before any filter was set.
 fn take_share(socket: &Socket, v4: bool, index: u32, count: u32) -> io::Result<()> {
     for _ in 0..MAX_FORGOTTEN {
         // An error other than EAGAIN is an ICMP report, and further packets may follow it.

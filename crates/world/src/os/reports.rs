@@ -29,7 +29,7 @@ impl Report {
 }
 
 /// Moves the reports in the error queue of `socket` to `reports`. Reports beyond a limit are dropped, because ICMP is
-/// unreliable anyway. Returns the MTU if this host refused to send a packet because of its size.
+/// unreliable anyway. If a packet was too large for this host to send, returns the MTU that it exceeded.
 pub(super) fn drain(socket: BorrowedFd<'_>, reports: &mut VecDeque<Report>) -> Option<u32> {
     let mut takes = None;
     for _ in 0..MOST {
@@ -73,7 +73,7 @@ pub(super) fn address(storage: &SockaddrStorage) -> Option<SocketAddr> {
     v4.or_else(|| storage.as_sockaddr_in6().map(|v6| SocketAddr::new(v6.ip().into(), v6.port())))
 }
 
-/// Returns the MTU that a packet exceeded, if this host refused to send the packet.
+/// If this host refused to send a packet because of its size, returns the MTU that the packet exceeded.
 fn local(error: &libc::sock_extended_err) -> Option<u32> {
     let too_large = error.ee_origin == libc::SO_EE_ORIGIN_LOCAL && error.ee_errno == libc::EMSGSIZE as u32;
     // The MTU of the loopback interface is larger than the largest IP packet, so the reported MTU is limited.
@@ -126,8 +126,8 @@ mod tests {
         let (icmp, icmp6) = (libc::SO_EE_ORIGIN_ICMP, libc::SO_EE_ORIGIN_ICMP6);
         assert_eq!(v4(&error(icmp, 3, 2)), Some(IcmpKind::Unreachable(2)));
         assert_eq!(v6(&error(icmp6, 4, 1)), Some(IcmpKind::UnknownNextHeader));
-        // None of these errors is about a packet of this socket: other parameter problems, errors of the other IP
-        // version, and errors of the kernel itself.
+        // These errors are not reported to the engine: other parameter problems, errors of the other IP version, and
+        // errors of the kernel itself.
         for (origin, kind, code) in
             [(icmp6, 4, 0), (icmp6, 4, 2), (icmp, 4, 1), (libc::SO_EE_ORIGIN_LOCAL, 4, 1)]
         {

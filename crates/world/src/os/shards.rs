@@ -54,20 +54,20 @@ pub struct Group {
     /// One registry of claimed ports for all shards. With separate registries, one shard's claim would block the
     /// others.
     ports: Option<Arc<dyn PortRegistry>>,
-    handed: AtomicU64,
+    forwarded: AtomicU64,
     lost: AtomicU64,
 }
 
 impl Group {
     fn new(count: usize, steering: Arc<dyn Steering>, ports: Option<Arc<dyn PortRegistry>>) -> Arc<Self> {
         let inboxes = std::iter::repeat_with(Inbox::default).take(count).collect();
-        Arc::new(Self { steering, inboxes, ports, handed: AtomicU64::new(0), lost: AtomicU64::new(0) })
+        Arc::new(Self { steering, inboxes, ports, forwarded: AtomicU64::new(0), lost: AtomicU64::new(0) })
     }
 
     /// Returns the number of packets and ICMP reports that were passed from one shard to another.
     #[must_use]
-    pub fn handed(&self) -> u64 {
-        self.handed.load(Ordering::Relaxed)
+    pub fn forwarded(&self) -> u64 {
+        self.forwarded.load(Ordering::Relaxed)
     }
 
     /// Returns the number of packets and ICMP reports that were dropped because the inbox of another shard was full.
@@ -139,7 +139,7 @@ fn open_udp(
     let mut each: Vec<Vec<_>> = std::iter::repeat_with(Vec::new).take(count).collect();
     for (ip, socket) in first {
         setsockopt(&socket, sockopt::ReusePort, &true)?;
-        let others = (1..count).map(|_| bind::one(SocketAddr::new(ip, port), true));
+        let others = (1..count).map(|_| bind::bind_one(SocketAddr::new(ip, port), true));
         let others = others.collect::<io::Result<Vec<_>>>()?;
         if count > 1
             && let Some(mark) = mark
@@ -171,7 +171,7 @@ pub fn share_raw(
     let addresses = Addresses::new(addresses.to_vec())?;
     let each = raw::share(&addresses, protocol, count)?;
     let ports = SharedPorts::new(&addresses, protocol).ok();
-    let group = Group::new(count, steering, ports.map(|kept| Arc::new(kept) as Arc<dyn PortRegistry>));
+    let group = Group::new(count, steering, ports.map(|ports| Arc::new(ports) as Arc<dyn PortRegistry>));
     Ok(reuse_port_sockets(each.into_iter().map(|opened| Sockets::Raw { protocol, opened }), &group))
 }
 
@@ -211,7 +211,7 @@ impl OsWorld {
     /// The host provides no UDP offloads or no event queue.
     pub fn take_shared_socket(&self, seat: ReusePortSocket) -> io::Result<OsSocket> {
         let ReusePortSocket { index, sockets, group } = seat;
-        let own = match sockets {
+        let socket = match sockets {
             Sockets::Udp { port, bound } => OsSocket::Udp(Box::new(Udp::over(self, port, bound)?)),
             Sockets::Raw { protocol, opened } => {
                 let (addresses, mark) = (self.inner.addresses.clone(), self.inner.mark);
@@ -220,7 +220,7 @@ impl OsWorld {
         };
         let sorted = RefCell::new(vec![Vec::new(); group.inboxes.len()]);
         Ok(OsSocket::Shared(Box::new(ShardSocket {
-            own,
+            socket,
             index,
             group,
             from_others: Cell::new(false),
@@ -233,7 +233,7 @@ impl OsWorld {
 #[derive(Debug)]
 pub struct ShardSocket {
     /// The socket from which this shard reads.
-    pub(super) own: OsSocket,
+    pub(super) socket: OsSocket,
     index: usize,
     group: Arc<Group>,
     /// Whether the last batch was passed on by another shard.
@@ -251,7 +251,7 @@ impl ShardSocket {
                 self.from_others.set(true);
                 return Poll::Ready(Ok(()));
             }
-            match self.own.poll_recv(cx, batch) {
+            match self.socket.poll_recv(cx, batch) {
                 Poll::Ready(Ok(())) => {
                     self.forward_to_owners(batch);
                     if !batch.is_empty() {
@@ -266,7 +266,7 @@ impl ShardSocket {
     }
 
     pub(super) fn has_more(&self) -> bool {
-        self.group.inboxes[self.index].filled.load(Ordering::Acquire) || self.own.has_more()
+        self.group.inboxes[self.index].filled.load(Ordering::Acquire) || self.socket.has_more()
     }
 
     pub(super) fn ports(&self) -> Option<Arc<dyn PortRegistry>> {
@@ -284,10 +284,10 @@ impl ShardSocket {
             let owner = steering.owner_of_report(&icmp, batch.segments().next().unwrap_or_default());
             // For raw sockets, all shards have received the report. A report without an owner is handled by the first
             // shard.
-            let told_all = matches!(self.own, OsSocket::Raw(_));
-            let owner = within(if told_all { owner.or(Some(0)) } else { owner });
+            let gets_every_packet = matches!(self.socket, OsSocket::Raw(_));
+            let owner = within(if gets_every_packet { owner.or(Some(0)) } else { owner });
             if owner != self.index {
-                if !told_all {
+                if !gets_every_packet {
                     self.give(owner, batch, batch.bytes().to_vec(), 1);
                 }
                 batch.clear();
@@ -312,11 +312,11 @@ impl ShardSocket {
         }
         let (source, target, ecn) = (batch.source, batch.target, batch.ecn);
         batch.clear();
-        let own = &mut sorted[self.index];
-        if !own.is_empty() {
-            batch.put_segments(own, stride);
+        let socket = &mut sorted[self.index];
+        if !socket.is_empty() {
+            batch.put_segments(socket, stride);
             (batch.source, batch.target, batch.ecn) = (source, target, ecn);
-            own.clear();
+            socket.clear();
         }
     }
 
@@ -326,7 +326,7 @@ impl ShardSocket {
         let packets = PacketGroup { source, target, ecn, icmp, stride: like.stride(), bytes };
         match self.group.inboxes[owner].put(packets) {
             Ok(spare) => {
-                self.group.handed.fetch_add(count as u64, Ordering::Relaxed);
+                self.group.forwarded.fetch_add(count as u64, Ordering::Relaxed);
                 spare
             }
             Err(mut bytes) => {
@@ -341,13 +341,13 @@ impl ShardSocket {
 /// The packets and ICMP reports that other shards have passed to one shard.
 #[derive(Debug, Default)]
 struct Inbox {
-    /// Whether the inbox has parcels. This flag is read without taking the lock.
+    /// Whether the inbox has packets or reports. This flag is read without taking the lock.
     filled: AtomicBool,
-    inside: Mutex<Inside>,
+    contents: Mutex<InboxContents>,
 }
 
 #[derive(Debug, Default)]
-struct Inside {
+struct InboxContents {
     groups: VecDeque<PacketGroup>,
     bytes: usize,
     /// Empty buffers, kept for further packets.
@@ -367,22 +367,22 @@ struct PacketGroup {
 }
 
 impl Inbox {
-    fn lock(&self) -> MutexGuard<'_, Inside> {
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, InboxContents> {
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a parcel and wakes the receiving shard. Returns an empty buffer, or the bytes of the parcel if the inbox
-    /// has no room.
+    /// Adds `packets` to the inbox and wakes the receiving shard. Returns an empty buffer, or the bytes of `packets` if
+    /// the inbox has no room.
     fn put(&self, packets: PacketGroup) -> Result<Vec<u8>, Vec<u8>> {
-        let mut inside = self.lock();
-        if inside.bytes + packets.bytes.len() > MAX_BYTES || inside.groups.len() >= MAX_GROUPS {
+        let mut contents = self.lock();
+        if contents.bytes + packets.bytes.len() > MAX_BYTES || contents.groups.len() >= MAX_GROUPS {
             return Err(packets.bytes);
         }
-        inside.bytes += packets.bytes.len();
-        inside.groups.push_back(packets);
+        contents.bytes += packets.bytes.len();
+        contents.groups.push_back(packets);
         self.filled.store(true, Ordering::Release);
-        let (waiting, spare) = (inside.waiting.take(), inside.spare.pop().unwrap_or_default());
-        drop(inside);
+        let (waiting, spare) = (contents.waiting.take(), contents.spare.pop().unwrap_or_default());
+        drop(contents);
         if let Some(waiting) = waiting {
             waiting.wake();
         }
@@ -394,29 +394,29 @@ impl Inbox {
         if !self.filled.load(Ordering::Acquire) {
             return false;
         }
-        let mut inside = self.lock();
-        let Some(PacketGroup { source, target, ecn, icmp, stride, mut bytes }) = inside.groups.pop_front()
+        let mut contents = self.lock();
+        let Some(PacketGroup { source, target, ecn, icmp, stride, mut bytes }) = contents.groups.pop_front()
         else {
             return false;
         };
-        self.filled.store(!inside.groups.is_empty(), Ordering::Release);
-        inside.bytes -= bytes.len();
+        self.filled.store(!contents.groups.is_empty(), Ordering::Release);
+        contents.bytes -= bytes.len();
         batch.clear();
         batch.put_segments(&bytes, stride);
         (batch.source, batch.target, batch.ecn, batch.icmp) = (source, target, ecn, icmp);
-        if inside.spare.len() < MAX_SPARE {
+        if contents.spare.len() < MAX_SPARE {
             bytes.clear();
-            inside.spare.push(bytes);
+            contents.spare.push(bytes);
         }
         true
     }
 
-    /// Registers the task to be woken by the next parcel. Returns false if the inbox already has a parcel.
+    /// Registers the task to be woken when the inbox is filled. Returns false if the inbox is not empty.
     fn wait(&self, cx: &Context<'_>) -> bool {
-        let mut inside = self.lock();
-        let empty = inside.groups.is_empty();
-        if empty && !inside.waiting.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
-            inside.waiting = Some(cx.waker().clone());
+        let mut contents = self.lock();
+        let empty = contents.groups.is_empty();
+        if empty && !contents.waiting.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            contents.waiting = Some(cx.waker().clone());
         }
         empty
     }

@@ -55,8 +55,9 @@ impl Signals {
 
 /// Calls `end` on a separate thread if the process still runs some time after SIGINT or SIGTERM. That time is `grace`
 /// plus [`END_MARGIN`] after the first signal, or [`END_MARGIN`] after the second. The watchdog does not depend on the
-/// executors of the process, because a task may be stuck in a loop or in a write to a blocked pipe. The threads that
-/// this function starts call `begin` first. After this call, SIGINT and SIGTERM do not end the process by themselves.
+/// executors of the process, because a task may be stuck in a loop or in a write to a blocked pipe. The signal thread
+/// calls `begin` before it starts the watchdog thread. Once `watch_end` has succeeded, SIGINT and SIGTERM do not end
+/// the process by themselves.
 ///
 /// # Errors
 /// The operating system does not provide signals or threads.
@@ -65,7 +66,7 @@ pub fn watch_end(grace: Duration, begin: fn(), end: impl FnOnce() + Send + 'stat
     small_thread("signals", move || {
         begin();
         let (caught, signals) = channel();
-        // The watchdog thread inherits the state of this thread, without the privileges that `begin` gave up.
+        // The watchdog thread inherits the privileges of this thread, which `begin` may have reduced.
         let watchdog = small_thread("watchdog", move || {
             let signal = |limit: Option<Duration>| match limit {
                 Some(limit) => signals.recv_timeout(limit),

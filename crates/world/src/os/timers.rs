@@ -22,7 +22,7 @@ type TimerKey = (Instant, u64);
 /// All timers of an `OsWorld`.
 #[derive(Debug)]
 pub(super) struct Timers {
-    begin: std::time::Instant,
+    origin: std::time::Instant,
     waiting: RefCell<BTreeMap<TimerKey, Waker>>,
     next: Cell<u64>,
     /// The deadline to which the timerfd is set.
@@ -33,14 +33,14 @@ pub(super) struct Timers {
 /// A clock that returns the time of an `OsWorld` and that other threads can read.
 #[derive(Clone, Copy, Debug)]
 pub struct OsClock {
-    begin: std::time::Instant,
+    origin: std::time::Instant,
 }
 
 impl OsClock {
     /// Returns the time since the `OsWorld` was created.
     #[must_use]
     pub fn now(&self) -> Instant {
-        Instant::from_nanos(anabranch_base::time::nanos(self.begin.elapsed()))
+        Instant::from_nanos(anabranch_base::time::nanos(self.origin.elapsed()))
     }
 }
 
@@ -50,9 +50,9 @@ impl Timers {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let descriptor = timerfd_create(TimerfdClockId::Monotonic, flags)?;
         #[expect(clippy::disallowed_methods, reason = "this is where the world's time comes from")]
-        let begin = std::time::Instant::now();
+        let origin = std::time::Instant::now();
         let timers = Rc::new(Self {
-            begin,
+            origin,
             waiting: RefCell::default(),
             next: Cell::new(0),
             armed: Cell::new(None),
@@ -69,7 +69,7 @@ impl Timers {
 
     /// Returns the clock of the `OsWorld`.
     pub(super) fn clock(&self) -> OsClock {
-        OsClock { begin: self.begin }
+        OsClock { origin: self.origin }
     }
 
     /// Wakes the tasks whose timers are due.
@@ -138,18 +138,18 @@ async fn watch(timers: Weak<Timers>) {
 #[derive(Debug)]
 pub struct OsTimer {
     timers: Rc<Timers>,
-    place: Option<TimerKey>,
-    listed: bool,
+    key: Option<TimerKey>,
+    is_waiting: bool,
 }
 
 impl OsTimer {
     pub(super) fn new(timers: Rc<Timers>) -> Self {
-        Self { timers, place: None, listed: false }
+        Self { timers, key: None, is_waiting: false }
     }
 
     fn unlist(&mut self) {
-        if let Some(place) = self.place.filter(|_| std::mem::take(&mut self.listed)) {
-            self.timers.waiting.borrow_mut().remove(&place);
+        if let Some(key) = self.key.filter(|_| std::mem::take(&mut self.is_waiting)) {
+            self.timers.waiting.borrow_mut().remove(&key);
         }
     }
 }
@@ -157,16 +157,16 @@ impl OsTimer {
 impl Timer for OsTimer {
     fn set(&mut self, at: Option<Instant>) {
         self.unlist();
-        self.place = at.map(|at| (at, self.timers.next.replace(self.timers.next.get() + 1)));
+        self.key = at.map(|at| (at, self.timers.next.replace(self.timers.next.get() + 1)));
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(place) = self.place else { return Poll::Pending };
-        if place.0 <= self.timers.now() {
+        let Some(key) = self.key else { return Poll::Pending };
+        if key.0 <= self.timers.now() {
             let first = self.timers.waiting.borrow().keys().next().copied();
-            if first.is_none_or(|first| first >= place) {
+            if first.is_none_or(|first| first >= key) {
                 self.unlist();
-                self.place = None;
+                self.key = None;
                 return Poll::Ready(());
             }
             // Other timers that are due are fired first, so that their tasks are woken in the order of the deadlines.
@@ -175,13 +175,13 @@ impl Timer for OsTimer {
             return Poll::Pending;
         }
         let mut waiting = self.timers.waiting.borrow_mut();
-        match waiting.get_mut(&place) {
+        match waiting.get_mut(&key) {
             Some(waker) => waker.clone_from(cx.waker()),
             None => {
-                waiting.insert(place, cx.waker().clone());
+                waiting.insert(key, cx.waker().clone());
                 drop(waiting);
-                self.listed = true;
-                self.timers.arm(place.0);
+                self.is_waiting = true;
+                self.timers.arm(key.0);
             }
         }
         Poll::Pending

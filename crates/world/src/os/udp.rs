@@ -4,7 +4,7 @@
 //! marks and local addresses. Packets have Don't Fragment set. Their size is limited by the interface's MTU and not by
 //! the kernel's estimate of the path MTU, because the engine does its own path MTU discovery.
 //!
-//! Home of RFC 6951 §5.2 and §5.3 as far as sockets are concerned.
+//! Implements RFC 6951 §5.2 and §5.3, as far as sockets are concerned.
 
 use super::addresses::Addresses;
 use super::bind;
@@ -241,8 +241,8 @@ impl Udp {
                     IoFailure::Earlier if refusals < MAX_REFUSALS => refusals += 1,
                     IoFailure::TooLarge => {
                         let quoted = bytes[at..end.min(at + 64)].to_vec();
-                        // The MTU in the kernel's report is preferred, because the route may lead through another
-                        // interface. Without a report, the MTU of the source's interface is used.
+                        // Without a report from the kernel, the MTU of the source's interface is used. The report is
+                        // preferred, because the route may lead through a different interface.
                         let takes = self.drain(number).unwrap_or_else(|| self.mtu(source));
                         let report = Report { kind: IcmpKind::TooBig(takes), target, quoted };
                         self.report(number, report);
@@ -252,8 +252,8 @@ impl Udp {
                     }
                     IoFailure::Invalid => {
                         self.addresses.refresh();
-                        // The cause of the error was a missing source address, not an offload, so the offloads are
-                        // kept.
+                        // The error was caused by a missing source address and not by an offload. The offloads that
+                        // `quinn-udp` has disabled are therefore enabled again.
                         if !self.addresses.has(source) {
                             bound.reset_offloads()?;
                             return Poll::Ready(Err(io::ErrorKind::AddrNotAvailable.into()));
@@ -307,16 +307,16 @@ impl Udp {
             if self.take_report(batch) || self.take_received(batch) {
                 return Poll::Ready(Ok(()));
             }
-            let mut news = false;
+            let mut progress = false;
             for turn in 0..self.sockets.len() {
                 let number = (self.turn.get() + turn) % self.sockets.len();
-                news |= self.read_error_queue(cx, number) || self.receive(cx, number)?;
-                if news {
+                progress |= self.read_error_queue(cx, number) || self.receive(cx, number)?;
+                if progress {
                     self.turn.set(number + 1);
                     break;
                 }
             }
-            if !news {
+            if !progress {
                 return Poll::Pending;
             }
         }
@@ -463,10 +463,10 @@ impl<'a> Packets<'a> {
     }
 }
 
-/// The maximum number of datagrams, or of trains of them, per receive call; the maximum of `quinn-udp`.
+/// The maximum number of datagrams or trains per receive call, which is the maximum of `quinn-udp`.
 const BUFFERS: usize = 32;
-/// The maximum number of trains per receive call. A small number of trains, and the data made from them, fits the inner
-/// CPU caches.
+/// The maximum number of trains per receive call. The number is small, so that the trains and the data made from them
+/// fit into the inner CPU caches.
 const TRAINS: usize = 4;
 /// A read of at least this many bytes counts as a train. For fewer bytes, copying is faster than clearing a buffer.
 const LONG: usize = 32 * 1024;
@@ -474,7 +474,7 @@ const LONG: usize = 32 * 1024;
 const MAX_MESSAGES: usize = 64;
 /// The size in bytes of a receive buffer: GRO joins packets to at most one UDP payload.
 const BUFFER_BYTES: usize = 65_536;
-/// The maximum number of bytes per send call: the payload of the largest UDP packet over IPv6 and IPv4.
+/// The maximum number of bytes per send call, so that the UDP packet is possible over both IPv4 and IPv6.
 const LARGEST_PIECE: usize = LARGEST_PACKET as usize - 48;
 /// The maximum number of ICMP reports that wait to be taken.
 const MAX_REPORTS: usize = 64;

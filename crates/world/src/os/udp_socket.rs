@@ -48,7 +48,7 @@ impl UdpSocket {
         Ok(())
     }
 
-    /// Ready when the error queue should be read. The calls after that wait for the next report.
+    /// Ready when the error queue should be read. Later calls wait for the next report.
     pub(super) fn poll_error_queue(&self, cx: &mut Context<'_>) -> Poll<()> {
         ready!(self.error_queue_ready.borrow_mut().as_mut().poll(cx));
         *self.error_queue_ready.borrow_mut() = error_queue_ready(self.socket.clone());

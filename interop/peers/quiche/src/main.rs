@@ -331,7 +331,7 @@ fn get(
     let mut kept = None;
     let mut took = Duration::ZERO;
     loop {
-        // Sends the ClientHello before it asks whether early data is possible, because quiche knows only then.
+        // The ClientHello is sent first, because quiche knows only afterwards whether early data is possible.
         send(&mut connection, &socket)?;
         if http.is_none() && (connection.is_established() || connection.is_in_early_data()) {
             early = !connection.is_established();

@@ -5,7 +5,7 @@ use super::super::encounter::{Encounter, PATIENCE};
 use super::super::peer_network::{OURS, THEIRS};
 use super::plain::{both, must_show, on};
 use crate::cases::By;
-use crate::peer::How;
+use crate::peer::DeliveryOptions;
 use anabranch_base::time::Duration;
 use anabranch_sctp::{AddressChange, Direction, Event, Reliability};
 use std::net::{IpAddr, SocketAddr};
@@ -16,7 +16,7 @@ pub(super) async fn interleaved(e: &mut Encounter<'_>, fragments: bool) -> Resul
     for by in [By::Them, By::Us] {
         for number in 0..50 {
             let size = if fragments { 5_000 } else { 4 + e.rng.below(1_000) as usize };
-            e.post(by, How { unordered: number % 4 == 0, ..on(number % 10) }, size);
+            e.post(by, DeliveryOptions { unordered: number % 4 == 0, ..on(number % 10) }, size);
         }
         e.until("the messages", PATIENCE, Encounter::all_arrived).await?;
     }
@@ -25,8 +25,8 @@ pub(super) async fn interleaved(e: &mut Encounter<'_>, fragments: bool) -> Resul
 
 /// Sends messages that may be abandoned, and messages that may not be abandoned, over a lossy network.
 pub(super) async fn partial(e: &mut Encounter<'_>, by: By) -> Result<String, String> {
-    e.world.road.delay.set(Duration::from_millis(2));
-    e.world.road.loss_ppm.set(50_000);
+    e.world.path.delay.set(Duration::from_millis(2));
+    e.world.path.loss_ppm.set(50_000);
     for _ in 0..20 {
         for _ in 0..20 {
             let stream = e.rng.below(6) as u16;
@@ -35,14 +35,14 @@ pub(super) async fn partial(e: &mut Encounter<'_>, by: By) -> Result<String, Str
                 stream if stream % 2 == 0 => Reliability::Retransmissions(0),
                 _ => Reliability::Lifetime(Duration::from_millis(20 + e.rng.below(50))),
             };
-            let how = How { stream, unordered: stream == 1 || stream == 2, reliability };
+            let options = DeliveryOptions { stream, unordered: stream == 1 || stream == 2, reliability };
             // Each message fits into one packet, because peers differ in how they abandon parts of a message.
             let size = 4 + e.rng.below(1000) as usize;
-            e.post(by, how, size);
+            e.post(by, options, size);
         }
         e.pause(Duration::from_millis(40)).await?;
     }
-    e.world.road.loss_ppm.set(0);
+    e.world.path.loss_ppm.set(0);
     e.until("the messages that must arrive", PATIENCE, Encounter::all_arrived).await?;
     e.pause(Duration::from_secs(2)).await?;
     for stream in 0..6 {
@@ -50,8 +50,8 @@ pub(super) async fn partial(e: &mut Encounter<'_>, by: By) -> Result<String, Str
     }
     e.until("the messages at the end", PATIENCE, Encounter::all_arrived).await?;
     let (seen, who, inbox) = match by {
-        By::Us => (e.world.road.from_us.borrow(), "us", e.theirs.inbox.outstanding()),
-        By::Them => (e.world.road.from_them.borrow(), "them", e.ours().inbox.outstanding()),
+        By::Us => (e.world.path.from_us.borrow(), "us", e.theirs.inbox.outstanding()),
+        By::Them => (e.world.path.from_them.borrow(), "them", e.ours().inbox.outstanding()),
     };
     must_show(&seen, &[FORWARD_TSN], who)?;
     Ok(format!("{inbox} given up"))
@@ -61,24 +61,24 @@ pub(super) async fn partial(e: &mut Encounter<'_>, by: By) -> Result<String, Str
 /// SACKs, and the NR-SACKs must report gaps. A receiver may drop data that waits for missing data, but not data that it
 /// has delivered.
 pub(super) async fn nr_sack(e: &mut Encounter<'_>, by: By) -> Result<String, String> {
-    e.world.road.delay.set(Duration::from_millis(2));
-    e.world.road.loss_ppm.set(20_000);
+    e.world.path.delay.set(Duration::from_millis(2));
+    e.world.path.loss_ppm.set(20_000);
     let other = if by == By::Us { By::Them } else { By::Us };
     for number in 0..2_000 {
-        e.post(by, How { unordered: number % 2 == 0, ..on(number % 10) }, 5_000);
+        e.post(by, DeliveryOptions { unordered: number % 2 == 0, ..on(number % 10) }, 5_000);
         if number % 20 == 0 {
             e.post(other, on(number % 10), 100);
         }
     }
     e.until("10 MB", Duration::from_secs(120), Encounter::all_arrived).await?;
-    let road = &e.world.road;
-    for (seen, who) in [(&road.from_us, "us"), (&road.from_them, "them")] {
+    let path = &e.world.path;
+    for (seen, who) in [(&path.from_us, "us"), (&path.from_them, "them")] {
         must_show(&seen.borrow(), &[NR_SACK], who)?;
         if seen.borrow().count(SACK) > 0 {
             return Err(format!("a SACK from {who} where it was to be an NR-SACK"));
         }
     }
-    let receiver = if by == By::Us { &road.from_them } else { &road.from_us };
+    let receiver = if by == By::Us { &path.from_them } else { &path.from_us };
     let (gaps, nr_gaps) = receiver.borrow().nr_sack_blocks;
     // Our side never drops data, so all its gap blocks are non-renegable. usrsctp may drop data, and reports it in
     // renegable gap blocks.
@@ -91,39 +91,39 @@ pub(super) async fn nr_sack(e: &mut Encounter<'_>, by: By) -> Result<String, Str
 /// Adds a second address, deletes the first, and checks that messages continue to arrive.
 pub(super) async fn asconf(e: &mut Encounter<'_>, by: By) -> Result<(), String> {
     both(e, 10, 10).await?;
-    let port = e.place.column.udp_port();
+    let port = e.network.column.udp_port();
     match by {
         By::Us => {
             let (old, new) = (IpAddr::V4(OURS[0]), IpAddr::V4(OURS[1]));
-            let is = |event: &Event, address: IpAddr, wanted: AddressChange| matches!(event, Event::LocalAddress { address: told, change, .. } if *told == address && *change == wanted);
+            let is = |event: &Event, address: IpAddr, wanted: AddressChange| matches!(event, Event::LocalAddress { address: own, change, .. } if *own == address && *change == wanted);
             e.tell_ours(|endpoint, now, _| endpoint.add_address(now, SocketAddr::new(new, port), 1500));
             e.until("the peer's word on the new address", PATIENCE, |e| {
-                e.ours().heard.iter().any(|event| is(event, new, AddressChange::Added))
+                e.ours().events.iter().any(|event| is(event, new, AddressChange::Added))
             })
             .await?;
             both(e, 10, 10).await?;
             e.tell_ours(|endpoint, now, _| endpoint.remove_address(now, old));
             e.until("the peer's word on the old address", PATIENCE, |e| {
-                e.ours().heard.iter().any(|event| is(event, old, AddressChange::Removed))
+                e.ours().events.iter().any(|event| is(event, old, AddressChange::Removed))
             })
             .await?;
-            e.world.road.cut.borrow_mut().insert(old);
+            e.world.path.cut.borrow_mut().insert(old);
             both(e, 10, 10).await?;
-            must_show(&e.world.road.from_them.borrow(), &[ASCONF_ACK], "them")
+            must_show(&e.world.path.from_them.borrow(), &[ASCONF_ACK], "them")
         }
         By::Them => {
             let (old, new) = (THEIRS[0], THEIRS[1]);
             e.tell_theirs(&format!("add {new}"));
             e.until("their new address", PATIENCE, |e| {
                 e.ours()
-                    .heard
+                    .events
                     .iter()
                     .any(|event| matches!(event, Event::PathAdded { address, .. } if *address == new))
             })
             .await?;
             e.until("it to work", PATIENCE, |e| {
                 e.ours()
-                    .heard
+                    .events
                     .iter()
                     .any(|event| matches!(event, Event::PathUp { address, .. } if *address == new))
             })
@@ -132,14 +132,14 @@ pub(super) async fn asconf(e: &mut Encounter<'_>, by: By) -> Result<(), String> 
             e.tell_theirs(&format!("remove {old}"));
             e.until("their old address to go", PATIENCE, |e| {
                 e.ours()
-                    .heard
+                    .events
                     .iter()
                     .any(|event| matches!(event, Event::PathRemoved { address, .. } if *address == old))
             })
             .await?;
-            e.world.road.cut.borrow_mut().insert(IpAddr::V4(old));
+            e.world.path.cut.borrow_mut().insert(IpAddr::V4(old));
             both(e, 10, 10).await?;
-            must_show(&e.world.road.from_them.borrow(), &[ASCONF], "them")
+            must_show(&e.world.path.from_them.borrow(), &[ASCONF], "them")
         }
     }
 }
@@ -154,15 +154,15 @@ pub(super) async fn reset(e: &mut Encounter<'_>, by: By) -> Result<(), String> {
             }
         }
         e.until("the messages before the reset", PATIENCE, Encounter::all_arrived).await?;
-        let pion = e.place.column.kind == PeerStack::Pion;
+        let pion = e.network.column.kind == PeerStack::Pion;
         match by {
             By::Us => {
                 reset_ours(e, round + 1).await?;
-                let told = |e: &Encounter<'_>| {
-                    let lines = e.theirs.said.iter().filter_map(|line| line.strip_prefix("reset in"));
+                let reset_count = |e: &Encounter<'_>| {
+                    let lines = e.theirs.reports.iter().filter_map(|line| line.strip_prefix("reset in"));
                     lines.map(|streams| streams.split_whitespace().count()).sum::<usize>()
                 };
-                e.until("them to notice", PATIENCE, |e| told(e) >= 2 * (round + 1)).await?;
+                e.until("them to notice", PATIENCE, |e| reset_count(e) >= 2 * (round + 1)).await?;
                 if pion {
                     // RFC 8831 §6.7: a data channel is closed in both directions. The peer resets its streams in
                     // response to our reset.
@@ -184,7 +184,7 @@ pub(super) async fn reset(e: &mut Encounter<'_>, by: By) -> Result<(), String> {
         e.post(By::Them, on(stream), 1000);
     }
     e.until("the messages after the reset", PATIENCE, Encounter::all_arrived).await?;
-    let seen = if by == By::Us { &e.world.road.from_us } else { &e.world.road.from_them };
+    let seen = if by == By::Us { &e.world.path.from_us } else { &e.world.path.from_them };
     must_show(&seen.borrow(), &[RE_CONFIG], "whoever asked")
 }
 
@@ -218,7 +218,7 @@ pub(super) async fn add_streams(e: &mut Encounter<'_>, by: By) -> Result<(), Str
                 .map_err(|error| error.to_string())?;
             e.until("their word", PATIENCE, |e| {
                 e.ours()
-                    .heard
+                    .events
                     .iter()
                     .any(|event| matches!(event, Event::StreamsAdded { .. } | Event::AddFailed { .. }))
             })
@@ -227,14 +227,14 @@ pub(super) async fn add_streams(e: &mut Encounter<'_>, by: By) -> Result<(), Str
         By::Them => {
             e.tell_theirs("streams 4");
             e.until("their wish", PATIENCE, |e| {
-                e.ours().heard.iter().any(|event| matches!(event, Event::StreamsAdded { .. }))
+                e.ours().events.iter().any(|event| matches!(event, Event::StreamsAdded { .. }))
             })
             .await?;
             // The peer must not use the new streams until our answer has arrived.
-            e.until("our answer", PATIENCE, |e| e.theirs.has_said("streams")).await?;
+            e.until("our answer", PATIENCE, |e| e.theirs.has_reported("streams")).await?;
         }
     }
-    if let Some(failed) = e.ours().heard.iter().find(|event| matches!(event, Event::AddFailed { .. })) {
+    if let Some(failed) = e.ours().events.iter().find(|event| matches!(event, Event::AddFailed { .. })) {
         return Err(format!("{failed:?}"));
     }
     e.post(by, on(19), 1000);

@@ -14,29 +14,29 @@ pub(super) async fn restart(e: &mut Encounter<'_>, by: By) -> Result<(), String>
     both(e, 10, 10).await?;
     match by {
         By::Us => {
-            let before = e.theirs.said.len();
+            let before = e.theirs.reports.len();
             e.theirs.inbox = crate::traffic::Ledger::default();
             e.start_us(By::Us).await?;
             e.until("our second association", PATIENCE, |e| e.ours().up).await?;
             e.until("word of the restart", PATIENCE, |e| {
-                e.theirs.said[before..].iter().any(|line| line == "restarted")
+                e.theirs.reports[before..].iter().any(|line| line == "restarted")
             })
             .await?;
-            // The peer's next message is again the first of an association.
+            // Data must flow in the restarted association.
             both(e, 10, 10).await
         }
         By::Them => {
-            // Drop all packets of the peer's host, because its kernel would close the association otherwise.
+            // Drop all packets of the peer's host, because its kernel would otherwise close the association.
             let all: Vec<_> = THEIRS.iter().map(|&ip| IpAddr::V4(ip)).collect();
-            e.world.road.cut.borrow_mut().extend(all);
+            e.world.path.cut.borrow_mut().extend(all);
             e.kill_them().await?;
             e.pause(Duration::from_millis(300)).await?;
-            e.world.road.cut.borrow_mut().clear();
+            e.world.path.cut.borrow_mut().clear();
             e.start_them(By::Them)?;
             e.forget_ours();
             e.until("their second association", PATIENCE, |e| e.theirs.up).await?;
             e.until("word of the restart", PATIENCE, |e| {
-                e.ours().heard.iter().any(|event| matches!(event, Event::Restarted { .. }))
+                e.ours().events.iter().any(|event| matches!(event, Event::Restarted { .. }))
             })
             .await?;
             both(e, 10, 10).await
@@ -51,16 +51,16 @@ pub(super) async fn killed(e: &mut Encounter<'_>, replaced: bool) -> Result<Stri
             e.post(by, on(number % 10), 10_000);
         }
     }
-    e.world.road.delay.set(Duration::from_millis(2));
+    e.world.path.delay.set(Duration::from_millis(2));
     e.until("the middle", PATIENCE, |e| e.theirs.inbox.arrived > 20).await?;
     e.kill_them().await?;
-    let begun = e.world.now();
+    let started = e.world.now();
     if replaced {
         e.start_them(By::Us)?;
     }
     // RFC 9260 §8.1: with our settings the association fails after nine timeouts of at most a second each.
     e.until("our end", Duration::from_secs(15), |e| e.ours().closed.is_some()).await?;
-    let taken = e.world.now().since(begun);
+    let taken = e.world.now().since(started);
     let reason = match e.ours().closed {
         Some(CloseReason::Unreachable) => "unreachable".to_owned(),
         Some(CloseReason::NotListening) => "nothing listens".to_owned(),
@@ -81,20 +81,20 @@ pub(super) async fn primary_cut(e: &mut Encounter<'_>) -> Result<String, String>
         info.is_some_and(|info| info.paths.iter().filter(|path| path.state == PathState::Active).count() == 2)
     })
     .await?;
-    e.world.road.delay.set(Duration::from_millis(2));
+    e.world.path.delay.set(Duration::from_millis(2));
     for number in 0..300 {
         for by in [By::Us, By::Them] {
             e.post(by, on(number % 10), 5_000);
         }
     }
     e.until("the middle", PATIENCE, |e| e.theirs.inbox.arrived > 50).await?;
-    e.world.road.cut.borrow_mut().insert(IpAddr::V4(OURS[0]));
-    let begun = e.world.now();
+    e.world.path.cut.borrow_mut().insert(IpAddr::V4(OURS[0]));
+    let started = e.world.now();
     e.until("the rest", Duration::from_secs(60), Encounter::all_arrived).await?;
-    let taken = e.world.now().since(begun);
-    if !e.ours().heard.iter().any(|event| matches!(event, Event::PathDown { path: 0, .. })) {
+    let taken = e.world.now().since(started);
+    if !e.ours().events.iter().any(|event| matches!(event, Event::PathDown { path: 0, .. })) {
         e.until("word of the path", PATIENCE, |e| {
-            e.ours().heard.iter().any(|event| matches!(event, Event::PathDown { path: 0, .. }))
+            e.ours().events.iter().any(|event| matches!(event, Event::PathDown { path: 0, .. }))
         })
         .await?;
     }

@@ -21,22 +21,22 @@ use std::fmt;
 /// The kind of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Case {
-    /// The handshake. The side sends the INIT.
+    /// The handshake. The given side sends the INIT.
     Handshake(By),
     /// 1000 messages in each direction, of all sizes, on 10 streams. Some are unordered.
     Mixed,
-    /// The side sends 10 MB with 2 % loss.
+    /// The given side sends 10 MB with 2 % loss.
     Bulk(By),
     /// Messages of 200 kB.
     Fragments,
     /// We enable every extension, and the peer enables only the extension for which it is configured. The handshake
     /// must succeed.
     Unequal(By),
-    /// The side shuts down gracefully while data is in flight.
+    /// The given side shuts down gracefully while data is in flight.
     Shutdown(By),
-    /// The side sends an ABORT.
+    /// The given side sends an ABORT.
     Abort(By),
-    /// The side restarts without closing, and the other side detects the restart (RFC 9260 §5.2.4 A).
+    /// The given side restarts without closing, and the other side detects the restart (RFC 9260 §5.2.4 A).
     Restart(By),
     /// The peer's program is killed during a transfer.
     Killed,
@@ -46,25 +46,25 @@ pub enum Case {
     PrimaryCut,
     /// An idle association, on which both ends send HEARTBEATs.
     Heartbeat,
-    /// The side sends messages that may be abandoned (RFC 3758).
+    /// The given side sends messages that may be abandoned (RFC 3758).
     Partial(By),
     /// DATA chunks of both sides are authenticated (RFC 4895).
     Auth,
-    /// The side adds an address and deletes another (RFC 5061).
+    /// The given side adds an address and deletes another (RFC 5061).
     Asconf(By),
-    /// The side resets streams (RFC 6525).
+    /// The given side resets streams (RFC 6525).
     Reset(By),
-    /// The side adds streams (RFC 6525).
+    /// The given side adds streams (RFC 6525).
     AddStreams(By),
     /// Messages in I-DATA chunks (RFC 8260), one chunk per message.
     Interleaving,
     /// Messages in I-DATA chunks (RFC 8260), in fragments.
     Interleaved,
-    /// The side sends 10 MB with 2 % loss, and NR-SACKs replace SACKs (draft-natarajan-tsvwg-sctp-nrsack).
+    /// The given side sends 10 MB with 2 % loss, and NR-SACKs replace SACKs (draft-natarajan-tsvwg-sctp-nrsack).
     NrSack(By),
-    /// The messages of [`Mixed`](Self::Mixed) over IPv6. The side starts the association, and closes it.
+    /// The messages of [`Mixed`](Self::Mixed) over IPv6. The given side starts the association, and closes it.
     V6Mixed(By),
-    /// The side sends 10 MB over IPv6 with 2 % loss.
+    /// The given side sends 10 MB over IPv6 with 2 % loss.
     V6Bulk(By),
     /// Our `get` requests an object from the peer's server.
     HttpGet,
@@ -272,15 +272,15 @@ impl Case {
             Self::Partial(by) => return partial(e, by).await,
             Self::Auth => {
                 both(e, 100, 10).await?;
-                must_show(&e.world.road.from_us.borrow(), &[AUTH], "us")?;
-                must_show(&e.world.road.from_them.borrow(), &[AUTH], "them")?;
+                must_show(&e.world.path.from_us.borrow(), &[AUTH], "us")?;
+                must_show(&e.world.path.from_them.borrow(), &[AUTH], "them")?;
             }
             Self::Asconf(by) => asconf(e, by).await?,
             Self::Reset(by) => reset(e, by).await?,
             Self::AddStreams(by) => add_streams(e, by).await?,
             Self::Interleaving | Self::Interleaved => {
                 interleaved(e, self == Self::Interleaved).await?;
-                for (seen, who) in [(&e.world.road.from_us, "us"), (&e.world.road.from_them, "them")] {
+                for (seen, who) in [(&e.world.path.from_us, "us"), (&e.world.path.from_them, "them")] {
                     must_show(&seen.borrow(), &[I_DATA], who)?;
                     if seen.borrow().count(DATA) > 0 {
                         return Err(format!("DATA from {who} where it was to be I-DATA"));
@@ -294,7 +294,7 @@ impl Case {
             }
             Self::V6Bulk(by) => {
                 let note = bulk(e, by).await?;
-                e.world.road.loss_ppm.set(0);
+                e.world.path.loss_ppm.set(0);
                 shutdown(e, by).await?;
                 return Ok(note);
             }
@@ -357,23 +357,23 @@ impl fmt::Display for Case {
     }
 }
 
-/// Runs a case. The module `http` runs the cases without an association of this process.
+/// Runs a case. The module `http` runs the cases in which this process has no association.
 pub async fn run(
     case: Case,
-    world: super::road::Field,
-    place: &mut super::peer_network::Place,
+    world: super::path_emulator::Field,
+    network: &mut super::peer_network::PeerNetwork,
 ) -> Result<String, String> {
     match case {
-        Case::HttpGet => return http::get(world, place, Load::ONE).await,
-        Case::HttpServe => return http::serve(world, place, Asks::Three).await,
-        Case::HttpFifty(By::Us, loss) => return http::get(world, place, Load::fifty(loss)).await,
-        Case::HttpFifty(By::Them, loss) => return http::serve(world, place, Asks::Fifty(loss)).await,
-        Case::HttpAgain => return http::serve(world, place, Asks::Again).await,
-        Case::HttpKind(kind) => return http::serve(world, place, Asks::InKind(kind)).await,
+        Case::HttpGet => return http::get(world, network, Load::ONE).await,
+        Case::HttpServe => return http::serve(world, network, Asks::Three).await,
+        Case::HttpFifty(By::Us, loss) => return http::get(world, network, Load::fifty(loss)).await,
+        Case::HttpFifty(By::Them, loss) => return http::serve(world, network, Asks::Fifty(loss)).await,
+        Case::HttpAgain => return http::serve(world, network, Asks::Again).await,
+        Case::HttpKind(kind) => return http::serve(world, network, Asks::InKind(kind)).await,
         _ => {}
     }
-    let setup = case.setup(place.column);
-    let mut encounter = Encounter::begin(world, place, setup).await?;
+    let setup = case.setup(network.column);
+    let mut encounter = Encounter::begin(world, network, setup).await?;
     let outcome = case.run(&mut encounter).await;
     encounter.end().await;
     outcome

@@ -3,7 +3,7 @@
 use super::super::PeerStack;
 use super::super::encounter::{Encounter, PATIENCE};
 use crate::cases::By;
-use crate::peer::{How, Seen};
+use crate::peer::{DeliveryOptions, Seen};
 use anabranch_base::Rng;
 use anabranch_base::time::Duration;
 use anabranch_sctp::CloseReason;
@@ -16,24 +16,24 @@ pub(super) fn must_show(seen: &Seen, kinds: &[u8], who: &str) -> Result<(), Stri
     }
 }
 
-pub(super) fn on(stream: u16) -> How {
-    How { stream, ..How::default() }
+pub(super) fn on(stream: u16) -> DeliveryOptions {
+    DeliveryOptions { stream, ..DeliveryOptions::default() }
 }
 
 /// Returns random delivery options and a random size.
-fn mixed(rng: &mut Rng, streams: u64) -> (How, usize) {
-    let how = How { unordered: rng.below(4) == 0, ..on(rng.below(streams) as u16) };
+fn mixed(rng: &mut Rng, streams: u64) -> (DeliveryOptions, usize) {
+    let options = DeliveryOptions { unordered: rng.below(4) == 0, ..on(rng.below(streams) as u16) };
     let most = [20, 500, 1_300, 6_000][rng.below(4) as usize];
     let size = if rng.below(50) == 0 { 40_000 } else { 4 + rng.below(most) as usize };
-    (how, size)
+    (options, size)
 }
 
 /// Sends `count` messages in each direction, and waits until all have arrived.
 pub(super) async fn both(e: &mut Encounter<'_>, count: usize, streams: u64) -> Result<(), String> {
     for _ in 0..count {
         for by in [By::Us, By::Them] {
-            let (how, size) = mixed(&mut e.rng, streams);
-            e.post(by, how, size);
+            let (options, size) = mixed(&mut e.rng, streams);
+            e.post(by, options, size);
         }
     }
     e.until("the messages", PATIENCE, Encounter::all_arrived).await
@@ -41,14 +41,14 @@ pub(super) async fn both(e: &mut Encounter<'_>, count: usize, streams: u64) -> R
 
 /// Sends 10 MB with 2 % loss in each direction and a one-way delay of 2 ms. Returns the rate for the matrix.
 pub(super) async fn bulk(e: &mut Encounter<'_>, by: By) -> Result<String, String> {
-    e.world.road.delay.set(Duration::from_millis(2));
-    e.world.road.loss_ppm.set(20_000);
-    let begun = e.world.now();
+    e.world.path.delay.set(Duration::from_millis(2));
+    e.world.path.loss_ppm.set(20_000);
+    let started = e.world.now();
     for number in 0..1000 {
         e.post(by, on(number % 10), 10_000);
     }
     e.until("10 MB", Duration::from_secs(120), Encounter::all_arrived).await?;
-    let taken = e.world.now().since(begun);
+    let taken = e.world.now().since(started);
     Ok(format!("{:.1} s", taken.as_secs_f64()))
 }
 
@@ -56,8 +56,8 @@ pub(super) async fn bulk(e: &mut Encounter<'_>, by: By) -> Result<String, String
 pub(super) async fn shutdown(e: &mut Encounter<'_>, by: By) -> Result<(), String> {
     both(e, 10, 10).await?;
     for _ in 0..30 {
-        let (how, size) = mixed(&mut e.rng, 10);
-        e.post(by, how, size);
+        let (options, size) = mixed(&mut e.rng, 10);
+        e.post(by, options, size);
     }
     match by {
         By::Us => e.until("room", PATIENCE, |e| e.ours().all_given()).await?,
@@ -92,9 +92,9 @@ pub(super) async fn abort(e: &mut Encounter<'_>, by: By) -> Result<(), String> {
 /// Waits while the association is idle. Both ends must send HEARTBEATs, and each HEARTBEAT must be answered.
 pub(super) async fn heartbeat(e: &mut Encounter<'_>) -> Result<String, String> {
     both(e, 1, 1).await?;
-    let theirs = e.place.column.kind != PeerStack::Pion;
+    let theirs = e.network.column.kind != PeerStack::Pion;
     e.pause(Duration::from_secs(4)).await?;
-    let (us, them) = (&e.world.road.from_us, &e.world.road.from_them);
+    let (us, them) = (&e.world.path.from_us, &e.world.path.from_them);
     must_show(&us.borrow(), &[HEARTBEAT], "us")?;
     must_show(&them.borrow(), &[HEARTBEAT_ACK], "them")?;
     if theirs {

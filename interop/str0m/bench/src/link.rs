@@ -11,10 +11,10 @@ const HEADERS: usize = 28;
 pub struct Link {
     loss: u64,
     delay: Duration,
-    luck: u64,
+    random: u64,
     /// The time at which the last packet has left the queue.
     free: Option<Instant>,
-    flying: VecDeque<(Instant, Vec<u8>)>,
+    in_flight: VecDeque<(Instant, Vec<u8>)>,
 }
 
 impl Link {
@@ -23,18 +23,18 @@ impl Link {
         Self {
             loss,
             delay,
-            luck: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
             free: None,
-            flying: VecDeque::new(),
+            in_flight: VecDeque::new(),
         }
     }
 
     /// Draws a number below 10,000 with xorshift64*.
     fn draw(&mut self) -> u64 {
-        self.luck ^= self.luck >> 12;
-        self.luck ^= self.luck << 25;
-        self.luck ^= self.luck >> 27;
-        (self.luck.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % 10_000
+        self.random ^= self.random >> 12;
+        self.random ^= self.random << 25;
+        self.random ^= self.random >> 27;
+        (self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % 10_000
     }
 
     pub fn send(&mut self, now: Instant, packet: &[u8]) {
@@ -42,17 +42,17 @@ impl Link {
         let leaves = self.free.unwrap_or(now).max(now) + Duration::from_nanos(bits * 1_000_000_000 / RATE);
         self.free = Some(leaves);
         if self.draw() >= self.loss {
-            self.flying.push_back((leaves + self.delay, packet.to_vec()));
+            self.in_flight.push_back((leaves + self.delay, packet.to_vec()));
         }
     }
 
     /// Returns the arrival time of the next packet.
     pub fn next(&self) -> Option<Instant> {
-        self.flying.front().map(|(at, _)| *at)
+        self.in_flight.front().map(|(at, _)| *at)
     }
 
     /// Returns a packet that has arrived by `now`.
     pub fn receive(&mut self, now: Instant) -> Option<Vec<u8>> {
-        self.flying.pop_front_if(|(at, _)| *at <= now).map(|(_, packet)| packet)
+        self.in_flight.pop_front_if(|(at, _)| *at <= now).map(|(_, packet)| packet)
     }
 }

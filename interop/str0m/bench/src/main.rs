@@ -40,8 +40,8 @@ pub struct Outcome {
 
 /// Returns the CPU time that this program has used. It has one thread.
 pub fn processor_time() -> Duration {
-    let told = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
-    let nanos = told.split_whitespace().next().and_then(|nanos| nanos.parse().ok());
+    let schedstat = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
+    let nanos = schedstat.split_whitespace().next().and_then(|nanos| nanos.parse().ok());
     nanos.map_or(Duration::ZERO, Duration::from_nanos)
 }
 

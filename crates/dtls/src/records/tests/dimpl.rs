@@ -35,7 +35,7 @@ fn each_end_decrypts_the_others_records() {
                 // A second copy of the datagram is a replay, so nothing is delivered.
                 assert!(ends[1 - from].ours(one).0.is_empty(), "{suite:?} {size}: a replay");
             }
-            // The numbers of our next records skip far ahead of dimpl's, and cross the wraps of their last 16 bits.
+            // Our record numbers skip to values far above dimpl's, and the last 16 bits of our numbers wrap around.
             for number in [
                 100, 101, 15_000, 30_000, 32_765, 32_766, 32_767, 32_768, 32_769, 32_800, 48_000, 63_000,
                 65_535, 65_537, 65_536, 80_000,
@@ -99,15 +99,15 @@ fn change_keys(library_limit: u64, update_after: u64, client: usize) -> [u64; 2]
     let (library, ours) = (client, 1 - client);
     for number in 0_u32..3_000 {
         let packet = number.to_be_bytes();
-        // dimpl's packet is delivered, and all messages that follow from it.
+        // Delivers dimpl's packet, and all messages that the two ends send in response.
         let mut towards = ends[library].library_seals(&packet);
         towards.extend(ends[library].library(None).0);
-        let (mut came, mut back) = (Vec::new(), Vec::new());
+        let (mut progress, mut back) = (Vec::new(), Vec::new());
         let mut round = 0;
         while !towards.is_empty() || !back.is_empty() {
             for datagram in std::mem::take(&mut towards) {
                 let (packets, sent) = ends[ours].ours(&datagram);
-                came.extend(packets);
+                progress.extend(packets);
                 back.extend(sent);
             }
             for datagram in std::mem::take(&mut back) {
@@ -118,7 +118,7 @@ fn change_keys(library_limit: u64, update_after: u64, client: usize) -> [u64; 2]
             round += 1;
             assert!(round < 10, "{number}: it never ends");
         }
-        assert_eq!(came, [packet], "{number}");
+        assert_eq!(progress, [packet], "{number}");
         let sealed = ends[ours].ours_seals(&packet);
         let (sent, packets) = ends[library].library(Some(&sealed));
         assert_eq!(packets, [packet], "{number} back");
@@ -127,7 +127,7 @@ fn change_keys(library_limit: u64, update_after: u64, client: usize) -> [u64; 2]
         if ends[ours].records().wants_update() {
             ends[ours].records().expire(now, |datagram| own.push(datagram.to_vec()));
         }
-        // dimpl and our records each acknowledge the messages of the other.
+        // dimpl and our records acknowledge each other's messages.
         for datagram in sent {
             own.extend(ends[ours].ours(&datagram).1);
         }

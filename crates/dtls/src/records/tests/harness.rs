@@ -32,7 +32,7 @@ pub(super) const V13: Suite = SUITES[3];
 pub(super) struct RecordEndpoint {
     pub library: Dtls,
     pub ours: Option<Records>,
-    pub seen: ObservedSecrets,
+    pub secrets: ObservedSecrets,
     pub open: bool,
     client: bool,
     update_after: u64,
@@ -72,7 +72,7 @@ impl RecordEndpoint {
         Self {
             library,
             ours: None,
-            seen: ObservedSecrets::default(),
+            secrets: ObservedSecrets::default(),
             open: false,
             client,
             update_after,
@@ -92,9 +92,9 @@ impl RecordEndpoint {
                 self.library.handle_packet(datagram).expect("taken");
             }
         });
-        self.seen.add(seen);
+        self.secrets.add(seen);
         if self.ours.is_none() {
-            self.ours = Records::of(&self.seen, self.client, self.update_after);
+            self.ours = Records::of(&self.secrets, self.client, self.update_after);
         }
         self.drain()
     }
@@ -181,11 +181,12 @@ impl HandshakePair {
     }
 }
 
-/// Creates two ends and completes their handshake. After this call, only the test calls dimpl.
+/// Creates two ends and completes their handshake. From then on, our records handle the datagrams. dimpl handles a
+/// datagram only if the test passes it to dimpl.
 pub(super) fn connected_pair(suite: Suite, library_limit: u64, update_after: u64) -> HandshakePair {
-    let mut met = unconnected_pair(suite, library_limit, update_after);
-    met.shake_hands(|_, _| false);
-    let HandshakePair { ends: [client, server], sent } = &mut met;
+    let mut pair = unconnected_pair(suite, library_limit, update_after);
+    pair.shake_hands(|_, _| false);
+    let HandshakePair { ends: [client, server], sent } = &mut pair;
     assert!(client.open && server.open, "{suite:?}: not open");
     // As in `Connection`, the datagrams that dimpl has handled are marked as received. This also acknowledges the
     // client's last flight.
@@ -197,7 +198,7 @@ pub(super) fn connected_pair(suite: Suite, library_limit: u64, update_after: u64
     for datagram in &sent[1] {
         assert_eq!(client.ours(datagram), (vec![], vec![]));
     }
-    met
+    pair
 }
 
 pub(super) const NEVER: u64 = 1 << 40;

@@ -15,34 +15,34 @@ struct Observer {
     epochs: Vec<Option<(Keys13, u64)>>,
     secret: Option<crate::secrets::TrafficSecret>,
     explicit: usize,
-    seen: BTreeSet<(u64, u64)>,
+    secrets: BTreeSet<(u64, u64)>,
     records: usize,
 }
 
 impl Observer {
     fn new(end: &RecordEndpoint, client: bool) -> Self {
-        let aead = end.seen.aead.expect("a cipher");
+        let aead = end.secrets.aead.expect("a cipher");
         let (early, data) =
             if client { (CLIENT_HANDSHAKE, CLIENT_TRAFFIC) } else { (SERVER_HANDSHAKE, SERVER_TRAFFIC) };
         let keys = |label| {
-            end.seen.secret(label).and_then(|secret| Keys13::new(aead, &secret)).map(|keys| (keys, 0))
+            end.secrets.secret(label).and_then(|secret| Keys13::new(aead, &secret)).map(|keys| (keys, 0))
         };
         Self {
             epochs: vec![None, None, keys(early), keys(data)],
-            secret: end.seen.secret(data),
+            secret: end.secrets.secret(data),
             explicit: aead.explicit,
-            seen: BTreeSet::new(),
+            secrets: BTreeSet::new(),
             records: 0,
         }
     }
 
-    fn look(&mut self, end: &RecordEndpoint, datagram: &[u8]) {
+    fn inspect(&mut self, end: &RecordEndpoint, datagram: &[u8]) {
         let mut rest = datagram;
         loop {
             if let Some(header) = Header::read(rest) {
                 let (record, after) = rest.split_at(header.end);
                 rest = after;
-                self.look_13(end, header, record);
+                self.inspect_13(end, header, record);
             } else if let Some(header) = Header12::read(rest) {
                 let (record, after) = rest.split_at(header.end);
                 rest = after;
@@ -59,13 +59,13 @@ impl Observer {
         }
     }
 
-    fn look_13(&mut self, end: &RecordEndpoint, header: Header, record: &[u8]) {
+    fn inspect_13(&mut self, end: &RecordEndpoint, header: Header, record: &[u8]) {
         // The keys of the next epoch are derived as soon as the last known epoch is in use.
         if self.epochs.last().is_some_and(|last| last.as_ref().is_some_and(|(_, number)| *number > 0))
             && let Some(secret) = &self.secret
         {
             let secret = secret.next();
-            self.epochs.push(Keys13::new(end.seen.aead.expect("a cipher"), &secret).map(|keys| (keys, 0)));
+            self.epochs.push(Keys13::new(end.secrets.aead.expect("a cipher"), &secret).map(|keys| (keys, 0)));
             self.secret = Some(secret);
         }
         for (epoch, known) in self.epochs.iter_mut().enumerate().rev() {
@@ -84,23 +84,24 @@ impl Observer {
 
     fn note(&mut self, epoch: u64, nonce: u64) {
         self.records += 1;
-        assert!(self.seen.insert((epoch, nonce)), "twice: {nonce:#x} in epoch {epoch}");
+        assert!(self.secrets.insert((epoch, nonce)), "twice: {nonce:#x} in epoch {epoch}");
     }
 }
 
-/// Runs two ends for a long time. Returns the number of epochs of the end that had fewer, and the number of records.
+/// Runs two ends for a long time. Counts the epochs of each end, and returns the lower count. Also returns the total
+/// number of records.
 fn run(suite: Suite, seed: u64) -> (usize, usize) {
     let mut rng = Rng::new(seed);
-    let mut met = unconnected_pair(suite, NEVER, 50);
+    let mut pair = unconnected_pair(suite, NEVER, 50);
     // With an odd seed and DTLS 1.3, the client's last flight is lost.
-    met.shake_hands(|from, number| {
+    pair.shake_hands(|from, number| {
         seed % 2 == 1 && (from, number) == (0, 1) && matches!(suite, Suite::V13(_))
     });
-    let mut observers = [0, 1].map(|end| Observer::new(&met.ends[end], end == 0));
-    for (observer, (end, sent)) in observers.iter_mut().zip(met.ends.iter().zip(&met.sent)) {
-        sent.iter().for_each(|datagram| observer.look(end, datagram));
+    let mut observers = [0, 1].map(|end| Observer::new(&pair.ends[end], end == 0));
+    for (observer, (end, sent)) in observers.iter_mut().zip(pair.ends.iter().zip(&pair.sent)) {
+        sent.iter().for_each(|datagram| observer.inspect(end, datagram));
     }
-    let mut ends = met.ends;
+    let mut ends = pair.ends;
     for end in &mut ends {
         let now = end.now;
         end.records().begin(now);
@@ -120,21 +121,21 @@ fn run(suite: Suite, seed: u64) -> (usize, usize) {
             let at = rng.below(under_way.len().min(3) as u64) as usize;
             let (sender, datagram) = under_way.remove(at);
             let answers = ends[1 - sender].ours(&datagram).1;
-            // One datagram in ten is delivered twice in a row. Another one in ten is delivered again later.
+            // One tenth of the datagrams is delivered twice in a row. Another tenth is delivered again later.
             match rng.below(10) {
                 0 => drop(ends[1 - sender].ours(&datagram)),
                 1 => under_way.push((sender, datagram)),
                 _ => {}
             }
             for answer in answers {
-                observers[1 - sender].look(&ends[1 - sender], &answer);
+                observers[1 - sender].inspect(&ends[1 - sender], &answer);
                 if rng.below(10) > 0 {
                     under_way.push((1 - sender, answer));
                 }
             }
         }
         for datagram in out {
-            observers[from].look(&ends[from], &datagram);
+            observers[from].inspect(&ends[from], &datagram);
             if rng.below(10) > 0 {
                 under_way.push((from, datagram));
             }
@@ -155,12 +156,13 @@ fn no_nonce_is_used_twice() {
     }
 }
 
-/// The explicit nonces of DTLS 1.2: dimpl's are random, and ours begin with two bytes with which none of dimpl's began.
+/// The explicit nonces of DTLS 1.2: dimpl draws its nonces at random. Our nonces begin with a two-byte prefix that none
+/// of dimpl's nonces has.
 #[test]
 fn nonces_that_are_named_begin_with_what_the_librarys_did_not() {
-    let mut met = unconnected_pair(SUITES[0], NEVER, NEVER);
-    met.shake_hands(|_, _| false);
-    let [mut end, _] = met.ends;
+    let mut pair = unconnected_pair(SUITES[0], NEVER, NEVER);
+    pair.shake_hands(|_, _| false);
+    let [mut end, _] = pair.ends;
     for prefix in [1_u16, 2, 3, 5] {
         let mut out = Vec::new();
         end.records().seal(b"as if it were the library", &mut out);

@@ -11,7 +11,7 @@ use anabranch_base::time::Duration;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Makes our records encrypt a record of any content type. Returns the record.
-fn say(end: &mut RecordEndpoint, kind: u8, content: &[u8]) -> Vec<u8> {
+fn send(end: &mut RecordEndpoint, kind: u8, content: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let sealed = match end.records() {
         Records::V12(records) => records.seal(kind, content, &mut out),
@@ -23,7 +23,7 @@ fn say(end: &mut RecordEndpoint, kind: u8, content: &[u8]) -> Vec<u8> {
 
 /// Passes a datagram without packets to our records. Returns the datagrams that our records send and, if the connection
 /// ends, the reason.
-fn hear(end: &mut RecordEndpoint, datagram: &[u8]) -> (Vec<Vec<u8>>, Option<RecordsEnd>) {
+fn receive(end: &mut RecordEndpoint, datagram: &[u8]) -> (Vec<Vec<u8>>, Option<RecordsEnd>) {
     let (mut sent, now) = (Vec::new(), end.now);
     let ended = end.records().receive(
         now,
@@ -47,9 +47,9 @@ fn begin(end: &mut RecordEndpoint) {
 
 /// Runs a handshake in which the client's first Finished message is lost. Returns the client and the server.
 fn finished_in_vain() -> [RecordEndpoint; 2] {
-    let mut met = unconnected_pair(V13, NEVER, NEVER);
-    met.shake_hands(|from, number| (from, number) == (0, 1));
-    let HandshakePair { mut ends, .. } = met;
+    let mut pair = unconnected_pair(V13, NEVER, NEVER);
+    pair.shake_hands(|from, number| (from, number) == (0, 1));
+    let HandshakePair { mut ends, .. } = pair;
     assert!(ends[0].open && !ends[1].open);
     begin(&mut ends[0]);
     ends
@@ -66,7 +66,7 @@ fn a_lost_finished_goes_again() {
     let (acknowledgement, _) = server.library(Some(&sent[0]));
     assert!(server.open);
     for datagram in acknowledgement {
-        assert_eq!(hear(&mut client, &datagram), (vec![], None));
+        assert_eq!(receive(&mut client, &datagram), (vec![], None));
     }
     assert_eq!(client.records().deadline(), None);
 }
@@ -78,7 +78,7 @@ fn a_server_that_sends_its_flight_again_is_answered_at_once() {
         end.now += Duration::from_millis(1_500);
     }
     let (again, _) = server.library(None);
-    let answers: Vec<_> = again.iter().flat_map(|datagram| hear(&mut client, datagram).0).collect();
+    let answers: Vec<_> = again.iter().flat_map(|datagram| receive(&mut client, datagram).0).collect();
     // The client sends only one Finished message, although several records of the server's flight show that it is
     // missing.
     assert_eq!(answers.len(), 1);
@@ -101,34 +101,35 @@ fn a_client_that_nobody_answers_gives_up() {
 
 #[test]
 fn an_acknowledgement_that_was_lost_is_said_again() {
-    let mut met = unconnected_pair(V13, NEVER, NEVER);
-    met.shake_hands(|from, number| from == 1 && number >= 1);
-    let HandshakePair { ends: [mut client, mut server], .. } = met;
+    let mut pair = unconnected_pair(V13, NEVER, NEVER);
+    pair.shake_hands(|from, number| from == 1 && number >= 1);
+    let HandshakePair { ends: [mut client, mut server], .. } = pair;
     assert!(client.open && server.open);
     begin(&mut client);
     begin(&mut server);
     client.now += SECOND;
     let (finished, _) = expire(&mut client);
-    let (acknowledgement, ended) = hear(&mut server, &finished[0]);
+    let (acknowledgement, ended) = receive(&mut server, &finished[0]);
     assert_eq!((acknowledgement.len(), ended), (1, None));
     // A second copy of the record is a replay, which is not acknowledged.
-    assert_eq!(hear(&mut server, &finished[0]), (vec![], None));
-    assert_eq!(hear(&mut client, &acknowledgement[0]), (vec![], None));
+    assert_eq!(receive(&mut server, &finished[0]), (vec![], None));
+    assert_eq!(receive(&mut client, &acknowledgement[0]), (vec![], None));
     assert_eq!(client.records().deadline(), None);
 }
 
 #[test]
 fn a_lost_last_flight_of_dtls_1_2_goes_again_when_asked_for() {
     for suite in &SUITES[..3] {
-        let mut met = unconnected_pair(*suite, NEVER, NEVER);
-        met.shake_hands(|from, number| from == 1 && number >= 1);
-        let HandshakePair { ends: [mut client, mut server], .. } = met;
+        let mut pair = unconnected_pair(*suite, NEVER, NEVER);
+        pair.shake_hands(|from, number| from == 1 && number >= 1);
+        let HandshakePair { ends: [mut client, mut server], .. } = pair;
         assert!(!client.open && server.open);
         begin(&mut server);
         for _ in 0..2 {
             client.now += SECOND * 10;
             let (again, _) = client.library(None);
-            let answers: Vec<_> = again.iter().flat_map(|datagram| hear(&mut server, datagram).0).collect();
+            let answers: Vec<_> =
+                again.iter().flat_map(|datagram| receive(&mut server, datagram).0).collect();
             assert_eq!(answers.len(), 1, "{suite:?}");
             if client.now > Instant::ZERO + SECOND * 15 {
                 client.library(Some(&answers[0]));
@@ -139,12 +140,12 @@ fn a_lost_last_flight_of_dtls_1_2_goes_again_when_asked_for() {
         // A packet from the client shows that the server's last flight has arrived, so the server drops the flight.
         let packet = client.ours_seals(b"a packet");
         assert_eq!(server.ours(&packet).0, [b"a packet"]);
-        let finished = say(
+        let finished = send(
             &mut client,
             HANDSHAKE,
             &[20, 0, 0, 12, 0, 4, 0, 0, 0, 0, 0, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
         );
-        assert_eq!(hear(&mut server, &finished), (vec![], None));
+        assert_eq!(receive(&mut server, &finished), (vec![], None));
     }
 }
 
@@ -154,15 +155,15 @@ fn tickets_are_acknowledged_and_forgotten() {
     // The record contains the second fragment of a large ticket, and a complete ticket.
     let content =
         [&[4, 0, 8, 0, 0, 5, 0, 4, 0, 0, 0, 2, 9, 9][..], &[4, 0, 0, 1, 0, 6, 0, 0, 0, 0, 0, 1, 7]].concat();
-    let ticket = say(&mut server, HANDSHAKE, &content);
-    let (sent, ended) = hear(&mut client, &ticket);
+    let ticket = send(&mut server, HANDSHAKE, &content);
+    let (sent, ended) = receive(&mut client, &ticket);
     assert_eq!((sent.len(), ended), (1, None));
-    assert_eq!(hear(&mut server, &sent[0]), (vec![], None));
+    assert_eq!(receive(&mut server, &sent[0]), (vec![], None));
     // A client must not send tickets, so the server ends the connection.
-    let ticket = say(&mut client, HANDSHAKE, &content);
-    let (sent, ended) = hear(&mut server, &ticket);
+    let ticket = send(&mut client, HANDSHAKE, &content);
+    let (sent, ended) = receive(&mut server, &ticket);
     assert_eq!(ended, Some(RecordsEnd::Broken("a handshake message of no use")));
-    assert_eq!(hear(&mut client, &sent[0]).1, Some(RecordsEnd::Alert(10)));
+    assert_eq!(receive(&mut client, &sent[0]).1, Some(RecordsEnd::Alert(10)));
 }
 
 #[test]
@@ -182,15 +183,15 @@ fn an_update_of_keys_goes_again_until_it_is_acknowledged() {
         again = expire(&mut client).0;
         assert_eq!(again.len(), 1);
     }
-    // The server applies the KeyUpdate once. It acknowledges both copies: first the retransmitted copy, and then the
-    // first copy.
-    let (acknowledgement, _) = hear(&mut server, &again[0]);
-    let (once_more, _) = hear(&mut server, &first[0]);
+    // The server applies the KeyUpdate once. It acknowledges both copies: the retransmitted copy, and the original
+    // copy, which arrives later.
+    let (acknowledgement, _) = receive(&mut server, &again[0]);
+    let (once_more, _) = receive(&mut server, &first[0]);
     assert_eq!((acknowledgement.len(), once_more.len()), (1, 1));
     let old = client.ours_seals(b"old");
     assert_eq!(server.ours(&old).0, [b"old"]);
-    hear(&mut client, &acknowledgement[0]);
-    hear(&mut client, &once_more[0]);
+    receive(&mut client, &acknowledgement[0]);
+    receive(&mut client, &once_more[0]);
     assert_eq!(client.records().deadline(), None);
     let new = client.ours_seals(b"new");
     for (datagram, packet) in [(new, &b"new"[..]), (late, b"late")] {
@@ -206,10 +207,10 @@ fn what_is_no_update_of_keys_is_refused() {
         let HandshakePair { ends: [mut client, mut server], .. } = connected_pair(V13, NEVER, NEVER);
         let length = body.len() as u8;
         let message = [&[24, 0, 0, length, 0, 9, 0, 0, 0, 0, 0, length], body].concat();
-        let wrong = say(&mut client, HANDSHAKE, &message);
-        let (sent, ended) = hear(&mut server, &wrong);
+        let wrong = send(&mut client, HANDSHAKE, &message);
+        let (sent, ended) = receive(&mut server, &wrong);
         assert_eq!(ended, Some(RecordsEnd::Broken(says)));
-        assert_eq!(hear(&mut client, &sent[0]).1, Some(RecordsEnd::Alert(47)));
+        assert_eq!(receive(&mut client, &sent[0]).1, Some(RecordsEnd::Alert(47)));
     }
 }
 
@@ -219,14 +220,14 @@ fn both_ends_say_goodbye() {
         let HandshakePair { ends: [mut client, mut server], .. } = connected_pair(suite, NEVER, NEVER);
         let mut goodbye = Vec::new();
         client.records().close(&mut goodbye).expect("sealed");
-        let (sent, ended) = hear(&mut server, &goodbye);
+        let (sent, ended) = receive(&mut server, &goodbye);
         assert_eq!((sent.len(), ended), (1, Some(RecordsEnd::Closed)), "{suite:?}");
-        assert_eq!(hear(&mut client, &sent[0]).1, Some(RecordsEnd::Closed), "{suite:?}");
+        assert_eq!(receive(&mut client, &sent[0]).1, Some(RecordsEnd::Closed), "{suite:?}");
         // A closure alert from dimpl also ends the connection.
         let HandshakePair { ends: [mut client, mut server], .. } = connected_pair(suite, NEVER, NEVER);
         client.library.close().expect("closed");
         let (sent, _) = client.library(None);
-        assert_eq!(hear(&mut server, &sent[0]).1, Some(RecordsEnd::Closed), "{suite:?}");
+        assert_eq!(receive(&mut server, &sent[0]).1, Some(RecordsEnd::Closed), "{suite:?}");
     }
 }
 
@@ -240,8 +241,8 @@ fn alerts_end_a_connection_unless_they_are_warnings() {
         (V12, [1, 90], None),
     ] {
         let HandshakePair { ends: [mut client, mut server], .. } = connected_pair(suite, NEVER, NEVER);
-        let said = say(&mut client, ALERT, &alert);
-        assert_eq!(hear(&mut server, &said).1, ends, "{suite:?} {alert:?}");
+        let sent = send(&mut client, ALERT, &alert);
+        assert_eq!(receive(&mut server, &sent).1, ends, "{suite:?} {alert:?}");
     }
 }
 
@@ -249,11 +250,11 @@ fn alerts_end_a_connection_unless_they_are_warnings() {
 fn there_is_no_renegotiation() {
     for (from, kind) in [(0, 1), (1, 0)] {
         let HandshakePair { mut ends, .. } = connected_pair(V12, NEVER, NEVER);
-        let message = say(&mut ends[from], HANDSHAKE, &[kind, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0]);
-        let (sent, ended) = hear(&mut ends[1 - from], &message);
+        let message = send(&mut ends[from], HANDSHAKE, &[kind, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0]);
+        let (sent, ended) = receive(&mut ends[1 - from], &message);
         assert_eq!((sent.len(), ended), (1, None));
         // The answer is a warning. It does not end the connection.
-        assert_eq!(hear(&mut ends[from], &sent[0]), (vec![], None));
+        assert_eq!(receive(&mut ends[from], &sent[0]), (vec![], None));
         let packet = ends[from].ours_seals(b"goes on");
         assert_eq!(ends[1 - from].ours(&packet).0, [b"goes on"]);
     }
@@ -294,11 +295,11 @@ fn wrong_acknowledgements_change_nothing() {
         [&[0, 15][..], &number(3, 5)].concat(),
         [&[0, 32][..], &number(3, 5)].concat(),
     ] {
-        let said = say(&mut server, ACK, &content);
-        assert_eq!(hear(&mut client, &said), (vec![], None));
+        let sent = send(&mut server, ACK, &content);
+        assert_eq!(receive(&mut client, &sent), (vec![], None));
         assert!(client.records().deadline().is_some(), "{content:?}");
     }
-    let said = say(&mut server, ACK, &[&[0, 16][..], &number(3, 5)].concat());
-    hear(&mut client, &said);
+    let sent = send(&mut server, ACK, &[&[0, 16][..], &number(3, 5)].concat());
+    receive(&mut client, &sent);
     assert_eq!(client.records().deadline(), None);
 }

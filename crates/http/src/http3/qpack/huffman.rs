@@ -1,11 +1,12 @@
 //! The Huffman code of HPACK, which QPACK uses (RFC 9204 §4.1.2, RFC 7541 §5.2 and Appendix B).
 //!
-//! The code is canonical. Codes of the same length are consecutive numbers in the order of their symbols. The codes of
-//! the next length begin where the shorter ones end. Therefore the lengths alone define the whole code.
+//! The code is canonical. Codes of the same length are consecutive numbers in the order of their symbols. The first
+//! code of each length follows the last code of the next shorter length. Therefore the lengths alone define the whole
+//! code.
 
 use std::sync::OnceLock;
 
-/// The length of each symbol's code in bits. The last entry is that of EOS.
+/// The length of each symbol's code in bits. The last entry is the length for EOS.
 #[rustfmt::skip]
 const LENGTHS: [u8; 257] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28,
@@ -20,7 +21,7 @@ const LENGTHS: [u8; 257] = [
 ];
 /// The length of the longest code in bits.
 const LONGEST: usize = 30;
-/// The number of bits that are looked up at once. The codes of most text are no longer than this.
+/// The number of bits that are looked up at once. Most characters of text have codes of at most this length.
 const LOOKUP: u32 = 8;
 const EOS: u16 = 256;
 
@@ -44,22 +45,22 @@ fn tables() -> &'static Tables {
             firsts: [(0, 0, 0); LONGEST + 1],
             lookup: [(0, 0); 256],
         };
-        let (mut code, mut place) = (0_u32, 0);
+        let (mut code, mut index) = (0_u32, 0);
         for length in 1..=LONGEST {
             code <<= 1;
-            let first = (code, place);
+            let first = (code, index);
             for (symbol, _) in LENGTHS.iter().enumerate().filter(|(_, of)| usize::from(**of) == length) {
                 tables.codes[symbol] = code;
-                tables.symbols[usize::from(place)] = symbol as u16;
+                tables.symbols[usize::from(index)] = symbol as u16;
                 if length as u32 <= LOOKUP {
                     let free = LOOKUP - length as u32;
                     let begin = (code << free) as usize;
                     tables.lookup[begin..begin + (1 << free)].fill((symbol as u8, length as u8));
                 }
                 code += 1;
-                place += 1;
+                index += 1;
             }
-            tables.firsts[length] = (first.0, first.1, place - first.1);
+            tables.firsts[length] = (first.0, first.1, index - first.1);
         }
         tables
     })
@@ -129,14 +130,14 @@ pub(super) fn decode(code: &[u8], out: &mut Vec<u8>) -> bool {
     }
 }
 
-/// Returns the symbol of the code that the lowest `count` bits of `bits` begin with, and the length of that code; `None`
-/// if the code is incomplete.
+/// Returns the symbol of the code that the lowest `count` bits of `bits` begin with, and the length of that code;
+/// `None` if the code is incomplete.
 fn longer(tables: &Tables, bits: u64, count: u32) -> Option<(u16, u32)> {
     for length in 1..=(LONGEST as u32).min(count) {
         let code = (bits >> (count - length) & ((1 << length) - 1)) as u32;
-        let (first, place, codes) = tables.firsts[length as usize];
+        let (first, index, codes) = tables.firsts[length as usize];
         if code >= first && code - first < u32::from(codes) {
-            return Some((tables.symbols[usize::from(place) + (code - first) as usize], length));
+            return Some((tables.symbols[usize::from(index) + (code - first) as usize], length));
         }
     }
     None

@@ -12,8 +12,8 @@ pub(in crate::http3) struct EncoderInstructions(PartialInstruction);
 #[derive(Default, Debug)]
 pub(in crate::http3) struct DecoderInstructions(PartialInstruction);
 
-/// The bytes received so far of an instruction. An instruction that is awaited consists of a single integer, so its size
-/// is bounded.
+/// The part of an instruction that has been received. An incomplete instruction is kept only if it is a single integer,
+/// so the size is bounded.
 #[derive(Default, Debug)]
 struct PartialInstruction(Vec<u8>);
 

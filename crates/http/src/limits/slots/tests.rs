@@ -34,7 +34,7 @@ fn reports_of_a_session_whose_slot_was_released_change_nothing() {
     assert!(all.iter().all(Option::is_some) && next.aborted.get() == 1);
     assert_eq!(slots.order.waiting(&|_| true, usize::MAX).len(), 2);
     drop((slot, all));
-    assert!(!slots.has_taken_slots() && slots.limit.available() == 2);
+    assert!(slots.taken() == 0 && slots.limit.available() == 2);
 }
 
 #[test]
@@ -89,8 +89,8 @@ fn a_session_that_its_client_stalls_is_found() {
     }
     order.preempt(stalls);
     assert_eq!(order.longest_stalled(at(20), &|_| true), None);
-    let told = order.longest_stalled(at(30), &|_| true);
-    assert_eq!(told, Some(reads), "nothing is known of it for too long");
+    let stalled = order.longest_stalled(at(30), &|_| true);
+    assert_eq!(stalled, Some(reads), "nothing is known of it for too long");
     order.set_busy(reads);
     assert_eq!(
         order.longest_stalled(at(30), &|_| true),
@@ -111,7 +111,7 @@ fn progress_that_is_forgotten_counts_for_nothing() {
     assert!(order.is_stalled(key, at(5)));
     order.forget_progress();
     assert_eq!((order.is_stalled(key, at(5)), order.longest_stalled(at(9), &|_| true)), (false, None));
-    // Without progress since the next record, the session counts as stalled from the time of that record.
+    // After the next record, the session counts as stalled when it has made no progress for 5 s.
     order.note(key, 0, at(6));
     assert_eq!([10, 11].map(|second| order.is_stalled(key, at(second))), [false, true]);
 }
@@ -125,7 +125,7 @@ struct Modelled {
     handle: SlotHandle,
     busy: bool,
     preempted: bool,
-    carried: u64,
+    transferred: u64,
     turns: u32,
     mark: Option<(u64, Instant)>,
 }
@@ -137,7 +137,7 @@ impl Modelled {
     }
 
     fn note(&mut self, now: Instant) {
-        let far = self.carried.saturating_sub(self.session.unacknowledged());
+        let far = self.transferred.saturating_sub(self.session.unacknowledged());
         if self.turns > 0 || self.mark.is_none_or(|(mark, _)| far >= mark + MIN_PROGRESS) {
             self.mark = Some((far, now));
         }
@@ -153,43 +153,44 @@ const CLIENTS: std::ops::RangeInclusive<u8> = 1..=6;
 /// Implements the same rules naively, with lists that are searched from one end to the other.
 struct Model {
     max: usize,
-    all: Vec<Modelled>,
+    sessions: Vec<Modelled>,
     /// The numbers of the waiting sessions. The session that has waited longest is first.
     waiting: Vec<u64>,
     next: u64,
 }
 
 impl Model {
-    fn of(&mut self, number: u64) -> &mut Modelled {
-        self.all.iter_mut().find(|one| one.number == number).expect("known")
+    fn session(&mut self, number: u64) -> &mut Modelled {
+        self.sessions.iter_mut().find(|one| one.number == number).expect("known")
     }
 
     fn slots_of(&self, client: u8) -> usize {
-        self.all.iter().filter(|one| one.holds() && one.session.client == client).count()
+        self.sessions.iter().filter(|one| one.holds() && one.session.client == client).count()
     }
 
-    fn held(&self) -> usize {
-        self.all.iter().filter(|one| one.holds()).count()
+    fn slots_held(&self) -> usize {
+        self.sessions.iter().filter(|one| one.holds()).count()
     }
 
     /// Returns the session that must be ended to free a slot for `newcomer`.
     fn preempt(&mut self, now: Instant, newcomer: u8) -> Option<u64> {
-        let wanted = self.slots_of(newcomer) + 1;
+        let needed = self.slots_of(newcomer) + 1;
         let (most, greedy) = CLIENTS.map(|client| (self.slots_of(client), client)).max()?;
-        let is_greedy = most * 8 > self.max && most >= wanted * 2;
-        let anybody = !is_greedy && wanted * 8 <= self.max.max(8);
-        let gives = CLIENTS.filter(|client| match is_greedy {
+        let is_greedy = most * 8 > self.max && most >= needed * 2;
+        let any_client = !is_greedy && needed * 8 <= self.max.max(8);
+        let candidates = CLIENTS.filter(|client| match is_greedy {
             true => *client == greedy,
-            false => anybody || *client == newcomer || self.slots_of(*client) >= wanted,
+            false => any_client || *client == newcomer || self.slots_of(*client) >= needed,
         });
-        let gives: Vec<u8> = gives.collect();
+        let candidates: Vec<u8> = candidates.collect();
         // The waiting sessions come first, beginning with the session that has waited longest.
         let mut line = self.waiting.clone();
-        line.retain(|number| gives.contains(&self.of(*number).session.client));
+        line.retain(|number| candidates.contains(&self.session(*number).session.client));
         for at in 0..LOOKS {
-            let looked = if anybody && !line.is_empty() { line.get(at % line.len()) } else { line.get(at) };
-            let Some(number) = looked.copied() else { break };
-            if self.of(number).session.unacknowledged() == 0 {
+            let waiting_session =
+                if any_client && !line.is_empty() { line.get(at % line.len()) } else { line.get(at) };
+            let Some(number) = waiting_session.copied() else { break };
+            if self.session(number).session.unacknowledged() == 0 {
                 return Some(number);
             }
             self.waiting.retain(|other| *other != number);
@@ -199,9 +200,9 @@ impl Model {
         let index = |one: &Modelled| one.slot.as_ref().map(|slot| slot.key.index);
         for _ in 0..LOOKS {
             let stalled = self
-                .all
+                .sessions
                 .iter_mut()
-                .filter(|one| one.holds() && one.is_stalled(now) && gives.contains(&one.session.client));
+                .filter(|one| one.holds() && one.is_stalled(now) && candidates.contains(&one.session.client));
             let longest = stalled.min_by_key(|one| (one.mark.map(|(_, since)| since), index(one)));
             let Some(longest) = longest else { break };
             longest.note(now);
@@ -210,25 +211,26 @@ impl Model {
             }
         }
         // Any session of a client that has far more than its share comes last.
-        let theirs = self.all.iter().filter(|one| is_greedy && one.holds() && one.session.client == greedy);
+        let greedy_sessions =
+            self.sessions.iter().filter(|one| is_greedy && one.holds() && one.session.client == greedy);
         let since = |one: &Modelled| one.mark.map_or(now, |(_, since)| since);
-        theirs.min_by_key(|one| (one.turns > 0, since(one), index(one))).map(|one| one.number)
+        greedy_sessions.min_by_key(|one| (one.turns > 0, since(one), index(one))).map(|one| one.number)
     }
 
     /// Records that the session `expected` was ended for a new one, and checks that no other session was ended.
     fn ended(&mut self, expected: Option<u64>) -> u64 {
-        let ended = self.all.iter().filter(|one| one.session.aborted.get() > u32::from(one.preempted));
+        let ended = self.sessions.iter().filter(|one| one.session.aborted.get() > u32::from(one.preempted));
         let ended: Vec<u64> = ended.map(|one| one.number).collect();
         assert_eq!(ended, Vec::from_iter(expected));
         for number in &ended {
-            self.of(*number).preempted = true;
+            self.session(*number).preempted = true;
             self.waiting.retain(|other| other != number);
         }
         ended.len() as u64
     }
 
     fn set_busy(&mut self, number: u64) {
-        let one = self.of(number);
+        let one = self.session(number);
         one.handle.set_busy();
         if one.holds() && !std::mem::replace(&mut one.busy, true) {
             one.mark = None;
@@ -237,7 +239,7 @@ impl Model {
     }
 
     fn set_waiting(&mut self, number: u64) {
-        let one = self.of(number);
+        let one = self.session(number);
         one.handle.set_waiting();
         if one.holds() && std::mem::replace(&mut one.busy, false) {
             self.waiting.push(number);
@@ -250,26 +252,26 @@ fn a_million_random_reports_end_the_sessions_that_a_naive_model_ends() {
     let mut rng = Rng::new(39);
     for max in [1, 3, 12, 80] {
         let slots = SessionSlots::new(ConcurrencyLimit::new(max));
-        let mut model = Model { max, all: Vec::new(), waiting: Vec::new(), next: 0 };
-        let (mut ended, mut turned_away) = (0, 0);
+        let mut model = Model { max, sessions: Vec::new(), waiting: Vec::new(), next: 0 };
+        let (mut ended, mut rejected) = (0, 0);
         for step in 0..250_000_u64 {
             // No two steps happen at the same time, so the session that has been stalled longest is unique.
             let now = Instant::ZERO + Duration::from_millis(20 * step);
             let client = [1, 1, 1, 1, 2, 2, 3, 4, 5, 6][rng.below(10) as usize];
-            let any = rng.below(model.all.len() as u64) as usize;
-            let number = model.all.get(any).map(|one| one.number);
+            let any = rng.below(model.sessions.len() as u64) as usize;
+            let number = model.sessions.get(any).map(|one| one.number);
             // If there are many sessions, only steps that end sessions are drawn.
-            let drawn = if model.all.len() < 3 * max + 8 { rng.below(100) } else { 90 + rng.below(10) };
+            let drawn = if model.sessions.len() < 3 * max + 8 { rng.below(100) } else { 90 + rng.below(10) };
             match (drawn, number) {
                 // A new session asks for a slot.
                 (0..14, _) | (_, None) => {
-                    let free = model.held() < max;
+                    let free = model.slots_held() < max;
                     let expected = if free { None } else { model.preempt(now, client) };
                     let session = FakeSession::of(client);
                     let slot = slots.acquire(&session, now);
                     ended += model.ended(expected);
                     assert_eq!(slot.is_some(), free || expected.is_some(), "{max}, {step}");
-                    turned_away += u64::from(slot.is_none());
+                    rejected += u64::from(slot.is_none());
                     if let Some(slot) = slot {
                         let (number, handle) = (model.next, slot.handle());
                         model.next += 1;
@@ -282,15 +284,15 @@ fn a_million_random_reports_end_the_sessions_that_a_naive_model_ends() {
                             handle,
                             busy: false,
                             preempted: false,
-                            carried: 0,
+                            transferred: 0,
                             turns: 0,
                             mark: None,
                         };
-                        model.all.push(new);
+                        model.sessions.push(new);
                     }
                 }
                 // A new session of another thread takes a slot and releases it at once.
-                (14..16, _) if model.held() == max => {
+                (14..16, _) if model.slots_held() == max => {
                     let expected = model.preempt(now, client);
                     if slots.preempt(now, Client::of(&FakeSession::of(client))) {
                         slots.limit.release_slot();
@@ -300,25 +302,25 @@ fn a_million_random_reports_end_the_sessions_that_a_naive_model_ends() {
                 (16..36, Some(number)) => model.set_busy(number),
                 (36..52, Some(number)) => model.set_waiting(number),
                 (52..64, Some(number)) => {
-                    let (bytes, one) = (rng.below(2000), model.of(number));
+                    let (bytes, one) = (rng.below(2000), model.session(number));
                     one.handle.add_bytes(bytes as usize);
-                    one.carried += bytes;
+                    one.transferred += bytes;
                     one.session.unacknowledged.set(if rng.below(2) == 0 { 0 } else { rng.below(3000) });
                 }
                 (64..80, Some(number)) => {
-                    let one = model.of(number);
+                    let one = model.session(number);
                     if let Some(slot) = one.slot.as_ref() {
                         slots.order.note(slot.key, one.session.unacknowledged(), now);
                         one.note(now);
                     }
                 }
                 (80..84, Some(number)) => {
-                    let one = model.of(number);
+                    let one = model.session(number);
                     one.handle.begin_server_turn();
                     one.turns += 1;
                 }
                 (84..90, Some(number)) => {
-                    let one = model.of(number);
+                    let one = model.session(number);
                     if one.turns > 0 {
                         one.handle.end_server_turn();
                         one.turns -= 1;
@@ -326,38 +328,39 @@ fn a_million_random_reports_end_the_sessions_that_a_naive_model_ends() {
                 }
                 // The task of the session ends, which releases the slot. Its streams continue to report.
                 (90..96, Some(number)) => {
-                    model.of(number).slot = None;
+                    model.session(number).slot = None;
                     model.waiting.retain(|other| *other != number);
                 }
                 // The streams of the session have also ended.
                 (_, Some(number)) => {
-                    if model.of(number).slot.is_none() {
-                        model.all.swap_remove(any);
+                    if model.session(number).slot.is_none() {
+                        model.sessions.swap_remove(any);
                     }
                 }
             }
             let first = slots.order.first();
             let expected = model.waiting.first().copied();
-            let expected = expected.and_then(|number| model.of(number).slot.as_ref()).map(|slot| slot.key);
+            let expected =
+                expected.and_then(|number| model.session(number).slot.as_ref()).map(|slot| slot.key);
             assert_eq!(first, expected, "{max}, {step}");
-            assert_eq!(slots.limit.available(), max - model.held(), "{max}, {step}");
+            assert_eq!(slots.limit.available(), max - model.slots_held(), "{max}, {step}");
             if step % 64 == 0 {
                 let line = slots.order.waiting(&|_| true, usize::MAX);
                 let keys = model.waiting.clone().into_iter().map(|number| {
-                    let slot = model.of(number).slot.as_ref();
+                    let slot = model.session(number).slot.as_ref();
                     slot.expect("it waits").key
                 });
                 assert_eq!(line, keys.collect::<Vec<_>>(), "{max}, {step}");
-                assert_eq!(slots.sessions.borrow().len(), model.held());
+                assert_eq!(slots.sessions.borrow().len(), model.slots_held());
                 for client in CLIENTS {
                     let known = slots.limit.shared.clients.slots_of(Client::of(&FakeSession::of(client)));
                     assert_eq!(known, model.slots_of(client), "{max}, {step}: client {client}");
                 }
             }
         }
-        println!("{max} slots: {ended} ended for newcomers, {turned_away} newcomers turned away");
-        assert!(ended > 1000 && (max == 80 || turned_away > 100));
-        model.all.clear();
-        assert!(!slots.has_taken_slots() && slots.limit.available() == max && slots.order.first().is_none());
+        println!("{max} slots: {ended} ended for newcomers, {rejected} newcomers turned away");
+        assert!(ended > 1000 && (max == 80 || rejected > 100));
+        model.sessions.clear();
+        assert!(slots.taken() == 0 && slots.limit.available() == max && slots.order.first().is_none());
     }
 }

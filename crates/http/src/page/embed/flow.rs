@@ -1,9 +1,9 @@
 //! Estimates how far down a page an image is, without computing a layout.
 //!
-//! The position is the sum of the heights that a document states: heights of images and frames, inline heights, and lines
-//! of text in the default font. Style sheets are not applied. An image without a height counts as 0, as before it is
-//! loaded. This resembles Chromium, which determines at its first layout whether a lazy image is near. At that time it has
-//! not applied style sheets or loaded images.
+//! The position is the sum of the heights that a document states: heights of images and frames, inline heights, and
+//! lines of text in the default font. Style sheets are not applied. An image without a height counts as 0, like an
+//! image that is not loaded yet. This resembles Chromium, which determines at its first layout whether a lazy image is
+//! near. At that time it has not applied style sheets or loaded images.
 
 use super::length::{VIEWPORT_HEIGHT, VIEWPORT_WIDTH, pixels};
 
@@ -17,7 +17,7 @@ pub const LAZY_FRAME_MARGIN: f64 = 2500.0;
 pub(super) struct Flow {
     /// The top of the current line, in pixels from the top of the page.
     top: f64,
-    /// The used width and the height of the current line.
+    /// The width in use on the current line, and the height of the line, in pixels.
     line: (f64, f64),
     open: Vec<Open>,
 }
@@ -29,12 +29,18 @@ struct Open {
     top: f64,
     height: Option<f64>,
     is_hidden: bool,
+    /// Whether this is a `<details>` element without `open`, which displays only its summary.
+    is_closed: bool,
 }
 
 impl Flow {
-    /// Begins an element called `name` with the inline style `style`. `is_hidden` says that an attribute hides the
-    /// element.
-    pub(super) fn begin(&mut self, name: &[u8], style: Option<&str>, is_hidden: bool) {
+    /// Begins an element called `name` with the inline style `style`. `attribute` returns the value of an attribute.
+    pub(super) fn begin(
+        &mut self,
+        name: &[u8],
+        style: Option<&str>,
+        attribute: impl Fn(&[u8]) -> Option<String>,
+    ) {
         let is_block = is_block(name) || style.is_some_and(is_displayed_as_block);
         if name == b"br" || is_block {
             self.end_line();
@@ -42,11 +48,20 @@ impl Flow {
         if is_void(name) || self.open.len() == MAX_DEPTH {
             return;
         }
-        let is_hidden = is_hidden || self.is_hidden() || style.is_some_and(is_not_displayed);
+        let is_inside_hidden = match self.open.last() {
+            Some(parent) if name == b"summary" => parent.is_hidden,
+            _ => self.is_hidden(),
+        };
+        let is_hidden =
+            is_inside_hidden || attribute(b"hidden").is_some() || style.is_some_and(is_not_displayed);
         let height = style.filter(|_| is_block);
         let heights = height.map(|style| [declared(style, "height"), declared(style, "min-height")]);
-        let height = heights.and_then(|heights| heights.into_iter().flatten().reduce(f64::max));
-        self.open.push(Open { name: name.to_vec(), top: self.top, height, is_hidden });
+        let mut height = heights.and_then(|heights| heights.into_iter().flatten().reduce(f64::max));
+        if is_table(name) {
+            height = height.or_else(|| dimension(&attribute(b"height")?));
+        }
+        let is_closed = name == b"details" && attribute(b"open").is_none();
+        self.open.push(Open { name: name.to_vec(), top: self.top, height, is_hidden, is_closed });
     }
 
     /// Ends the innermost element called `name`, and all elements in it.
@@ -60,13 +75,18 @@ impl Flow {
                 // A hidden element takes no space, so return to the position of its start.
                 (self.top, self.line) = (open.top, (0.0, 0.0));
             } else if let Some(height) = open.height {
-                self.top = open.top + height;
+                // A table is at least as high as its rows.
+                let least = if is_table(&open.name) { self.top } else { 0.0 };
+                self.top = (open.top + height).max(least);
             }
         }
     }
 
-    /// Adds text that is displayed.
+    /// Adds text.
     pub(super) fn text(&mut self, text: &[u8]) {
+        if self.is_hidden() {
+            return;
+        }
         let letters = String::from_utf8_lossy(text)
             .split_whitespace()
             .map(|word| word.chars().count() + 1)
@@ -94,7 +114,12 @@ impl Flow {
 
     /// Returns whether an element that begins here would not be displayed.
     pub(super) fn is_hidden(&self) -> bool {
-        self.open.last().is_some_and(|open| open.is_hidden)
+        self.open.last().is_some_and(|open| open.is_hidden || open.is_closed)
+    }
+
+    /// Returns whether the innermost open element is called `name`.
+    pub(super) fn is_inside(&self, name: &[u8]) -> bool {
+        self.open.last().is_some_and(|open| open.name == name)
     }
 
     fn end_line(&mut self) {
@@ -110,17 +135,19 @@ pub(super) fn is_near(top: f64, margin: f64) -> bool {
 
 /// Returns the width and height of an element from its attributes and inline style; 0 for a size that is not specified.
 pub(super) fn size(width: Option<&str>, height: Option<&str>, style: Option<&str>) -> (f64, f64) {
-    // HTML's rules for dimension values allow digits, optionally a fraction, and then any text that does not begin with a
-    // percent sign.
-    let attribute = |text: Option<&str>| {
-        let text = text?.trim_start();
-        let end = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
-        text[..end].parse::<f64>().ok().filter(|_| !text[end..].starts_with('%'))
-    };
     let of_style = |name: &str| style.and_then(|style| declared(style, name));
-    let width = of_style("width").or(attribute(width));
-    let height = of_style("height").or(attribute(height));
+    let width = of_style("width").or(width.and_then(dimension));
+    let height = of_style("height").or(height.and_then(dimension));
     (width.unwrap_or(0.0).clamp(0.0, MAX_SIZE), height.unwrap_or(0.0).clamp(0.0, MAX_SIZE))
+}
+
+/// Parses the value of a size attribute. HTML's rules for dimension values allow digits, optionally a fraction, and then
+/// any text that does not begin with a percent sign.
+fn dimension(text: &str) -> Option<f64> {
+    let text = text.trim_start();
+    let end = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
+    let length = text[..end].parse::<f64>().ok().filter(|_| !text[end..].starts_with('%'));
+    length.map(|length| length.min(MAX_SIZE))
 }
 
 /// Returns the length in pixels that an inline style declares for the property `name`. The last declaration counts.
@@ -197,6 +224,11 @@ fn is_block(name: &[u8]) -> bool {
     BLOCKS.contains(&name)
 }
 
+/// Returns whether an element called `name` is a table or a row, which have `height` attributes.
+fn is_table(name: &[u8]) -> bool {
+    matches!(name, b"table" | b"tr")
+}
+
 /// Whether an element called `name` has no end tag.
 fn is_void(name: &[u8]) -> bool {
     const VOID: [&[u8]; 14] = [
@@ -225,19 +257,19 @@ mod tests {
     fn heights_and_lines_add_up() {
         let mut flow = Flow::default();
         assert_eq!(flow.place_box(100.0, 50.0), 0.0);
-        // The first of these boxes fits beside the earlier one. The second one is on the next line.
+        // The first of the next two boxes fits beside the box above. The second box is on the next line.
         assert_eq!(flow.place_box(1164.0, 80.0), 0.0);
         assert_eq!(flow.place_box(10.0, 10.0), 80.0);
-        flow.begin(b"div", Some("color: red; HEIGHT: 1000px"), false);
+        flow.begin(b"div", Some("color: red; HEIGHT: 1000px"), |_| None);
         assert_eq!(flow.place_box(1.0, 1.0), 90.0);
         flow.end(b"div");
         assert_eq!(flow.place_box(0.0, 0.0), 1090.0);
-        flow.begin(b"p", None, false);
+        flow.begin(b"p", None, |_| None);
         flow.text(&b"word ".repeat(100));
         flow.end(b"p");
         // 500 letters of 7 pixels fill two lines and a part of a third.
         assert_eq!(flow.place_box(0.0, 0.0), 1090.0 + 3.0 * 18.0);
-        flow.begin(b"section", Some("display:none;height:500px"), false);
+        flow.begin(b"section", Some("display:none;height:500px"), |_| None);
         assert!(flow.is_hidden());
         flow.text(b"unseen");
         flow.end(b"section");
@@ -257,7 +289,7 @@ mod tests {
     fn no_document_is_too_deep() {
         let mut flow = Flow::default();
         for _ in 0..100_000 {
-            flow.begin(b"div", None, false);
+            flow.begin(b"div", None, |_| None);
         }
         for _ in 0..100_000 {
             flow.end(b"div");

@@ -1,7 +1,7 @@
 //! Converts CSS lengths to pixels in the assumed viewport.
 //!
-//! Home of CSS Values 4 §6 (lengths) and §10 (`calc`, `min`, `max`, `clamp`), as far as `sizes`, media queries and inline
-//! heights use them. The font size is that of a page without a style sheet.
+//! Implements CSS Values 4 §6 (lengths) and §10 (`calc`, `min`, `max`, `clamp`), as far as `sizes`, media queries and
+//! inline heights use them. A page without a style sheet is assumed, so the font has its default size.
 
 /// The width of the viewport in pixels, as in browsers driven by Playwright.
 pub const VIEWPORT_WIDTH: f64 = 1280.0;

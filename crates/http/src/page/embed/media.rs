@@ -1,8 +1,8 @@
 //! Evaluates media queries as a desktop browser does. The assumed device is a screen with one device pixel per CSS pixel
 //! and the assumed viewport.
 //!
-//! Home of Media Queries 4 §2.3 and §3, as far as `media` and `sizes` use them. An unknown feature is neither true nor
-//! false, and a query that depends on it does not match.
+//! Implements Media Queries 4 §2.3 and §3, as far as `media` and `sizes` use them. An unknown feature is neither true
+//! nor false. A query does not match if its result depends on an unknown feature.
 
 use super::length::{VIEWPORT_HEIGHT, VIEWPORT_WIDTH, number_prefix, pixels};
 
@@ -32,7 +32,7 @@ pub(super) fn commas(list: &str) -> impl Iterator<Item = &str> {
 fn query_matches(query: &str) -> bool {
     let (word, rest) = first_word(query);
     let (negated, kind, rest) = match word {
-        // `not (condition)` is a condition. In other cases, `not` negates a query with a media type.
+        // `not` before a parenthesis negates a condition. Otherwise, `not` negates a query with a media type.
         "not" if !rest.trim_start().starts_with('(') => {
             let (kind, rest) = first_word(rest.trim_start());
             (true, kind, rest)
@@ -69,7 +69,7 @@ struct Condition<'a> {
 }
 
 impl<'a> Condition<'a> {
-    /// Returns whether the condition `text`, in lower case, holds; `None` if the answer is unknown.
+    /// Evaluates a condition; returns `None` if the answer is unknown. `text` must be in lower case.
     fn answer(text: &'a str) -> Option<bool> {
         let mut condition = Condition { rest: text, depth: 0 };
         let answer = condition.any()?;
@@ -134,7 +134,8 @@ impl<'a> Condition<'a> {
         if inner.starts_with('(') || inner.starts_with("not ") || inner.starts_with("not(") {
             let mut condition = Condition { rest: inner, depth: self.depth + 1 };
             let answer = condition.any()?;
-            // A range may begin with a calculation in parentheses. If it does, the answer is unknown.
+            // If text follows the inner condition, the parentheses may contain a range that begins with a calculation.
+            // The answer is then unknown.
             return Some(answer.filter(|_| condition.rest.trim().is_empty()));
         }
         Some(feature(inner))
@@ -231,18 +232,21 @@ fn quantity(name: &str, value: &str) -> Option<f64> {
             Some((width, height)) => Some(plain(width)? / plain(height)?),
             None => plain(value),
         },
-        "resolution" => {
-            let (number, unit) = value.split_at(number_prefix(value));
-            let per_dot = match unit {
-                "dppx" | "x" => 1.0,
-                "dpi" => 1.0 / 96.0,
-                "dpcm" => 2.54 / 96.0,
-                _ => return None,
-            };
-            Some(plain(number)? * per_dot)
-        }
+        "resolution" => resolution(value),
         _ => plain(value),
     }
+}
+
+/// Parses a resolution. Returns it in pixels per pixel of CSS.
+pub(super) fn resolution(value: &str) -> Option<f64> {
+    let (number, unit) = value.split_at(number_prefix(value));
+    let per_dot = match unit {
+        "dppx" | "x" => 1.0,
+        "dpi" => 1.0 / 96.0,
+        "dpcm" => 2.54 / 96.0,
+        _ => return None,
+    };
+    Some(number.trim().parse::<f64>().ok()? * per_dot)
 }
 
 /// Features whose values are keywords, and their values on the assumed device.

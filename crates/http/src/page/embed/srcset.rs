@@ -1,13 +1,13 @@
 //! Selects which of several candidates of an image a browser loads, at one device pixel per CSS pixel.
 //!
-//! Home of HTML's "select an image source" (`srcset`, `sizes`, `<source media type>`). Chromium takes the lowest density
-//! that is sufficient, or the highest density if none is sufficient.
+//! Implements HTML's "select an image source" (`srcset`, `sizes`, `<source media type>`). Chromium takes the lowest
+//! density that is sufficient, or the highest density if none is sufficient.
 
 use super::length::{VIEWPORT_WIDTH, number_prefix, pixels};
 use super::media;
 
-/// Returns the address that an element with these attributes loads. `auto_width` is the width that `sizes=auto` means for
-/// a lazy image.
+/// Returns the address that an image element with these attributes loads. `auto_width` is the width that is used for
+/// `sizes=auto` if the image is lazy.
 pub(super) fn choose(
     src: Option<&str>,
     srcset: Option<&str>,
@@ -26,13 +26,16 @@ pub(super) fn choose(
         parsed.iter().map(|candidate| (density(&candidate.descriptor), candidate.address)).collect();
     // `src` is another candidate, with density 1, unless the candidates have widths.
     all.extend(src.filter(|_| !has_widths).map(|src| (1.0, src)));
-    // The sort is stable, so the first of two candidates with the same density is taken.
-    all.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let chosen = all.iter().find(|(density, _)| *density >= 1.0).or_else(|| {
-        let densest = all.last()?.0;
-        all.iter().find(|(density, _)| *density == densest)
-    });
-    chosen.map(|(_, address)| (*address).to_owned())
+    select(all).map(str::to_owned)
+}
+
+/// Returns the candidate whose density is the lowest that is sufficient, or else the densest. If densities are equal, the
+/// first candidate counts.
+pub(super) fn select<T>(mut candidates: Vec<(f64, T)>) -> Option<T> {
+    // The sort is stable.
+    candidates.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let least = candidates.last()?.0.min(1.0);
+    candidates.into_iter().find(|(density, _)| *density >= least).map(|(_, candidate)| candidate)
 }
 
 /// Returns whether a browser can use a `<source>` element with these attributes in a picture.
@@ -135,7 +138,8 @@ fn source_size(sizes: &str, auto_width: Option<f64>) -> f64 {
     for entry in media::commas(sizes) {
         let entry = entry.trim();
         if entry.eq_ignore_ascii_case("auto") {
-            // If the image is not lazy, Chromium takes the width of the viewport and ignores the entries that follow.
+            // `sizes` is `auto`. If the image is not lazy, Chromium takes the width of the viewport and ignores the
+            // entries that follow.
             return auto_width.unwrap_or(VIEWPORT_WIDTH);
         }
         // The size is the last component of the entry.

@@ -1,5 +1,5 @@
-//! A cache of the open files that are being sent. Each file is opened only once, whatever names it is requested by. The
-//! number of open files is bounded.
+//! A cache of the open files that are being sent. Each file is opened only once, even if it is requested by several
+//! names. The number of open files is bounded.
 //!
 //! A file stays in the cache as long as a response holds it. If too many files are open, or the system has no more
 //! descriptors, the least recently read file is closed. It is opened again when it is read next. Therefore a client
@@ -24,8 +24,8 @@ pub(super) struct OpenFileCache {
     root: Rc<RootDirectory>,
     files: RefCell<BTreeMap<Identity, Weak<CachedFile>>>,
     /// The number of files that are open now.
-    open: Cell<usize>,
-    most: usize,
+    open_count: Cell<usize>,
+    max_open: usize,
     /// The number of reads so far. The least recently read file is found by this number.
     reads: Cell<u64>,
 }
@@ -35,32 +35,36 @@ pub(super) struct OpenFileCache {
 pub(super) struct CachedFile {
     cache: Rc<OpenFileCache>,
     /// The path of the file below the root directory, as it was first requested.
-    below: PathBuf,
+    relative: PathBuf,
     identity: Identity,
     file: RefCell<Option<File>>,
     read: Cell<u64>,
 }
 
 impl OpenFileCache {
-    /// Returns a cache for files beneath `root`. At most `most` files are open at a time.
-    pub(super) fn new(root: Rc<RootDirectory>, most: usize) -> Rc<Self> {
-        let (files, open, reads) = Default::default();
-        Rc::new(Self { root, files, open, most, reads })
+    /// Returns a cache for files beneath `root`. At most `max_open` files are open at a time.
+    pub(super) fn new(root: Rc<RootDirectory>, max_open: usize) -> Rc<Self> {
+        let (files, open_count, reads) = Default::default();
+        Rc::new(Self { root, files, open_count, max_open, reads })
     }
 
-    /// Returns the regular file `below` the root directory, whose last known identity is `seen`; `None` if it is no longer
-    /// a regular file.
-    pub(super) fn take(self: &Rc<Self>, below: &Path, seen: Identity) -> io::Result<Option<Rc<CachedFile>>> {
-        let held = self.files.borrow().get(&seen).and_then(Weak::upgrade);
-        if let Some(shared) = held {
+    /// Returns a regular file; `None` if it is no longer a regular file. `relative` is its path relative to the root
+    /// directory. `seen` is the last known identity of the file.
+    pub(super) fn take(
+        self: &Rc<Self>,
+        relative: &Path,
+        seen: Identity,
+    ) -> io::Result<Option<Rc<CachedFile>>> {
+        let cached = self.files.borrow().get(&seen).and_then(Weak::upgrade);
+        if let Some(shared) = cached {
             shared.mark_used();
             return Ok(Some(shared));
         }
-        let Some((file, identity)) = self.open(below)? else { return Ok(None) };
-        self.open.set(self.open.get() + 1);
+        let Some((file, identity)) = self.open(relative)? else { return Ok(None) };
+        self.open_count.set(self.open_count.get() + 1);
         let shared = Rc::new(CachedFile {
             cache: self.clone(),
-            below: below.to_owned(),
+            relative: relative.to_owned(),
             identity,
             file: RefCell::new(Some(file)),
             read: Cell::new(0),
@@ -71,12 +75,12 @@ impl OpenFileCache {
     }
 
     /// Opens a regular file. Closes another file if too many are open.
-    fn open(&self, below: &Path) -> io::Result<Option<(File, Identity)>> {
-        if self.open.get() >= self.most {
+    fn open(&self, relative: &Path) -> io::Result<Option<(File, Identity)>> {
+        if self.open_count.get() >= self.max_open {
             self.close_one();
         }
-        let file = match self.root.open(below) {
-            Err(why) if is_out_of_descriptors(&why) && self.close_one() => self.root.open(below)?,
+        let file = match self.root.open(relative) {
+            Err(error) if is_out_of_descriptors(&error) && self.close_one() => self.root.open(relative)?,
             file => file?,
         };
         // The file may have been replaced since it was looked up, so check its type again.
@@ -90,7 +94,7 @@ impl OpenFileCache {
         let open = files.values().filter_map(Weak::upgrade).filter(|shared| shared.file.borrow().is_some());
         let Some(oldest) = open.min_by_key(|shared| shared.read.get()) else { return false };
         oldest.file.borrow_mut().take();
-        self.open.set(self.open.get() - 1);
+        self.open_count.set(self.open_count.get() - 1);
         true
     }
 }
@@ -111,11 +115,11 @@ impl CachedFile {
 impl Drop for CachedFile {
     fn drop(&mut self) {
         if self.file.get_mut().take().is_some() {
-            self.cache.open.set(self.cache.open.get() - 1);
+            self.cache.open_count.set(self.cache.open_count.get() - 1);
         }
         let mut files = self.cache.files.borrow_mut();
-        // In the meantime another entry may have taken the place of this one in the cache.
-        if files.get(&self.identity).is_some_and(|held| held.strong_count() == 0) {
+        // A newer entry with the same identity may have replaced this entry in the cache. The newer entry must stay.
+        if files.get(&self.identity).is_some_and(|cached| cached.strong_count() == 0) {
             files.remove(&self.identity);
         }
     }
@@ -125,9 +129,9 @@ impl Store for CachedFile {
     fn read(&self, offset: u64, most: usize) -> io::Result<Bytes> {
         self.mark_used();
         if self.file.borrow().is_none() {
-            let opened = self.cache.open(&self.below)?.filter(|(_, identity)| *identity == self.identity);
+            let opened = self.cache.open(&self.relative)?.filter(|(_, identity)| *identity == self.identity);
             let (file, _) = opened.ok_or_else(|| io::Error::other("it is another file by now"))?;
-            self.cache.open.set(self.cache.open.get() + 1);
+            self.cache.open_count.set(self.cache.open_count.get() + 1);
             *self.file.borrow_mut() = Some(file);
         }
         let file = self.file.borrow();
@@ -149,8 +153,8 @@ impl Store for CachedFile {
 }
 
 /// Returns whether the error means that the process or the system has no more file descriptors.
-pub(super) fn is_out_of_descriptors(why: &io::Error) -> bool {
-    matches!(why.raw_os_error(), Some(ENFILE | EMFILE))
+pub(super) fn is_out_of_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(ENFILE | EMFILE))
 }
 
 /// The error codes `ENFILE` and `EMFILE` of the operating system.
@@ -206,15 +210,15 @@ mod tests {
         let scratch = Scratch::new("once");
         let cache = scratch.cache(10);
         fs::hard_link(scratch.0.join("a"), scratch.0.join("d")).expect("a link");
-        let held = ["a", "d", "./a", "a"].map(|name| take(&cache, name));
-        assert!(held.iter().all(|file| Rc::ptr_eq(file, &held[0])) && cache.open.get() == 1);
-        let other = take(&cache, "b");
-        assert_eq!((cache.open.get(), cache.files.borrow().len()), (2, 2));
-        drop((held, other));
-        assert_eq!((cache.open.get(), cache.files.borrow().len()), (0, 0));
+        let files = ["a", "d", "./a", "a"].map(|name| take(&cache, name));
+        assert!(files.iter().all(|file| Rc::ptr_eq(file, &files[0])) && cache.open_count.get() == 1);
+        let second = take(&cache, "b");
+        assert_eq!((cache.open_count.get(), cache.files.borrow().len()), (2, 2));
+        drop((files, second));
+        assert_eq!((cache.open_count.get(), cache.files.borrow().len()), (0, 0));
         let seen = Identity::of(&cache.root.look_up(Path::new(".")).expect("there").metadata);
         assert!(cache.take(Path::new("."), seen).expect("there").is_none());
-        assert_eq!(cache.open.get(), 0);
+        assert_eq!(cache.open_count.get(), 0);
     }
 
     #[test]
@@ -223,19 +227,19 @@ mod tests {
         let cache = scratch.cache(2);
         let [a, b, c] = ["a", "b", "c"].map(|name| take(&cache, name));
         let is_open = |file: &CachedFile| file.file.borrow().is_some();
-        assert_eq!((is_open(&a), is_open(&b), is_open(&c), cache.open.get()), (false, true, true, 2));
+        assert_eq!((is_open(&a), is_open(&b), is_open(&c), cache.open_count.get()), (false, true, true, 2));
         for _ in 0..3 {
             for (file, text) in [(&a, "aaa"), (&b, "bbb"), (&c, "ccc")] {
                 assert_eq!(file.read(0, 3).expect("bytes"), text);
                 assert_eq!(file.read(1, 1).expect("bytes"), text[..1]);
-                assert_eq!(cache.open.get(), 2);
+                assert_eq!(cache.open_count.get(), 2);
             }
         }
         // The file was closed, and its path now names another file.
         fs::write(scratch.0.join("a"), "another").expect("a file");
-        assert!(a.read(0, 3).is_err() && cache.open.get() <= 2);
+        assert!(a.read(0, 3).is_err() && cache.open_count.get() <= 2);
         drop((a, b, c));
-        assert_eq!(cache.open.get(), 0);
+        assert_eq!(cache.open_count.get(), 0);
     }
 
     #[test]

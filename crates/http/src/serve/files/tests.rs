@@ -46,10 +46,10 @@ fn ask_with(site: &FileSite, method: &Method, target: &str, fields: &[(HeaderNam
     for (name, value) in fields {
         map.append(name.clone(), HeaderValue::from_str(value).expect("a value"));
     }
-    site.answer(&Asked { method, target, host: None, fields: &map })
+    site.answer(&SiteRequest { method, target, host: None, fields: &map })
 }
 
-fn ask(site: &FileSite, target: &str) -> (u16, Vec<u8>, String) {
+fn request(site: &FileSite, target: &str) -> (u16, Vec<u8>, String) {
     let answer = ask_with(site, &Method::GET, target, &[]);
     (answer.status.as_u16(), body(&answer), answer.resource.content_type)
 }
@@ -66,17 +66,20 @@ fn body(answer: &Answer) -> Vec<u8> {
 #[test]
 fn files_have_their_types_and_directories_their_index() {
     let (_scratch, site) = Scratch::new("types");
-    assert_eq!(ask(&site, "/"), (200, b"<p>home".to_vec(), "text/html; charset=utf-8".to_owned()));
-    assert_eq!(ask(&site, "/index.html?x=1").0, 200);
-    assert_eq!(ask(&site, "/sub/"), (200, b"<p>sub".to_vec(), "text/html; charset=utf-8".to_owned()));
-    assert_eq!(ask(&site, "/sub/a%20b.css"), (200, b"p{}".to_vec(), "text/css; charset=utf-8".to_owned()));
-    assert_eq!(ask(&site, "//sub//.//a%20b.css").0, 200);
-    assert_eq!(ask(&site, "/within").1, b"0123456789");
-    assert_eq!(ask(&site, "/nothing"), (200, Vec::new(), "application/octet-stream".to_owned()));
+    assert_eq!(request(&site, "/"), (200, b"<p>home".to_vec(), "text/html; charset=utf-8".to_owned()));
+    assert_eq!(request(&site, "/index.html?x=1").0, 200);
+    assert_eq!(request(&site, "/sub/"), (200, b"<p>sub".to_vec(), "text/html; charset=utf-8".to_owned()));
+    assert_eq!(
+        request(&site, "/sub/a%20b.css"),
+        (200, b"p{}".to_vec(), "text/css; charset=utf-8".to_owned())
+    );
+    assert_eq!(request(&site, "//sub//.//a%20b.css").0, 200);
+    assert_eq!(request(&site, "/within").1, b"0123456789");
+    assert_eq!(request(&site, "/nothing"), (200, Vec::new(), "application/octet-stream".to_owned()));
     let moved = ask_with(&site, &Method::GET, "//sub?q", &[]);
     assert_eq!((moved.status.as_u16(), &moved.fields[LOCATION]), (301, &HeaderValue::from_static("/sub/?q")));
     for missing in ["/none", "/sub/empty/", "/ten/", "/ten/x", "/loop", "/index.html/"] {
-        assert_eq!(ask(&site, missing).0, 404, "{missing}");
+        assert_eq!(request(&site, missing).0, 404, "{missing}");
     }
     assert_eq!(ask_with(&site, &Method::POST, "/", &[]).status, 405);
 }
@@ -91,11 +94,11 @@ fn nothing_outside_is_ever_served() {
             for target in
                 [format!("/{up}{slash}secret.txt"), format!("/sub/{up}{slash}{up}{slash}secret.txt")]
             {
-                assert_eq!(ask(&site, &target).0, 404, "{target}");
+                assert_eq!(request(&site, &target).0, 404, "{target}");
             }
         }
     }
-    let others = [
+    let refused_targets = [
         "/out",
         "/up/",
         "/up",
@@ -114,8 +117,8 @@ fn nothing_outside_is_ever_served() {
         "/....//secret.txt",
         "/sub/%2e%2e/ten",
     ];
-    for target in others {
-        assert_eq!(ask(&site, target).0, 404, "{target}");
+    for target in refused_targets {
+        assert_eq!(request(&site, target).0, 404, "{target}");
     }
 }
 
@@ -125,18 +128,20 @@ fn range_requests_return_the_requested_range() {
     let (_scratch, site) = Scratch::new("parts");
     let get = |range: &str| {
         let answer = ask_with(&site, &Method::GET, "/ten", &[(RANGE, range)]);
-        let said = answer.fields.get(CONTENT_RANGE).map(|value| value.to_str().expect("text").to_owned());
-        (answer.status.as_u16(), body(&answer), said)
+        let content_range =
+            answer.fields.get(CONTENT_RANGE).map(|value| value.to_str().expect("text").to_owned());
+        (answer.status.as_u16(), body(&answer), content_range)
     };
-    let part = |text: &str, said: &str| (206, text.as_bytes().to_vec(), Some(said.to_owned()));
+    let part =
+        |text: &str, content_range: &str| (206, text.as_bytes().to_vec(), Some(content_range.to_owned()));
     assert_eq!(get("bytes=0-0"), part("0", "bytes 0-0/10"));
     assert_eq!(get("bytes=3-"), part("3456789", "bytes 3-9/10"));
     assert_eq!(get("bytes=-4"), part("6789", "bytes 6-9/10"));
     assert_eq!(get("bytes=-99"), part("0123456789", "bytes 0-9/10"));
     assert_eq!(get("Bytes=2-99999999999999999999999"), part("23456789", "bytes 2-9/10"));
     for beyond in ["bytes=10-", "bytes=-0", "bytes=99999999999999999999999-"] {
-        let (status, _, said) = get(beyond);
-        assert_eq!((status, said.as_deref()), (416, Some("bytes */10")), "{beyond}");
+        let (status, _, content_range) = get(beyond);
+        assert_eq!((status, content_range.as_deref()), (416, Some("bytes */10")), "{beyond}");
     }
     for whole in ["bytes=5-2", "bytes=0-1,3-4", "lines=1-2", "bytes=x-1", "bytes=-", "bytes", "bytes=+1-2"] {
         assert_eq!(get(whole), (200, b"0123456789".to_vec(), None), "{whole}");
@@ -193,7 +198,7 @@ fn preconditions_are_evaluated_in_the_order_of_the_rfc() {
 fn a_remembered_file_is_checked_again() {
     let (scratch, site) = Scratch::new("kept");
     let root = scratch.0.join("root");
-    let ten = || ask(&site, "/ten");
+    let ten = || request(&site, "/ten");
     assert_eq!(ten(), (200, b"0123456789".to_vec(), "application/octet-stream".to_owned()));
     assert_eq!(ten().1, b"0123456789");
     // The file is changed in place, replaced, removed, replaced by a link and by a directory, and restored. Each
@@ -214,11 +219,11 @@ fn a_remembered_file_is_checked_again() {
     fs::write(root.join("ten"), "back").expect("a file");
     assert_eq!((ten().1, ten().1), (b"back".to_vec(), b"back".to_vec()));
     // A directory on the path is replaced by a link that leads out of the site.
-    assert_eq!(ask(&site, "/sub/index.html").0, 200);
+    assert_eq!(request(&site, "/sub/index.html").0, 200);
     fs::write(scratch.0.join("index.html"), "out").expect("a file");
     fs::rename(root.join("sub"), root.join("other")).expect("renamed");
     symlink("..", root.join("sub")).expect("a link");
-    assert_eq!(ask(&site, "/sub/index.html").0, 404);
+    assert_eq!(request(&site, "/sub/index.html").0, 404);
 }
 
 #[test]
@@ -226,7 +231,7 @@ fn the_number_of_open_files_is_bounded() {
     let (scratch, site) = Scratch::new("many");
     for number in 0..MAX_KEPT + 10 {
         fs::write(scratch.0.join(format!("root/{number}")), "x").expect("a file");
-        assert_eq!(ask(&site, &format!("/{number}")).0, 200);
+        assert_eq!(request(&site, &format!("/{number}")).0, 200);
         assert!(site.remembered.borrow().len() <= MAX_KEPT);
     }
 }
@@ -243,10 +248,10 @@ fn a_link_that_is_swapped_meanwhile_leads_nowhere_else() {
     symlink("../secret.txt", root.join("lure")).expect("a link");
     symlink("../outside", root.join("lures")).expect("a link");
     let over = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
-    let (stop, place) = (over.clone(), root.clone());
+    let (stop, directory) = (over.clone(), root.clone());
     let swapping = std::thread::spawn(move || {
         let swap = |one: &str, other: &str| {
-            renameat_with(CWD, place.join(one), CWD, place.join(other), RenameFlags::EXCHANGE)
+            renameat_with(CWD, directory.join(one), CWD, directory.join(other), RenameFlags::EXCHANGE)
                 .expect("exchanged");
         };
         while !stop.load(std::sync::atomic::Ordering::Relaxed) {
@@ -256,13 +261,13 @@ fn a_link_that_is_swapped_meanwhile_leads_nowhere_else() {
     });
     let (mut inside, mut refused) = (0, 0);
     for _ in 0..20_000 {
-        for (target, wanted) in
+        for (target, expected) in
             [("/ten", &b"0123456789"[..]), ("/sub/", b"<p>sub"), ("/sub/index.html", b"<p>sub")]
         {
-            let (status, body, _) = ask(&site, target);
+            let (status, body, _) = request(&site, target);
             match status {
                 200 => {
-                    assert_eq!(String::from_utf8_lossy(&body), String::from_utf8_lossy(wanted), "{target}")
+                    assert_eq!(String::from_utf8_lossy(&body), String::from_utf8_lossy(expected), "{target}")
                 }
                 _ => assert_eq!(status, 404, "{target}"),
             }
@@ -287,14 +292,14 @@ fn links_that_stay_inside_are_followed_absolute_ones_too() {
         symlink(target, root.join(link)).expect("a link");
     }
     for target in ["/sub/back", "/absolute", "/two", "/within"] {
-        assert_eq!(ask(&site, target).1, b"0123456789", "{target}");
+        assert_eq!(request(&site, target).1, b"0123456789", "{target}");
     }
-    assert_eq!((ask(&site, "/directory").0, ask(&site, "/directory/").1), (301, b"<p>sub".to_vec()));
+    assert_eq!((request(&site, "/directory").0, request(&site, "/directory/").1), (301, b"<p>sub".to_vec()));
     // A path that leaves the root directory and returns into it must count as outside.
     symlink("../root/ten", root.join("around")).expect("a link");
     symlink("/proc/self/root", root.join("magic")).expect("a link");
     for target in ["/around", "/magic", "/magic/", "/magic/etc/passwd"] {
-        assert_eq!(ask(&site, target).0, 404, "{target}");
+        assert_eq!(request(&site, target).0, 404, "{target}");
     }
 }
 
@@ -302,36 +307,40 @@ fn links_that_stay_inside_are_followed_absolute_ones_too() {
 fn a_remembered_file_that_moves_outside_is_not_served() {
     let (scratch, site) = Scratch::new("moved");
     let root = scratch.0.join("root");
-    assert_eq!((ask(&site, "/sub/index.html").0, ask(&site, "/sub/index.html").0), (200, 200));
+    assert_eq!((request(&site, "/sub/index.html").0, request(&site, "/sub/index.html").0), (200, 200));
     fs::rename(root.join("sub"), scratch.0.join("away")).expect("renamed");
     symlink("../away", root.join("sub")).expect("a link");
-    assert_eq!(ask(&site, "/sub/index.html").0, 404, "the very file, by a link that leads out");
-    // The same must hold for directories at any depth.
+    assert_eq!(request(&site, "/sub/index.html").0, 404, "the very file, by a link that leads out");
+    // A directory on the path, at any depth, is replaced by a link that leads out of the site. The file must not be
+    // found.
     let deep = "a/b/c/d/e";
     fs::create_dir_all(root.join(deep)).expect("directories");
     for depth in 1..=5 {
-        let way: Vec<&str> = deep.split('/').take(depth).collect();
-        let target = format!("/{}/f", way.join("/"));
+        let path: Vec<&str> = deep.split('/').take(depth).collect();
+        let target = format!("/{}/f", path.join("/"));
         fs::write(root.join(&target[1..]), "f").expect("a file");
-        assert_eq!((ask(&site, &target).0, ask(&site, &target).0), (200, 200), "{target}");
+        assert_eq!((request(&site, &target).0, request(&site, &target).0), (200, 200), "{target}");
         for cut in 1..=depth {
-            let (from, to) = (root.join(way[..cut].join("/")), scratch.0.join("cut"));
+            let (from, to) = (root.join(path[..cut].join("/")), scratch.0.join("cut"));
             fs::rename(&from, &to).expect("renamed");
             symlink(&to, &from).expect("a link");
-            assert_eq!(ask(&site, &target).0, 404, "{target}, {cut}");
+            assert_eq!(request(&site, &target).0, 404, "{target}, {cut}");
             fs::remove_file(&from).expect("removed");
             fs::rename(&to, &from).expect("renamed");
-            assert_eq!((ask(&site, &target).0, ask(&site, &target).0), (200, 200), "{target}");
+            assert_eq!((request(&site, &target).0, request(&site, &target).0), (200, 200), "{target}");
         }
     }
     // A new directory at the path of the root directory must be served.
-    assert_eq!(ask(&site, "/ten").0, 200);
+    assert_eq!(request(&site, "/ten").0, 200);
     fs::rename(&root, scratch.0.join("old")).expect("renamed");
-    assert_eq!(ask(&site, "/ten").0, 404);
+    assert_eq!(request(&site, "/ten").0, 404);
     fs::create_dir_all(root.join("sub")).expect("a directory");
     fs::write(root.join("ten"), "of the new one").expect("a file");
     fs::write(root.join("sub/index.html"), "new").expect("a file");
-    assert_eq!((ask(&site, "/ten").1, ask(&site, "/sub/").1), (b"of the new one".to_vec(), b"new".to_vec()));
+    assert_eq!(
+        (request(&site, "/ten").1, request(&site, "/sub/").1),
+        (b"of the new one".to_vec(), b"new".to_vec())
+    );
 }
 
 #[test]
@@ -344,7 +353,7 @@ fn names_that_begin_with_a_dot_are_served_only_where_that_is_wanted() {
         fs::create_dir_all(root.join(name).parent().expect("a parent")).expect("a directory");
         fs::write(root.join(name), "dotted").expect("a file");
     }
-    // The owner of the site has linked the hidden file to a name that is not hidden.
+    // The owner of the site has created a link to the hidden file, and the name of the link does not begin with a dot.
     symlink(".env", root.join("shown")).expect("a link");
     let hidden = [
         "/.env",
@@ -363,23 +372,23 @@ fn names_that_begin_with_a_dot_are_served_only_where_that_is_wanted() {
         "/...",
     ];
     for target in hidden {
-        assert_eq!(ask(&site, target).0, 404, "{target}");
+        assert_eq!(request(&site, target).0, 404, "{target}");
     }
-    assert_eq!((ask(&site, "/.well-known/acme").0, ask(&site, "/.well-known").0), (200, 301));
-    assert_eq!(ask(&site, "/shown").0, 200);
+    assert_eq!((request(&site, "/.well-known/acme").0, request(&site, "/.well-known").0), (200, 301));
+    assert_eq!(request(&site, "/shown").0, 200);
     let site = FileSite::new(&root).expect("a site").with_dotfiles(true);
     for target in ["/.env", "/.git/config", "/sub/.htpasswd", "/.well-known/.key", "/sub/.well-known/x"] {
-        assert_eq!(ask(&site, target).0, 200, "{target}");
+        assert_eq!(request(&site, target).0, 200, "{target}");
     }
 }
 
 #[test]
 fn the_path_of_a_deleted_file_is_forgotten() {
     let (scratch, site) = Scratch::new("gone");
-    assert_eq!(ask(&site, "/ten").0, 200);
+    assert_eq!(request(&site, "/ten").0, 200);
     assert!(site.remembered.borrow().contains_key("/ten"));
     fs::remove_file(scratch.0.join("root/ten")).expect("removed");
-    assert_eq!(ask(&site, "/ten").0, 404);
+    assert_eq!(request(&site, "/ten").0, 404);
     assert!(site.remembered.borrow().is_empty());
 }
 
@@ -389,10 +398,10 @@ fn the_number_of_remembered_paths_is_bounded() {
     let mut name = "ten".to_owned();
     for kept in 1..=MAX_KEPT {
         name.insert(0, '/');
-        assert_eq!(ask(&site, &name).0, 200);
+        assert_eq!(request(&site, &name).0, 200);
         assert_eq!(site.remembered.borrow().len(), kept);
     }
     name.insert(0, '/');
-    assert_eq!(ask(&site, &name).0, 200);
+    assert_eq!(request(&site, &name).0, 200);
     assert_eq!(site.remembered.borrow().len(), 1);
 }

@@ -14,25 +14,25 @@ fn a_stream_counts_written_bytes_and_releases_them_when_dropped() {
     let (service, activity) = (service(&world), activity(&budget));
     let stream = FakeStream { written: 500, ..FakeStream::default() };
     let log = Log::of(&mut BTreeMap::new(), 1, &stream);
-    log.taken.set(0);
+    log.accepted.set(0);
     let io = Io {
         stream,
-        screen: SmugglingGuard::new(MAX_BUFFER, service.options.judged),
-        ahead: Bytes::new(),
+        guard: SmugglingGuard::new(MAX_BUFFER, service.options.judged),
+        screened_bytes: Bytes::new(),
         log: log.clone(),
         service,
         activity: activity.clone(),
     };
     // Without vectored writes, hyper would copy the body into its own buffer.
     assert!(io.is_write_vectored());
-    let answering = Answering::begin(&log, &activity);
-    answering.hold(300 << 10);
-    io.taken(100 << 10);
-    assert_eq!((log.taken.get(), activity.held.get()), (500, 200 << 10));
-    drop(answering);
+    let unfinished_response = Answering::begin(&log, &activity);
+    unfinished_response.hold(300 << 10);
+    io.on_accepted(100 << 10);
+    assert_eq!((log.accepted.get(), activity.buffered.get()), (500, 200 << 10));
+    drop(unfinished_response);
     assert_eq!(activity.requests_in_progress.get(), 1);
     drop(io);
-    assert_eq!((activity.requests_in_progress.get(), activity.held.get(), budget.room()), (0, 0, before));
+    assert_eq!((activity.requests_in_progress.get(), activity.buffered.get(), budget.room()), (0, 0, before));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Runs `program` with the client's world and a session with a server of a page.
+/// Runs `program` with the client's world and a session with a server that serves a page.
 fn with_session<T, F: Future<Output = T>>(program: impl FnOnce(SimWorld, QuicSession<SimWorld>) -> F) -> T {
     run(1, LINK, |hosts| async move {
         let Hosts { client, server, listener, connector } = hosts;
@@ -31,7 +31,7 @@ async fn answered(stream: &mut QuicStream<SimWorld>) -> u16 {
     status(&answer)
 }
 
-/// Writes a part every millisecond until the server stops the stream. Returns the code of its STOP_SENDING.
+/// Writes `part` every millisecond until the server stops the stream. Returns the code of its STOP_SENDING.
 async fn stopped(client: &SimWorld, stream: &mut QuicStream<SimWorld>, part: &[u8]) -> Option<u64> {
     for _ in 0..2_000 {
         if stream.write_all(part).await.is_err() {
@@ -51,7 +51,7 @@ fn control_frames_have_a_bound() {
                 SETTINGS => [&[0, SETTINGS][..], &0x8000_4001_u32.to_be_bytes()].concat(),
                 _ => CONTROL.to_vec(),
             };
-            let mut control = say(&session, &begin).await;
+            let mut control = open_one_way(&session, &begin).await;
             let part = if of == SETTINGS { vec![0x21; payload] } else { frame(of, &vec![0; payload]) };
             let _ = stopped(&client, &mut control, &part).await;
             session.closed().await
@@ -63,21 +63,21 @@ fn control_frames_have_a_bound() {
 #[test]
 fn frames_that_are_ignored_have_a_bound() {
     let many = [get(), frame(0x21, &[0; 12_000]).repeat(12)].concat();
-    hold(
+    check_rows(
         vec![("few", vec![Request([get(), frame(0x21, &[0; 12_000]).repeat(10)].concat())], Status(200))],
-        client_says,
+        reaction_to_client,
     );
     let code = with_session(|client, session| async move {
-        let _control = say(&session, &CONTROL).await;
+        let _control = open_one_way(&session, &CONTROL).await;
         let mut stream = poll_fn(|cx| session.poll_begin(cx, false)).await.expect("begun");
         let _ = stream.write_all(&many).await;
         stopped(&client, &mut stream, &[0]).await
     });
     assert_eq!(code, Some(Code::H3_EXCESSIVE_LOAD.0));
-    // Along with content, the server must allow more ignored bytes: a sixteenth of the content.
+    // If a request has content, the server must also allow ignored bytes up to a sixteenth of the content.
     let mixed = [frame(DATA, &[0; 12_000]), frame(0x21, &[0; 600])].concat().repeat(40);
     let status = with_session(|_, session| async move {
-        let _control = say(&session, &CONTROL).await;
+        let _control = open_one_way(&session, &CONTROL).await;
         let mut stream = poll_fn(|cx| session.poll_begin(cx, false)).await.expect("begun");
         let head = head("", &[("content-length", "480000")]);
         stream.write_all(&[head, mixed].concat()).await.expect("written");
@@ -90,8 +90,8 @@ fn frames_that_are_ignored_have_a_bound() {
 #[test]
 fn a_stream_of_an_unknown_type_is_stopped() {
     let code = with_session(|client, session| async move {
-        let _control = say(&session, &CONTROL).await;
-        let mut stream = say(&session, &[0x21]).await;
+        let _control = open_one_way(&session, &CONTROL).await;
+        let mut stream = open_one_way(&session, &[0x21]).await;
         stopped(&client, &mut stream, &[0; 1_000]).await
     });
     assert_eq!(code, Some(Code::H3_STREAM_CREATION_ERROR.0));
@@ -103,7 +103,7 @@ fn a_stream_of_an_unknown_type_is_stopped() {
 fn content_without_end_is_answered_and_stopped() {
     for length in [None, Some("4000000")] {
         let (status, code) = with_session(|client, session| async move {
-            let _control = say(&session, &CONTROL).await;
+            let _control = open_one_way(&session, &CONTROL).await;
             let mut stream = poll_fn(|cx| session.poll_begin(cx, false)).await.expect("begun");
             let length: Vec<_> = length.into_iter().map(|length| ("content-length", length)).collect();
             stream.write_all(&head("", &length)).await.expect("written");
@@ -118,9 +118,9 @@ fn content_without_end_is_answered_and_stopped() {
 /// must get a response (RFC 9110 §10.1.1).
 #[test]
 fn content_whose_length_is_said_is_waited_for_unless_the_client_waits() {
-    let ask = |more: &'static [(&str, &str)]| {
+    let request_with = |more: &'static [(&str, &str)]| {
         with_session(|client, session| async move {
-            let _control = say(&session, &CONTROL).await;
+            let _control = open_one_way(&session, &CONTROL).await;
             let mut stream = poll_fn(|cx| session.poll_begin(cx, false)).await.expect("begun");
             stream.write_all(&head("", more)).await.expect("written");
             let waited = client.timeout(Some(Duration::from_secs(5)), stream.read(&mut [0; 1])).await;
@@ -132,10 +132,10 @@ fn content_whose_length_is_said_is_waited_for_unless_the_client_waits() {
             Some(answered(&mut stream).await)
         })
     };
-    assert_eq!(ask(&[("content-length", "3")]), Some(200));
-    assert_eq!(ask(&[("content-length", "3"), ("expect", "100-continue")]), None);
-    assert_eq!(ask(&[("content-length", "0")]), None);
-    assert_eq!(ask(&[]), None);
+    assert_eq!(request_with(&[("content-length", "3")]), Some(200));
+    assert_eq!(request_with(&[("content-length", "3"), ("expect", "100-continue")]), None);
+    assert_eq!(request_with(&[("content-length", "0")]), None);
+    assert_eq!(request_with(&[]), None);
 }
 
 /// A client must not send a header section that is larger than the server accepts (RFC 9114 §4.2.2).
@@ -146,7 +146,7 @@ fn a_head_that_the_server_does_not_take_is_not_sent() {
         server
             .spawn("server", async move {
                 let session = listener.accept().await.expect("a session");
-                let _control = say(&session, &[&[0][..], &frame(SETTINGS, &[6, 60])].concat()).await;
+                let _control = open_one_way(&session, &[&[0][..], &frame(SETTINGS, &[6, 60])].concat()).await;
                 session.closed().await;
             })
             .detach();
@@ -163,8 +163,8 @@ fn a_head_that_the_server_does_not_take_is_not_sent() {
     assert!(line.contains("where the server takes 60"), "{line}");
 }
 
-/// The client must distinguish requests that a server has not processed from requests that it has processed (RFC 9114
-/// §5.2).
+/// The client must report a request as refused if the server's GOAWAY excludes it (RFC 9114 §5.2). It must still accept
+/// the responses to earlier requests.
 #[test]
 fn a_request_beyond_goaway_is_refused_and_one_before_it_is_answered() {
     let (got, _) = run(1, LINK, |hosts| async move {
@@ -173,7 +173,7 @@ fn a_request_beyond_goaway_is_refused_and_one_before_it_is_answered() {
         server
             .spawn("server", async move {
                 let session = listener.accept().await.expect("a session");
-                let mut control = say(&session, &CONTROL).await;
+                let mut control = open_one_way(&session, &CONTROL).await;
                 let mut first = session.accept().await.expect("a request");
                 let _second = session.accept().await.expect("a request");
                 control.write_all(&frame(GOAWAY, &[4])).await.expect("written");

@@ -1,29 +1,31 @@
-//! Tests a server that violates the rules at our client.
+//! Tests how our client reacts to a server that violates the rules.
 
 use super::*;
 
 /// Returns our client's reaction to a server that performs these actions. The reaction is the code with which the
 /// client closes the connection, or the code that the error of the exchange names.
-fn server_says(said: &[Said]) -> Verdict {
-    let mut said = said.to_vec();
-    if !said.iter().any(|said| matches!(said, OneWay(bytes) | OneWayEnd(bytes) if bytes.first() == Some(&0)))
+fn reaction_to_server(actions: &[PeerAction]) -> Verdict {
+    let mut actions = actions.to_vec();
+    if !actions
+        .iter()
+        .any(|action| matches!(action, OneWay(bytes) | OneWayEnd(bytes) if bytes.first() == Some(&0)))
     {
-        said.insert(0, control(&[]));
+        actions.insert(0, control(&[]));
     }
     run(1, LINK, |hosts| async move {
         let Hosts { client, server, mut listener, connector } = hosts;
         let serving = server.spawn("server", async move {
             let session = listener.accept().await.expect("a session");
-            let mut held = Vec::new();
+            let mut streams = Vec::new();
             let mut response = headers(&[(":status", "200")]);
             let mut ends = true;
-            for said in said {
-                match said {
-                    OneWay(bytes) => held.push(say(&session, &bytes).await),
+            for action in actions {
+                match action {
+                    OneWay(bytes) => streams.push(open_one_way(&session, &bytes).await),
                     OneWayEnd(bytes) => {
-                        let mut stream = say(&session, &bytes).await;
+                        let mut stream = open_one_way(&session, &bytes).await;
                         stream.finish();
-                        held.push(stream);
+                        streams.push(stream);
                     }
                     Request(bytes) => response = bytes,
                     Open(bytes) => (response, ends) = (bytes, false),
@@ -48,7 +50,7 @@ fn server_says(said: &[Said]) -> Verdict {
         let (requests, conversation, _) =
             Requests::begin(session, Version::Http3, true).await.expect("begun");
         let talking = client.spawn("conversation", conversation);
-        // Data that the server sends unprompted must arrive first.
+        // Wait until the client has received the data that the server sends before any request.
         client.sleep_until(client.now() + Duration::from_millis(200)).await;
         let timeout = Duration::from_secs(5);
         let take = |_: &Answer, _: &[u8]| Ok::<_, ()>(());
@@ -214,7 +216,7 @@ fn a_client_holds_a_server_to_the_rules() {
             Connection(Code::QPACK_DECOMPRESSION_FAILED),
         ),
     ];
-    hold(rows, server_says);
+    check_rows(rows, reaction_to_server);
 }
 
 /// Returns a header section of more than 64 KiB for a response.
@@ -230,22 +232,22 @@ fn a_client_goes_away_without_closing_critical_streams() {
         let Hosts { client, server, mut listener, connector } = hosts;
         let serving = server.spawn("server", async move {
             let session = listener.accept().await.expect("a session");
-            let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+            let (mut one_way_streams, mut peer_streams) = (Vec::new(), Vec::new());
             for bytes in [&CONTROL[..], &[2], &[3]] {
-                ours.push(say(&session, bytes).await);
-                theirs.push(poll_fn(|cx| session.poll_accept_one_way(cx)).await.expect("a stream"));
+                one_way_streams.push(open_one_way(&session, bytes).await);
+                peer_streams.push(poll_fn(|cx| session.poll_accept_one_way(cx)).await.expect("a stream"));
             }
             let mut stream = session.accept().await.expect("a request");
             stream.write_all(&headers(&[(":status", "200")])).await.expect("written");
             stream.finish();
             let (mut stopped, mut ended) = (Vec::new(), Vec::new());
             let reason = poll_fn(|cx| {
-                for stream in &mut ours {
+                for stream in &mut one_way_streams {
                     if let std::task::Poll::Ready(code) = stream.poll_stopped(cx) {
                         stopped.push(code);
                     }
                 }
-                for stream in &mut theirs {
+                for stream in &mut peer_streams {
                     let mut buffer = [0; 100];
                     while let std::task::Poll::Ready(read) = stream.poll_read(cx, &mut buffer) {
                         if !matches!(read, Ok(1..)) {
@@ -268,7 +270,7 @@ fn a_client_goes_away_without_closing_critical_streams() {
         let take = |_: &Answer, _: &[u8]| Ok::<_, ()>(());
         requests.get(&client, NAME, "/", Duration::from_secs(5), |_| (), take).await.expect("an answer");
         // The connection closes when the server has acknowledged all data, here the bytes of a reserved stream type.
-        let _unacknowledged = say(&session, &[0x21; 20_000]).await;
+        let _unacknowledged = open_one_way(&session, &[0x21; 20_000]).await;
         drop(requests);
         let _ = talking.await;
         serving.await
@@ -287,11 +289,11 @@ fn the_end_of_a_connection_is_not_the_end_of_content() {
             server
                 .spawn("server", async move {
                     let session = listener.accept().await.expect("a session");
-                    let _control = say(&session, &CONTROL).await;
+                    let _control = open_one_way(&session, &CONTROL).await;
                     let mut stream = session.accept().await.expect("a request");
                     let response = [headers(&[(":status", "200")]), frame(DATA, b"abc")].concat();
                     stream.write_all(&response).await.expect("written");
-                    // The response must arrive first.
+                    // Wait until the client has received the response.
                     world.sleep_until(world.now() + Duration::from_secs(1)).await;
                     session.close_with(code.0, "");
                     session.closed().await;

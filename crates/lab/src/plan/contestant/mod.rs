@@ -22,8 +22,8 @@ use anabranch_transport::{Delivery, Settings};
 use anabranch_transports::{Transport, Transports};
 use std::sync::Arc;
 
-/// A congestion control that our engine does not implement. A kernel may have it, which is known only when the kernel
-/// is asked to use it.
+/// A congestion control that our engine does not implement. Whether a kernel implements it is only known when the
+/// kernel is asked to use it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KernelCc {
     /// The kernel's name for the congestion control.
@@ -42,7 +42,8 @@ pub struct SecurityConfigs {
 }
 
 impl SecurityConfigs {
-    /// Returns the secrets of all sessions so far, with which other programs can decrypt a capture.
+    /// Returns the TLS and DTLS secrets of all sessions so far. With these secrets, other programs can decrypt a
+    /// capture.
     #[must_use]
     pub fn secrets(&self) -> String {
         let over = self.tls.as_ref().map(Pair::secrets);
@@ -63,7 +64,8 @@ pub struct Contestant {
     choices: Choices,
     /// The number of paths that the contestant uses, or `None` for all paths.
     pub paths: Option<usize>,
-    /// Whether the client does without Mobile IP, and opens new connections from each new address that it gets.
+    /// Whether the client opens new connections from each new address that it gets. Such a client does not use Mobile
+    /// IP.
     reconnects: bool,
     /// Whether packets are encapsulated in UDP.
     pub encapsulated: bool,
@@ -71,7 +73,7 @@ pub struct Contestant {
     pub delivery: Delivery,
     /// The name of the engine's profile.
     pub profile: String,
-    /// The CPU time that a host needs for its work, as simulated.
+    /// The simulated CPU time that a host needs for its work.
     pub cost: Cost,
     /// HTTP/2 with the windows that its client grants, if the contestant uses it.
     pub http2: Option<Http2>,
@@ -119,7 +121,7 @@ impl Contestant {
         Self::parse(&text, &self.place, &alone)
     }
 
-    /// Returns whether both contestants behave the same in every run. `open_loop` says that objects are requested at
+    /// Returns whether both contestants behave the same in every run. `open_loop` says whether objects are requested at
     /// given times.
     #[must_use]
     pub fn races_as(&self, other: &Self, open_loop: bool) -> bool {
@@ -162,14 +164,15 @@ impl Contestant {
     }
 
     /// Returns whether the client uses the addresses of its current network. This is the case if the contestant tells
-    /// its peer new addresses ([`sends_address_updates`](Self::sends_address_updates)) or opens new connections. Other contestants keep their address
-    /// by Mobile IP.
+    /// its peer new addresses ([`sends_address_updates`](Self::sends_address_updates)) or opens new connections. Other
+    /// contestants keep their address by Mobile IP.
     #[must_use]
     pub fn changes_address(&self) -> bool {
         self.reconnects || self.sends_address_updates()
     }
 
-    /// Returns the given keys that assign requests to connections or streams, or that set the cost of a request.
+    /// Returns the keys that the contestant sets for its requests: for their assignment to connections or streams, or
+    /// for their cost.
     #[must_use]
     pub fn fetch_keys(&self) -> Vec<&'static str> {
         let choices = &self.choices;
@@ -185,7 +188,7 @@ impl Contestant {
         given.into_iter().filter(|(_, given)| *given).map(|(key, _)| key).collect()
     }
 
-    /// Returns how the client requests objects. `open_loop` says that objects are requested at given times.
+    /// Returns how the client requests objects. `open_loop` says whether objects are requested at given times.
     ///
     /// # Errors
     /// [`PlanError`] when keys of the contestant contradict each other.

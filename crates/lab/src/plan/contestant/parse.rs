@@ -86,8 +86,7 @@ impl Contestant {
         Ok(contestant)
     }
 
-    /// Rejects a contestant with two keys of which one needs an extension and the other, the knob of that extension,
-    /// disables it.
+    /// Rejects a contestant if one of its keys needs an extension and another key disables this extension.
     fn needs_extensions(&self, given: &[(&str, &str)]) -> Result<(), String> {
         let can = self.transport.capabilities();
         let grows = self.choices.when_full == Some(WhenFull::Grow);
@@ -115,7 +114,7 @@ impl Contestant {
         transports: &Transports,
     ) -> Result<(), String> {
         let can = self.transport.capabilities();
-        // A key may exist several times with the same name, for transports of different kinds.
+        // The table may have several keys with the same name, for transports of different kinds.
         let has = |transport: &dyn Protocol| {
             CONTESTANT_KEYS.iter().any(|own| own.name == key && own.is_of(transport))
         };
@@ -213,7 +212,7 @@ impl Contestant {
     /// Sets the scheduler of an engine so that it orders streams by the priorities that the server gives them.
     fn order_streams(&mut self, given: &[(&str, &str)]) -> Result<(), String> {
         // If each request has a new stream, the engine needs no priorities of streams, because the server writes
-        // answers in the order of urgency.
+        // responses in the order of urgency.
         if self.transport.capabilities().streams != Streams::Reusable {
             return Ok(());
         }
@@ -226,7 +225,7 @@ impl Contestant {
         }
     }
 
-    /// Enables the extension that one of the contestant's keys needs.
+    /// Enables the extension that a key of the contestant needs.
     fn enable(&mut self, feature: Feature) -> Result<(), String> {
         match feature {
             Feature::Extension { knob, .. } => self.engine.set(knob, "yes"),

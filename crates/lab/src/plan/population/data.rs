@@ -1,7 +1,7 @@
 //! The file of a population. It has countries with their people and measurements, and assumptions.
 //!
-//! The file is TOML, and a CSV table next to it has the countries. Both are checked completely before any person is
-//! drawn, so that every person has a valid network.
+//! The file is TOML, and a CSV table next to it has the countries. The file and the table are checked completely before
+//! any person is drawn, so that every person has a valid network.
 
 use super::quantiles::{LEVELS, Quantiles};
 use anabranch_base::units::parse_duration;
@@ -45,8 +45,8 @@ pub struct File {
 pub struct Access {
     /// The factor by which the country's round-trip time is multiplied.
     pub rtt: f64,
-    /// The quantiles, at [`LEVELS`], of the capacity of the bottleneck's queue. It is given in milliseconds at the
-    /// person's rate.
+    /// The quantiles, at [`LEVELS`], of the capacity of the bottleneck's queue. The capacity is given in milliseconds
+    /// at the person's rate.
     pub queue_ms: Vec<f64>,
     /// The size of the median page in kilobytes.
     pub page_kb: f64,

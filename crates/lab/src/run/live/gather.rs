@@ -49,8 +49,9 @@ pub fn run(
         Directions { up: of(0), down: of(1) }
     });
     let dropped = rules.unwrap_or_default();
-    let sum =
-        |way: usize, of: fn(&LaneCounts) -> u64| lanes.iter().map(|lane| of(&lane.ways[way])).sum::<u64>();
+    let sum = |way: usize, of: fn(&LaneCounts) -> u64| {
+        lanes.iter().map(|lane| of(&lane.directions[way])).sum::<u64>()
+    };
     let [client, server] = counters(point, contestant, [seen, served_from]);
     let packets = |way: usize, retransmitted: u64, rules: Rules| Packets {
         // iptables drops these packets on the sending host, so they never entered the link.
@@ -72,7 +73,7 @@ pub fn run(
     let connections = fetched.connections as u64;
     let late = driven.iter().flat_map(|path| [&path.report.up, &path.report.down]);
     let late = late.filter(|way| way.late.count() > 0).map(|way| nanos(way.late.max()));
-    let knows_needless =
+    let detects_spurious =
         contestant.transport.is_kernel_in_emulation() || contestant.engine.detects_spurious_retransmissions();
     Ok(Run {
         seed,
@@ -97,7 +98,7 @@ pub fn run(
         events: Events {
             timeouts: client.timeouts + server.timeouts,
             fast: client.fast + server.fast,
-            spurious: knows_needless.then_some(client.spurious + server.spurious),
+            spurious: detects_spurious.then_some(client.spurious + server.spurious),
         },
         wire_bytes: Directions { up: bytes(0), down: bytes(1) },
         series,
@@ -131,7 +132,8 @@ fn objects(
     named.into_iter().enumerate().map(object).collect()
 }
 
-/// Returns the counters of the client and of the server. They come from their kernels, or from their engines.
+/// Returns the counters of the client and of the server. The counters are those of the hosts' kernels, or those of the
+/// engines.
 fn counters(
     point: &PointPlan,
     contestant: &Contestant,
@@ -146,8 +148,8 @@ fn counters(
             ..Counters::default()
         });
     }
-    // If both ends are the same host, its kernel counts the events of both. The server's counters are read last, so all
-    // counts are attributed to the server.
+    // If both ends are the same host, its kernel counts the events of client and server. The server's counters are read
+    // last, so all counts are attributed to the server.
     let own = if point.one_host { Counters::default() } else { client.kernel };
     [own, server.kernel]
 }
@@ -188,7 +190,7 @@ fn multipath(connections: u64, ends: [&HostRecords; 2]) -> Multipath {
 
 fn path_series(lane: &LaneOutcome) -> Directions<PathSeries> {
     const { assert!(EMULATED_BUCKET_NS == BUCKET_NS) };
-    let [up, down] = &lane.ways;
+    let [up, down] = &lane.directions;
     let series = |way: &LaneCounts| PathSeries {
         wire: way.series.entered.clone(),
         delivered: way.series.left.clone(),
@@ -196,7 +198,7 @@ fn path_series(lane: &LaneOutcome) -> Directions<PathSeries> {
     Directions { up: series(up), down: series(down) }
 }
 
-/// Returns the state changes of paths that both hosts noticed. The times are on the network's clock.
+/// Returns the state changes of paths that the client or the server noticed. The times are on the network's clock.
 fn path_events(
     point: &PointPlan,
     place: AddressRange,

@@ -52,7 +52,8 @@ pub struct HostRecords {
     pub totals: Totals,
     /// The counters of the kernel's TCP and SCTP.
     pub kernel: Counters,
-    /// The same moment, first on the host's clock and then on the network's clock, for conversions between the two.
+    /// A moment on the host's clock, and the same moment on the network's clock. This pair serves to convert times
+    /// between the clocks.
     pub moment: (Instant, Instant),
 }
 
@@ -130,7 +131,7 @@ impl Task {
         contest::job(&self.contestant, &self.point.workload)
     }
 
-    /// Moves the thread into the namespace permanently, and runs `program` there.
+    /// Moves the thread into the namespace permanently, and runs `program` in the namespace.
     fn world<T>(
         &self,
         namespace: &Namespace,
@@ -141,7 +142,7 @@ impl Task {
         let wrong = |error: std::io::Error| error.to_string();
         namespace.enter(true).map_err(wrong)?;
         // Engines in user space compete for CPU time with other programs, so this thread gets priority. The kernel's
-        // TCP does not need that.
+        // TCP does not need the priority.
         raise_thread_priority();
         let seed = Some(self.seed.wrapping_add(side));
         let options = os::Options { addresses: addresses.to_vec(), seed, sleep_at_once: true };
@@ -256,7 +257,8 @@ impl<T: Send + 'static> HostThread<T> {
         }
     }
 
-    /// Sends the signal with the network's clock. A client begins when that clock starts, and a server ends.
+    /// Sends the signal with the network's clock. A client begins when that clock starts. A server stops recording, and
+    /// ends when its connections are closed.
     pub fn cue(&self, network: Clock) {
         let _ = self.cue.set(network);
     }
@@ -288,7 +290,7 @@ pub fn serve(namespace: &Namespace, task: &Task) -> Result<HostThread<Served>, S
             contest::serve(world.clone(), listener, &job, recorder.clone());
             let network = cue.wait(&world).await?;
             let served = Served { record: recorder.take(), seen: HostRecords::of(&world, network, &host) };
-            // The last packets are still on their way to the server, and a capture also shows how connections close.
+            // Waits for the last packets on their way to the server. A capture also shows how connections close.
             task.closed(&world, &host, task.farewell()).await;
             Ok(served)
         })

@@ -14,7 +14,7 @@ pub fn name() -> String {
     format!("Linux {}", release.trim())
 }
 
-/// Returns the settings of a kernel protocol that the table of results shows. They apply to the namespace of the
+/// Returns those settings of a kernel protocol that the table of results shows. They apply to the namespace of the
 /// calling thread.
 pub fn settings(protocol: KernelProtocol) -> Vec<(&'static str, String)> {
     match protocol {

@@ -2,8 +2,8 @@
 //!
 //! Each contestant has two network namespaces, for its client and its server. The links of its network join the
 //! namespaces, and the crate `emu` drives these links. A thread in each namespace runs the same client, server and SCTP
-//! that race in the simulation. TCP is the kernel's, with the congestion control that the contestant names. Values that
-//! cannot be measured in real time are null: those parts of a response time that depend on every packet at both hosts.
+//! that race in the simulation. TCP is the kernel's, with the congestion control that the contestant names. Parts of a
+//! response time that depend on every packet at both hosts cannot be measured in real time, so they are null.
 //!
 //! - [`one`]: carries out one run, from creating the namespaces to writing the captures
 //! - [`hosts`]: the hosts in the namespaces

@@ -75,14 +75,14 @@ fn disturbed(name: &str, late: &[u64]) -> Option<String> {
     })
 }
 
-/// Returns whether a packet that leaves an emulated link late by `late_ns` may change the behaviour of the hosts.
+/// Returns whether the hosts may behave differently because a packet leaves an emulated link late by `late_ns`.
 #[must_use]
 pub const fn is_disturbing(late_ns: u64) -> bool {
     late_ns > LATE
 }
 
 /// The maximum harmless delay in nanoseconds. With longer gaps between acknowledgements, Linux's HyStart does not
-/// detect trains of them (hystart_ack_delta_us). Slow start then continues until the queue overflows.
+/// detect trains of acknowledgements (hystart_ack_delta_us). Slow start then continues until the queue overflows.
 const LATE: u64 = 2_000_000;
 
 /// Reports how many Multipath TCP connections fell back to plain TCP.

@@ -1,8 +1,8 @@
 //! Carries out an emulated run. Creates its namespaces and links, uses them, and removes them.
 //!
-//! Each contestant has two namespaces and a block of addresses. Contestants that race together are lanes of the same
-//! links. As in the simulation, they share only the queue and the other elements of each link. All of them begin when
-//! the network's clock starts.
+//! Each contestant has two namespaces and a block of addresses. Contestants that race together send through the same
+//! links. As in the simulation, they share only the queue and the other elements of each link. All contestants begin
+//! when the network's clock starts.
 
 use super::{gather, hosts};
 use crate::plan::{Contestant, LossBy, PointPlan};
@@ -44,7 +44,7 @@ pub fn run(scenario: &Scenario<'_>, keep: bool) -> Result<Vec<(Run, Captures)>, 
     let jittered = scenario.point.of_seed(scenario.seed);
     let point = jittered.as_ref().unwrap_or(scenario.point);
     let links = &point.network.paths;
-    // For each link, the devices of all lanes.
+    // For each link, the devices of all contestants.
     let mut pipes: Vec<Vec<Pipe>> = links.iter().map(|_| Vec::new()).collect();
     let mut lanes = Vec::new();
     for (block, &contestant) in (0..).zip(&scenario.contestants) {
@@ -66,7 +66,8 @@ pub fn run(scenario: &Scenario<'_>, keep: bool) -> Result<Vec<(Run, Captures)>, 
     let mut relays = Vec::new();
     for (number, (pipes, spec)) in pipes.into_iter().zip(links).enumerate() {
         let own = rng.fork(&format!("link/{number}"));
-        // If iptables drops packets, the link loses none. Its other elements still draw the same random numbers.
+        // If iptables drops packets, the link itself loses no packets. The other elements of the link still draw the
+        // same random numbers.
         let spec = if point.loss_by.is_iptables() { &rules::lossless(spec) } else { spec };
         let relay = Relay::start(pipes, spec, scenario.seed, &own, clock, record, watch);
         relays.push(relay.map_err(error_line)?);

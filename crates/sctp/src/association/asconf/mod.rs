@@ -1,17 +1,17 @@
 //! Dynamic address reconfiguration.
 //!
-//! [`ask`] implements the requests of this side, and [`answer`] those of the peer. This module applies the effects of
-//! both to paths, timers and outstanding data.
+//! [`request`] implements the requests of this side, and [`response`] handles the requests of the peer. This module
+//! applies the effects of all requests to paths, timers and outstanding data.
 //!
 //! An address that the peer does not know yet may only be the source of ASCONFs. If no other local address is left, the
 //! association sends only ASCONFs until the peer has accepted the address.
 //!
-//! Home of RFC 5061 §5.1 B (T4) and of §5.3 F1 (which packets may be sent).
+//! Implements RFC 5061 §5.1 B (T4) and §5.3 F1 (which packets may be sent).
 
-mod answer;
-mod ask;
+mod request;
+mod response;
 
-pub(crate) use ask::Asconf;
+pub(crate) use request::Asconf;
 
 use super::outbound::{ControlJob, Job};
 use super::timers::Timer;
@@ -21,12 +21,12 @@ use crate::path::select::source_for;
 use anabranch_base::Instant;
 use anabranch_base::trace::SendCause;
 use anabranch_wire::sctp::{AsconfAck, Cause};
-use ask::Answered;
+use request::Answered;
 use std::net::{IpAddr, SocketAddr};
 
 impl Association {
     /// Responds to a change of the endpoint's addresses, or of the local addresses that the peer knows.
-    pub(crate) fn locals_changed(&mut self, ctx: &mut Ctx<'_>) {
+    pub(crate) fn local_addresses_changed(&mut self, ctx: &mut Ctx<'_>) {
         if self.extensions.asconf.is_none() || !self.state.is_up() {
             return;
         }
@@ -35,10 +35,10 @@ impl Association {
         let Some(asconf) = &mut self.extensions.asconf else {
             return;
         };
-        let wanted = asconf.wanted(ctx, self.paths.peer());
-        let path = if wanted.contains(&before) { None } else { Some(self.paths.nearest()) };
+        let desired = asconf.desired(ctx, self.paths.peer());
+        let path = if desired.contains(&before) { None } else { Some(self.paths.nearest()) };
         if let Some((sent_by, source)) = asconf.under_way()
-            && !wanted.contains(&source)
+            && !desired.contains(&source)
         {
             // The local address from which the ASCONF was sent was removed. So the ASCONF is sent again at once from
             // another local address.
@@ -48,10 +48,10 @@ impl Association {
     }
 
     /// Sets whether the association uses a local address. Returns false if that cannot be changed.
-    pub(crate) fn use_address(&mut self, ctx: &mut Ctx<'_>, address: IpAddr, wanted: bool) -> bool {
-        let taken = self.extensions.asconf.as_mut().is_some_and(|asconf| asconf.set_wanted(address, wanted));
+    pub(crate) fn use_address(&mut self, ctx: &mut Ctx<'_>, address: IpAddr, desired: bool) -> bool {
+        let taken = self.extensions.asconf.as_mut().is_some_and(|asconf| asconf.set_usable(address, desired));
         if taken {
-            self.locals_changed(ctx);
+            self.local_addresses_changed(ctx);
         }
         taken
     }
@@ -66,8 +66,8 @@ impl Association {
         taken
     }
 
-    /// RFC 5061 §5.1 A1 to A3: requests to add and delete addresses, until the peer knows exactly the present local
-    /// addresses.
+    /// RFC 5061 §5.1 A1 to A3: asks the peer to add and delete addresses, until the peer knows exactly the present
+    /// local addresses.
     fn plan_asconf(&mut self, ctx: &mut Ctx<'_>, path: usize) {
         if self.state.is_up()
             && !matches!(self.state, State::ShutdownAckSent)
@@ -90,7 +90,7 @@ impl Association {
             return;
         };
         let usable = asconf.usable(ctx, self.paths.peer());
-        // Allocates the timers of a path that was just added.
+        // `measure` allocates the timers of a path that was just added.
         self.measure();
         for index in 0..self.paths.len() {
             let path = self.paths.get(index);
@@ -116,8 +116,8 @@ impl Association {
         self.measure();
         self.paths.reselect();
         if self.is_stranded() && !self.timers.is_set(Timer::Asconf) {
-            // While no packet can be sent, each expiration of T4 counts as an error. So the association ends if it
-            // cannot send packets for too long.
+            // While no packet can be sent, each expiration of T4 counts as an error. If this lasts too long, the
+            // association ends.
             let rto = self.paths.get(self.paths.current()).rto();
             self.timers.set(Timer::Asconf, ctx.now + rto);
         }
@@ -133,7 +133,8 @@ impl Association {
         self.closing.forget_path(index);
     }
 
-    /// Whether nothing may be sent on the current path: its address is unverified, or it has no source address.
+    /// Whether nothing may be sent on the current path. This is the case if the path's address is unverified, or if no
+    /// local address can be used on the path.
     pub(super) fn is_stranded(&self) -> bool {
         self.extensions.asconf.is_some() && self.paths.is_stranded()
     }
@@ -171,13 +172,14 @@ impl Association {
         // RFC 5061 §5.3 F1, F14: only HEARTBEAT and HEARTBEAT ACK may be sent until an address is verified.
         let reachable = |index: &usize| self.paths.get(*index).has_source();
         let answers = self.outbox.heartbeat_ack_path().filter(reachable);
-        let asks = (0..self.paths.len()).filter(reachable).find(|&i| self.paths.get(i).wants_heartbeat());
-        answers.or(asks).map_or(ControlJob::Wait, |path| ControlJob::Job(Job::Control(path)))
+        let heartbeat =
+            (0..self.paths.len()).filter(reachable).find(|&i| self.paths.get(i).wants_heartbeat());
+        answers.or(heartbeat).map_or(ControlJob::Wait, |path| ControlJob::Job(Job::Control(path)))
     }
 
     /// Returns the source and destination address for an ASCONF or ASCONF-ACK.
     #[cold]
-    pub(super) fn asconf_ends(&self, job: Job) -> Option<(SocketAddr, SocketAddr)> {
+    pub(super) fn asconf_addresses(&self, job: Job) -> Option<(SocketAddr, SocketAddr)> {
         self.extensions.asconf.as_ref()?.ends(job, &self.paths)
     }
 
@@ -238,7 +240,7 @@ impl Association {
                 if !self.paths.get(path).is_removed() && self.paths.at(path).on_answer(ctx.now) {
                     self.on_path_up(ctx, path, true);
                 }
-                self.locals_changed(ctx);
+                self.local_addresses_changed(ctx);
             }
         }
     }
@@ -253,9 +255,9 @@ impl Association {
         }
     }
 
-    /// RFC 5061 §5.3 F4, §5.3.1: returns whether an ABORT to this address must be ignored. It must be ignored while the
-    /// address is being deleted, and once the peer has deleted the address (end of §5.3). Such an ABORT answers packets
-    /// that were sent before the deletion, and may be in flight when the address is added again.
+    /// RFC 5061 §5.3 F4, §5.3.1: returns whether an ABORT to this local address must be ignored. The ABORT is ignored
+    /// while the address is being deleted, and for some time after the deletion (end of §5.3). Such an ABORT answers
+    /// packets that were sent before the deletion. It may still arrive after the address has been added again.
     pub(crate) fn is_leaving(&self, now: Instant, address: IpAddr) -> bool {
         self.extensions.asconf.as_ref().is_some_and(|asconf| asconf.is_leaving(now, address))
     }

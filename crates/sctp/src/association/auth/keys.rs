@@ -1,7 +1,7 @@
 //! The authentication parameters of the handshake, and the association key. The key is derived from those parameters
 //! and the endpoint pair shared key (`config::shared_keys`).
 //!
-//! Home of RFC 4895 §6.1.
+//! Implements RFC 4895 §6.1.
 
 use crate::config::{ChunkSet, Config, Hmacs};
 use anabranch_wire::sctp::param::hmacs;
@@ -17,7 +17,8 @@ pub(crate) const RANDOM: usize = 32;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct AuthParams {
     pub(crate) random: [u8; RANDOM],
-    /// The chunk types that the sender accepts only if authenticated; `None` if it listed none.
+    /// The chunk types that the sender of these parameters accepts only if authenticated; `None` if the sender listed
+    /// none.
     pub(crate) chunks: Option<Vec<u8>>,
     /// HMAC identifiers, two bytes each, in order of preference.
     pub(crate) hmacs: Vec<u8>,
@@ -54,11 +55,11 @@ impl AuthParams {
         if chunks.is_some_and(|kinds| kinds.len() > 256) {
             return Err("RFC 4895 3.2: more than 256 chunk types");
         }
-        let said = Self { random, chunks: chunks.map(<[u8]>::to_vec), hmacs: hmacs.to_vec() };
-        if said.algorithm().is_none() {
+        let params = Self { random, chunks: chunks.map(<[u8]>::to_vec), hmacs: hmacs.to_vec() };
+        if params.algorithm().is_none() {
             return Err("RFC 4895 6.1: an HMAC-ALGO without SHA-1");
         }
-        Ok(Some(said))
+        Ok(Some(params))
     }
 
     /// Appends the parameters.
@@ -163,9 +164,9 @@ mod tests {
 
     #[test]
     fn the_first_known_algorithm_is_used() {
-        let said = |hmacs: &[u8]| AuthParams { random: [0; 32], chunks: None, hmacs: hmacs.to_vec() };
-        assert_eq!(said(&[0, 9, 0, 3, 0, 1]).algorithm(), Some(Algorithm::Sha256));
-        assert_eq!(said(&[0, 1, 0, 3]).algorithm(), Some(Algorithm::Sha1));
-        assert_eq!(said(&[0, 2]).algorithm(), None);
+        let params = |hmacs: &[u8]| AuthParams { random: [0; 32], chunks: None, hmacs: hmacs.to_vec() };
+        assert_eq!(params(&[0, 9, 0, 3, 0, 1]).algorithm(), Some(Algorithm::Sha256));
+        assert_eq!(params(&[0, 1, 0, 3]).algorithm(), Some(Algorithm::Sha1));
+        assert_eq!(params(&[0, 2]).algorithm(), None);
     }
 }

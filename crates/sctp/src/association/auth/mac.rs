@@ -1,6 +1,6 @@
-//! The HMACs of chunk authentication. Each is keyed once and used for many messages.
+//! The HMACs of chunk authentication. Each HMAC state is keyed once and used for many packets.
 //!
-//! Home of RFC 4895 §3.3 (the identifiers). RFC 2104 defines the HMAC itself.
+//! Implements RFC 4895 §3.3 (the identifiers). RFC 2104 defines the HMAC itself.
 
 use hmac::digest::KeyInit;
 use hmac::{Hmac, Mac};
@@ -44,14 +44,14 @@ impl Algorithm {
     }
 }
 
-/// An HMAC state that has absorbed its key. A copy of it is used for each message.
+/// An HMAC state that has absorbed its key. Each computation starts from a copy of this state.
 #[derive(Clone, Debug)]
 pub(crate) enum Keyed {
     Sha1(Hmac<Sha1>),
     Sha256(Hmac<Sha256>),
 }
 
-/// RFC 2104 §2: pads a key to a block of 64 bytes, the block size of both hashes. A longer key is hashed first.
+/// RFC 2104 §2: pads a key to 64 bytes, the block size of SHA-1 and SHA-256. A longer key is hashed first.
 fn block<H: Digest>(key: &[u8]) -> [u8; 64] {
     let mut block = [0; 64];
     if key.len() > block.len() {

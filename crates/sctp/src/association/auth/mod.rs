@@ -1,11 +1,11 @@
-//! Chunk authentication: which chunks are signed, which must be authenticated, and with which key.
+//! Chunk authentication: which sent chunks are signed, which received chunks must be authenticated, and with which key.
 //!
 //! A packet is built as usual. If the peer requires authentication for one of its chunks, an AUTH chunk is inserted
 //! before the first such chunk. If this side requires authentication for a received chunk, the chunk is ignored unless
 //! a valid AUTH precedes it. Each key and its HMAC state are derived when the key is first used. [`keys`] derives keys,
 //! and [`mac`] computes the HMACs.
 //!
-//! Home of RFC 4895 §6.2 and §6.3.
+//! Implements RFC 4895 §6.2 and §6.3.
 
 pub(crate) mod keys;
 pub(crate) mod mac;
@@ -31,7 +31,7 @@ pub(crate) struct Auth {
     signed: ChunkSet,
     /// The chunk types that this side accepts only if authenticated.
     guarded: ChunkSet,
-    /// The HMAC algorithm that the peer prefers among those supported here.
+    /// The HMAC algorithm that the peer prefers among the algorithms that this side supports.
     algorithm: mac::Algorithm,
     /// The number of bytes to reserve in any packet for an AUTH chunk; 0 if only ASCONF and ASCONF-ACK are signed.
     room: usize,
@@ -130,7 +130,8 @@ impl Auth {
         self.keys.find(key).is_some()
     }
 
-    /// Returns the size in bytes of the AUTH chunk that a packet with chunks of these types needs; 0 if it needs none.
+    /// Returns the size in bytes of the AUTH chunk for a packet with chunks of these types. Returns 0 if the packet
+    /// needs no AUTH chunk.
     pub(super) fn size_of(&self, kinds: &[u8]) -> usize {
         if kinds.iter().any(|&kind| self.signed.has(kind)) { self.size() } else { 0 }
     }
@@ -224,16 +225,16 @@ impl Auth {
         Some(&self.keyed[at].2)
     }
 
-    /// RFC 4895 §6.3: verifies an AUTH chunk over the chunks `behind` the AUTH chunk. Emits an event if the key of the
-    /// peer's AUTH changes or is unknown.
+    /// RFC 4895 §6.3: verifies an AUTH chunk. Its HMAC also covers `rest`, the rest of the packet after the chunk.
+    /// Emits an event if the peer starts to use another key, or uses a key that this side does not know.
     pub(crate) fn check(
         &mut self,
         id: AssociationId,
         raw: RawChunk<'_>,
-        behind: &[u8],
+        rest: &[u8],
         events: &mut VecDeque<Event>,
     ) -> Verdict {
-        let verdict = self.verify(raw, behind);
+        let verdict = self.verify(raw, rest);
         match verdict {
             Verdict::Good(key) => {
                 if std::mem::replace(&mut self.peer_uses, key) != key {
@@ -250,7 +251,7 @@ impl Auth {
         verdict
     }
 
-    pub(crate) fn verify(&mut self, raw: RawChunk<'_>, behind: &[u8]) -> Verdict {
+    pub(crate) fn verify(&mut self, raw: RawChunk<'_>, rest: &[u8]) -> Verdict {
         let Ok(chunk) = AuthChunk::parse(raw) else {
             return Verdict::Bad;
         };
@@ -265,7 +266,7 @@ impl Auth {
         let Some(keyed) = self.keyed(chunk.key, algorithm) else {
             return Verdict::UnknownKey(chunk.key);
         };
-        let parts = [&raw.bytes[..AuthChunk::HEADER], &[0; LONGEST][..algorithm.size()], behind];
+        let parts = [&raw.bytes[..AuthChunk::HEADER], &[0; LONGEST][..algorithm.size()], rest];
         if !keyed.verify(&parts, chunk.mac) {
             return Verdict::Bad;
         }
@@ -279,9 +280,9 @@ impl Auth {
         *self.packet.get_or_insert(key) == key
     }
 
-    /// RFC 4895 §6.2: inserts an AUTH chunk into the packet that occupies `buffer` from `start`. The AUTH chunk
-    /// precedes the first chunk for which the peer requires authentication. If there is no such chunk, the packet does
-    /// not change.
+    /// RFC 4895 §6.2: inserts an AUTH chunk into the packet that begins at `start` in `buffer`. The AUTH chunk precedes
+    /// the first chunk for which the peer requires authentication. If there is no such chunk, the packet does not
+    /// change.
     pub(super) fn sign(&mut self, buffer: &mut Vec<u8>, start: usize) {
         let key = self.packet.take().unwrap_or(self.keys.active());
         let mut at = start + packet::HEADER;
@@ -313,13 +314,13 @@ impl Auth {
 }
 
 impl Association {
-    /// RFC 4895 §6.3: decides whether a chunk is processed. `behind` is the rest of the packet after the chunk.
+    /// RFC 4895 §6.3: decides whether a chunk is processed. `rest` is the rest of the packet after the chunk.
     #[inline(never)]
     pub(super) fn admit(
         &mut self,
         ctx: &mut Ctx<'_>,
         raw: RawChunk<'_>,
-        behind: &[u8],
+        rest: &[u8],
         path: usize,
         authenticated: &mut bool,
     ) -> ChunkAdmission {
@@ -334,8 +335,9 @@ impl Association {
             // RFC 5061 §5.2 D5: an unauthenticated ASCONF is dropped together with the rest of its packet.
             return if raw.kind == Asconf::KIND { ChunkAdmission::Stop } else { ChunkAdmission::Skip };
         }
-        // RFC 4895 §5.1: a packet may have one AUTH chunk, so processing stops at a second or invalid AUTH chunk.
-        if *authenticated || !self.verify(ctx, raw, behind, path) {
+        // RFC 4895 §5.1: a packet may have at most one AUTH chunk, so processing stops at a second or invalid AUTH
+        // chunk.
+        if *authenticated || !self.verify(ctx, raw, rest, path) {
             self.stats.rare_mut().auth_refused += 1;
             return ChunkAdmission::Stop;
         }
@@ -344,17 +346,11 @@ impl Association {
     }
 
     /// Verifies an AUTH chunk and emits events about keys. Reports an unsupported HMAC to the peer.
-    pub(crate) fn verify(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        raw: RawChunk<'_>,
-        behind: &[u8],
-        path: usize,
-    ) -> bool {
+    pub(crate) fn verify(&mut self, ctx: &mut Ctx<'_>, raw: RawChunk<'_>, rest: &[u8], path: usize) -> bool {
         let Some(auth) = &mut self.extensions.auth else {
             return false;
         };
-        let verdict = auth.check(self.id, raw, behind, ctx.events);
+        let verdict = auth.check(self.id, raw, rest, ctx.events);
         // RFC 4895 §6.3: of all failures, only an unsupported HMAC is reported to the peer.
         if let Verdict::UnknownHmac(hmac) = verdict {
             self.report(path, &Cause::UnsupportedHmac(hmac));
@@ -381,7 +377,8 @@ impl Association {
         }
     }
 
-    /// Whether the key of this message permits adding its chunks to the packet that is being written.
+    /// Returns whether the chunks of this message may be added to the packet that is being written. All messages in a
+    /// packet must use the same key.
     #[inline]
     pub(super) fn shares_key(&mut self, message: u32) -> bool {
         match &mut self.extensions.auth {

@@ -1,6 +1,6 @@
-//! Handles received packets on the fast path. A packet qualifies if it holds either one DATA chunk with the next
-//! message in order, or one SACK that only advances the cumulative TSN. The association was found by the tag of the
-//! packet, and the source address must be that of a path.
+//! Handles received packets on the fast path. A packet qualifies if it holds one DATA chunk with the next message in
+//! order, or one SACK that only advances the cumulative TSN. The caller has found the association by the packet's tag.
+//! The packet's source address must be the address of a path.
 
 use super::FastPath;
 use crate::association::{Association, Ctx};
@@ -112,7 +112,7 @@ impl Association {
             units: offset..offset + 1,
             packet: tag,
         });
-        if let Some(interruption) = self.paths.on_data_from(ctx.now, path) {
+        if let Some(interruption) = self.paths.on_data_from(ctx.now, path, false) {
             self.record_interruption(ctx, interruption);
         }
         self.schedule_sack(ctx.now);

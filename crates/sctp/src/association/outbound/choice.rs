@@ -3,7 +3,7 @@
 //! Implements the order in which packets are sent, and the checks whether they may be sent: windows, bursts, Nagle.
 //! This module writes no packets.
 //!
-//! Home of RFC 9260 §6.1 (rules B and C; A and D are in `send/permission.rs`). The choice of a path (§6.4) is in
+//! Implements RFC 9260 §6.1 (rules B and C; A and D are in `send/permission.rs`). The choice of a path (§6.4) is in
 //! `path/select.rs`.
 
 use super::{Allowed, ControlJob, Job};
@@ -88,7 +88,8 @@ impl Association {
     /// RFC 9260 §6.4: returns the path on which SACKs are sent.
     #[inline]
     pub(crate) fn sack_path(&self) -> usize {
-        // RFC 9260 §6.4: a duplicate suggests that the last SACK was lost, so the next SACK may take another path.
+        // RFC 9260 §6.4: a duplicate suggests that the last SACK was lost. If SACKs usually take another path than the
+        // DATA, the next SACK is sent on the path of the DATA.
         let elsewhere = self.config.sack_path == SackPath::Other && !self.recv.has_duplicates();
         self.paths.for_sack(elsewhere)
     }
@@ -120,7 +121,7 @@ impl Association {
         true
     }
 
-    /// RFC 8985 §7.3: returns whether new data may be sent on this path, if the congestion window is ignored.
+    /// RFC 8985 §7.3: returns whether new data may be sent on this path, regardless of the congestion window.
     pub(in crate::association) fn takes_new_on(&mut self, now: Instant, index: usize) -> bool {
         index == self.data_target() && self.send.unsent_bytes() > 0 && self.new_allowed(now)
     }
@@ -219,8 +220,8 @@ impl Association {
         !path.sends_one_packet() && self.is_open(index) && self.state.may_send_data() && self.new_allowed(now)
     }
 
-    /// Informs the congestion controller that the application limits the rate, and not the path. Only a controller that
-    /// models the path needs this information.
+    /// Informs the congestion controller that the application, not the path, limits the rate. Only a controller that
+    /// models the path (BBR) needs this information.
     pub(super) fn record_application_limited(&mut self) {
         let index = self.data_target();
         if self.paths.get(index).wants_reports() && self.send.unsent_bytes() == 0 && !self.send.has_lost() {
@@ -239,8 +240,8 @@ impl Association {
             ctx.trace.record(ctx.now, self.trace_key(), || TraceEvent::Limited(limit));
         }
         let window = self.paths.get(self.data_target()).window();
-        if self.window_told != window {
-            self.window_told = window;
+        if self.recorded_window != window {
+            self.recorded_window = window;
             ctx.trace.record(ctx.now, self.trace_key(), || TraceEvent::Window(window));
         }
     }

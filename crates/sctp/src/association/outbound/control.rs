@@ -3,7 +3,7 @@
 //! Decides which pending control chunks go into a packet, and in which order. During bulk transfer there are usually no
 //! control chunks to write.
 //!
-//! Home of RFC 9260 §5.1 C and D (chunks bundled with COOKIE ECHO and COOKIE ACK), and of the order of §6.10.
+//! Implements RFC 9260 §5.1 C and D (chunks bundled with COOKIE ECHO and COOKIE ACK), and the order of §6.10.
 
 use super::Allowed;
 use crate::association::timers::Timer;
@@ -30,9 +30,9 @@ impl Association {
         // RFC 9260 §3.3.10 allows an ERROR in the packet of the COOKIE ECHO. The ERROR reports unrecognized parameters
         // of the INIT ACK.
         self.outbox.write_errors(index, end, buffer, false);
-        // RFC 9260 §5.1 C: DATA may be bundled. RFC 8899 §4.3: while it is unknown whether packets with DATA get
-        // through, only the first packet with this cookie contains DATA. If each repetition contained DATA, the cookie
-        // could become stale before a packet gets through.
+        // RFC 9260 §5.1 C: DATA may be bundled with COOKIE ECHO. RFC 8899 §4.3: while it is unknown whether packets
+        // with DATA get through, only the first packet with this cookie contains DATA. Otherwise the cookie could
+        // become stale before any packet gets through.
         let small = self.paths.get(index).has_mtu_search()
             && matches!(&self.state, State::CookieEchoed(echo) if echo.is_overdue());
         if self.config.cookie_data && self.paths.get(index).is_confirmed() && !small {

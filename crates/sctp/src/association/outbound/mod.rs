@@ -5,7 +5,7 @@
 //! decides whether it may be sent. [`packet`] adds the common header and the checksum, also to packets that belong to
 //! no association. This module also updates the counters, timers and trace records of sent data.
 //!
-//! Home of RFC 9260 §6.1 and §6.10.
+//! Implements RFC 9260 §6.1 and §6.10.
 
 mod choice;
 mod control;
@@ -96,7 +96,7 @@ impl Association {
         let path = self.paths.get(index);
         (out.source, out.target) = (path.source(), path.address());
         if matches!(job, Job::Asconf(_) | Job::AsconfAck(_))
-            && let Some(ends) = self.asconf_ends(job)
+            && let Some(ends) = self.asconf_addresses(job)
         {
             (out.source, out.target) = ends;
         }
@@ -123,7 +123,7 @@ impl Association {
             });
             assert!(bytes > HEADER, "a packet without chunks");
             // RFC 9260 §6.9: a chunk that has a TSN cannot be split again. If the path MTU is smaller now than when the
-            // chunk got its TSN, IP fragments the packet.
+            // chunk got its TSN, the packet is fragmented by IP.
             out.may_fragment = bytes > limit;
             *tag += 1;
             self.stats.packets_sent += 1;
@@ -394,7 +394,8 @@ impl Association {
         tag: u64,
     ) {
         let interleaving = self.extensions.agreed.interleaving;
-        let Some(written) = self.send.write_again(ctx.now, index, marked, interleaving, buffer) else {
+        let Some(written) = self.send.write_retransmission(ctx.now, index, marked, interleaving, buffer)
+        else {
             return;
         };
         // RFC 9260 §6.3.1 C5 (Karn's algorithm): a retransmitted chunk does not measure the round-trip time.

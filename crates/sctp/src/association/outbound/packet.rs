@@ -4,7 +4,8 @@
 //! batch. A [`FinalPacket`] has its own buffer and waits at the endpoint, because its association may have ended or
 //! never existed.
 //!
-//! Home of no rule: the common header (RFC 9260 §3.1) belongs to `wire`, and the caller chooses the tag of a packet.
+//! This module implements no RFC rule. The common header (RFC 9260 §3.1) belongs to `wire`, and the caller chooses
+//! the tag of a packet.
 
 use crate::association::{Association, Ctx};
 use anabranch_base::Packet;
@@ -53,7 +54,7 @@ pub(crate) struct FinalPacket {
 }
 
 impl FinalPacket {
-    /// Builds a packet from `source` to `target` that holds the chunks that `write` appends.
+    /// Builds a packet from `source` to `target`. `write` appends the chunks.
     pub(crate) fn new(
         (source, target): (SocketAddr, SocketAddr),
         header: Header,
@@ -66,8 +67,8 @@ impl FinalPacket {
         Self { source, target, bytes }
     }
 
-    /// Builds an answer to `packet`, whose common header is `header`. The answer has `tag` and holds the chunks that
-    /// `write` appends.
+    /// Builds an answer to `packet`, which has the common header `header`. The answer has the verification tag `tag`,
+    /// and `write` appends its chunks.
     pub(crate) fn answer(
         packet: &Packet<'_>,
         header: Header,

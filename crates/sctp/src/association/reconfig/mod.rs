@@ -1,11 +1,12 @@
 //! Stream re-configuration: requests to reset streams and to add streams.
 //!
 //! [`request`] implements the requests of this side, and [`response`] the requests of the peer. Both use the sequence
-//! numbers in [`Reconfig`]. One request chunk is outstanding at a time. The chunk may hold a pair of requests that RFC
-//! 6525 §3.1 allows. Further requests wait in a bounded queue. The association passes in the parts of its state that a
-//! request affects ([`AssociationParts`]). This module applies the effects of an answer to paths.
+//! numbers in [`Reconfig`]. One request chunk is outstanding at a time. The chunk holds one request, or one of the
+//! pairs of requests that RFC 6525 §3.1 allows. Further requests wait in a bounded queue. The association passes in the
+//! parts of its state that a request affects ([`AssociationParts`]). This module applies the effects of an answer to
+//! paths.
 //!
-//! Home of RFC 6525 §5.1.1 and of the application's calls (§6.3).
+//! Implements RFC 6525 §5.1.1, and the calls of the application (§6.3).
 
 mod request;
 mod response;
@@ -52,17 +53,17 @@ pub(crate) struct Reconfig {
     next: u32,
     /// The sequence number of the peer's next request.
     expected: u32,
-    tickets: ReservationId,
+    last_ticket: ReservationId,
     /// Requests that wait until the outstanding request is answered, in the order in which they are sent.
-    wanted: VecDeque<ReconfigRequest>,
+    waiting: VecDeque<ReconfigRequest>,
     /// The outstanding request.
     outstanding: Option<OutstandingRequest>,
     /// Incoming streams that the peer has agreed to reset, and the sequence number of our request for the reset.
-    parked: Option<(u32, Vec<u16>)>,
+    agreed_incoming: Option<(u32, Vec<u16>)>,
     /// Whether the outstanding request has to be sent.
     send: bool,
     /// The answers given to the requests in the peer's last chunk.
-    answered: Vec<Answer>,
+    results: Vec<Answer>,
     /// The responses that still have to be written.
     replies: Vec<ReConfigParam<'static>>,
     reply_path: usize,
@@ -71,7 +72,7 @@ pub(crate) struct Reconfig {
     /// The peer's request to reset outgoing streams of this side, if the request has to wait.
     peer_request: Option<PeerResetRequest>,
     /// The time of the last TSN reset, or of this side's last request for a TSN reset, whichever is later.
-    renumbered: Option<Instant>,
+    last_tsn_reset: Option<Instant>,
 }
 
 impl Reconfig {
@@ -79,32 +80,32 @@ impl Reconfig {
         Self {
             next: initial,
             expected: peer_initial,
-            tickets: 0,
-            wanted: VecDeque::new(),
+            last_ticket: 0,
+            waiting: VecDeque::new(),
             outstanding: None,
-            parked: None,
+            agreed_incoming: None,
             send: false,
-            answered: Vec::new(),
+            results: Vec::new(),
             replies: Vec::new(),
             reply_path: 0,
             deferred: None,
             peer_request: None,
-            renumbered: None,
+            last_tsn_reset: None,
         }
     }
 
     fn ticket(&mut self) -> ReservationId {
-        self.tickets = self.tickets.wrapping_add(1);
-        self.tickets
+        self.last_ticket = self.last_ticket.wrapping_add(1);
+        self.last_ticket
     }
 
     /// Returns the outstanding request and the queued requests.
-    fn asks(&self) -> impl Iterator<Item = &ReconfigRequest> {
-        self.outstanding.iter().map(|flying| &flying.ask).chain(&self.wanted)
+    fn requests(&self) -> impl Iterator<Item = &ReconfigRequest> {
+        self.outstanding.iter().map(|outstanding| &outstanding.request).chain(&self.waiting)
     }
 
     fn resets_association(&self) -> bool {
-        self.asks().any(|ask| matches!(ask, ReconfigRequest::Association { .. }))
+        self.requests().any(|request| matches!(request, ReconfigRequest::Association { .. }))
     }
 }
 
@@ -121,7 +122,7 @@ struct AssociationParts<'a> {
     paths: &'a mut Paths,
     timers: &'a mut Timers,
     events: &'a mut VecDeque<Event>,
-    /// Whether a request has been completed, so that the messages held back for it may be sent.
+    /// Whether a request has been completed. If so, the messages that were held back for this request may be sent.
     finished: bool,
 }
 
@@ -139,7 +140,7 @@ impl Association {
     fn reconfig<'a>(&'a mut self, ctx: &'a mut Ctx<'_>) -> (&'a mut Reconfig, AssociationParts<'a>) {
         let (initial, peer) = (self.identity.initial_tsn(), self.recv.initial_tsn());
         let reconfig = self.extensions.reconfig.get_or_insert_with(|| Box::new(Reconfig::new(initial, peer)));
-        let siblings = AssociationParts {
+        let parts = AssociationParts {
             id: self.id,
             now: ctx.now,
             config: &self.config,
@@ -152,7 +153,7 @@ impl Association {
             events: ctx.events,
             finished: false,
         };
-        (reconfig, siblings)
+        (reconfig, parts)
     }
 
     fn may_ask(&self) -> Result<(), ResetError> {
@@ -181,15 +182,15 @@ impl Association {
         let mut streams = streams.to_vec();
         streams.sort_unstable();
         streams.dedup();
-        let (reconfig, siblings) = self.reconfig(ctx);
-        reconfig.ask_reset(siblings.send, siblings.paths, &streams, (outgoing, incoming))
+        let (reconfig, parts) = self.reconfig(ctx);
+        reconfig.request_reset(parts.send, parts.paths, &streams, (outgoing, incoming))
     }
 
     /// RFC 6525 §6.3.3: resets all TSNs and SSNs.
     pub(crate) fn reset_association(&mut self, ctx: &mut Ctx<'_>) -> Result<(), ResetError> {
         self.may_ask()?;
-        let (reconfig, siblings) = self.reconfig(ctx);
-        reconfig.request_tsn_reset(siblings.now, siblings.send)
+        let (reconfig, parts) = self.reconfig(ctx);
+        reconfig.request_tsn_reset(parts.now, parts.send)
     }
 
     /// RFC 6525 §6.3.4: adds streams.
@@ -207,7 +208,7 @@ impl Association {
         {
             return Err(ResetError::TooManyStreams);
         }
-        self.reconfig(ctx).0.ask_more(outgoing, incoming)
+        self.reconfig(ctx).0.request_streams(outgoing, incoming)
     }
 
     // Sending.
@@ -245,7 +246,7 @@ impl Association {
     /// RFC 6525 §5.1.1: retransmits the outstanding request, to another address if the peer has another address.
     pub(super) fn on_reconfig_timer(&mut self, ctx: &mut Ctx<'_>) {
         let up = self.state.may_send_data();
-        let Some(flying) =
+        let Some(outstanding) =
             self.extensions.reconfig.as_deref_mut().and_then(|reconfig| reconfig.outstanding.as_mut())
         else {
             return;
@@ -253,11 +254,11 @@ impl Association {
         if !up {
             return;
         }
-        // RFC 6525 §5.2.7 H2: an expiration of the re-configuration timer is not counted as an error of the path if the
-        // peer has answered "in progress". It is also not counted while data is in flight on the path. T3-rtx counts
-        // the loss in that case, and one lost packet must not count twice.
-        let index = flying.path;
-        let counts = !std::mem::take(&mut flying.is_in_progress) && self.paths.get(index).flight() == 0;
+        // RFC 6525 §5.2.7 H2: if the peer has answered "in progress", an expiration of the re-configuration timer is
+        // not an error of the path. It is also not counted while data is in flight on the path. T3-rtx counts the loss
+        // in that case, and one lost packet must not count twice.
+        let index = outstanding.path;
+        let counts = !std::mem::take(&mut outstanding.is_in_progress) && self.paths.get(index).flight() == 0;
         if counts {
             let path = self.paths.at(index);
             path.back_off();
@@ -298,17 +299,17 @@ impl Association {
             {
                 continue;
             }
-            let (reconfig, mut siblings) = self.reconfig(ctx);
+            let (reconfig, mut parts) = self.reconfig(ctx);
             match param {
                 ReConfigParam::Response { response, result, next } => {
-                    reconfig.on_response(&mut siblings, response, result, next);
+                    reconfig.on_response(&mut parts, response, result, next);
                 }
-                request => reconfig.on_request(&mut siblings, &request, first, arrived.path),
+                request => reconfig.on_request(&mut parts, &request, first, arrived.path),
             }
             first &= is_response;
-            if siblings.finished {
-                // The reset held messages back. If the peer's window is closed and no chunk is outstanding, a window
-                // probe is needed for these messages now.
+            if parts.finished {
+                // The messages that waited for the reset may be sent now. If the peer's window is closed and no chunk
+                // is outstanding, these messages need a window probe.
                 self.check_probe(ctx.now);
             }
         }
@@ -317,11 +318,13 @@ impl Association {
     /// RFC 9260 §8.1, §8.2: any answer proves that the path works, as acknowledged DATA does. Returns false if there is
     /// no outstanding request with this number (RFC 6525 §5.2.7 H1).
     fn on_answered(&mut self, ctx: &mut Ctx<'_>, number: u32, result: u32) -> bool {
-        let flying = self.extensions.reconfig.as_deref().and_then(|reconfig| reconfig.outstanding.as_ref());
-        let Some(flying) = flying.filter(|flying| flying.kind_of(number).is_some()) else {
+        let outstanding =
+            self.extensions.reconfig.as_deref().and_then(|reconfig| reconfig.outstanding.as_ref());
+        let Some(outstanding) = outstanding.filter(|outstanding| outstanding.kind_of(number).is_some())
+        else {
             return false;
         };
-        let index = flying.path;
+        let index = outstanding.path;
         // RFC 9260 §8.1: as with HEARTBEAT ACK, "in progress" does not clear the error counter while data is
         // outstanding. If the data for which the request waits never arrives, every answer is "in progress", and the
         // peer would never count as unreachable.
@@ -338,8 +341,8 @@ impl Association {
     /// Continues a deferred reset after a packet was processed.
     #[cold]
     pub(super) fn advance_reconfig(&mut self, ctx: &mut Ctx<'_>, path: usize) {
-        let (reconfig, mut siblings) = self.reconfig(ctx);
-        reconfig.advance_deferred(&mut siblings, path);
+        let (reconfig, mut parts) = self.reconfig(ctx);
+        reconfig.advance_deferred(&mut parts, path);
     }
 
     /// Returns whether a chunk may belong to the numbering after a pending reset. Such a chunk is not accepted before
@@ -374,7 +377,7 @@ impl Association {
 
     /// Returns whether the TSNs were reset so recently that packets with the old TSNs may still arrive.
     pub(super) fn was_renumbered_recently(&self, now: Instant) -> bool {
-        let at = self.extensions.reconfig.as_deref().and_then(|reconfig| reconfig.renumbered);
+        let at = self.extensions.reconfig.as_deref().and_then(|reconfig| reconfig.last_tsn_reset);
         at.is_some_and(|at| now < at + LIFETIME.saturating_mul(2))
     }
 }
@@ -396,7 +399,7 @@ fn intersects(a: &[u16], b: &[u16]) -> bool {
     a.is_empty() || b.is_empty() || b.iter().any(|stream| a.binary_search(stream).is_ok())
 }
 
-/// Returns whether the list `of` contains all of `streams`. An empty list stands for all streams.
+/// Returns whether the first list contains every stream of the second list. An empty list stands for all streams.
 fn covers(of: &[u16], streams: &[u16]) -> bool {
     of.is_empty() || !streams.is_empty() && streams.iter().all(|stream| of.binary_search(stream).is_ok())
 }

@@ -1,6 +1,6 @@
 //! Requests of this side, and the handling of the peer's answers.
 //!
-//! Home of RFC 6525 §5.1.2 to §5.1.6 and §5.2.7.
+//! Implements RFC 6525 §5.1.2 to §5.1.6 and §5.2.7.
 
 use super::super::timers::{Timer, Timers};
 use super::{AssociationParts, LIFETIME, Reconfig, encode};
@@ -36,10 +36,10 @@ pub(super) enum ReconfigRequest {
 impl ReconfigRequest {
     /// Returns whether the request asks the peer to reset one of `streams`. An empty list means any stream.
     pub(super) fn wants_incoming(&self, streams: &[u16]) -> bool {
-        let Self::Reset { incoming: Some(asked), .. } = self else {
+        let Self::Reset { incoming: Some(requested), .. } = self else {
             return false;
         };
-        super::intersects(asked, streams)
+        super::intersects(requested, streams)
     }
 
     /// Returns the number of the peer's request that this request carries out.
@@ -64,18 +64,18 @@ pub(super) enum RequestType {
 /// The RE-CONFIG request that the peer has not fully answered.
 #[derive(Debug)]
 pub(super) struct OutstandingRequest {
-    pub(super) ask: ReconfigRequest,
+    pub(super) request: ReconfigRequest,
     /// The encoded lists of streams in the request: outgoing, incoming.
     lists: [Vec<u8>; 2],
     /// The number and kind of each parameter in the request, and whether the peer has answered it.
-    pub(super) parts: Vec<(u32, RequestType, bool)>,
+    pub(super) params: Vec<(u32, RequestType, bool)>,
     /// The last TSN that this side had assigned when it made the request.
     last: u32,
     /// RFC 6525 §4.1: the Re-configuration Response Sequence Number for the reset of outgoing streams.
     response: u32,
     pub(super) path: usize,
     /// When the request was last sent.
-    pub(super) said: Instant,
+    pub(super) sent_at: Instant,
     /// Whether the peer has answered, since the timer last expired, that the request is in progress.
     pub(super) is_in_progress: bool,
     /// Whether the peer has ever answered that the request is in progress. If so, the peer carries out the request by
@@ -90,7 +90,7 @@ impl OutstandingRequest {
     /// of them have been answered.
     pub(super) fn params(&self) -> Vec<ReConfigParam<'_>> {
         let lists = &self.lists;
-        let (more_out, more_in) = match self.ask {
+        let (more_out, more_in) = match self.request {
             ReconfigRequest::Add { outgoing, incoming, .. } => (outgoing, incoming),
             _ => (0, 0),
         };
@@ -108,24 +108,24 @@ impl OutstandingRequest {
             RequestType::AddOutgoing => ReConfigParam::AddOutgoing { request, streams: more_out },
             RequestType::AddIncoming => ReConfigParam::AddIncoming { request, streams: more_in },
         };
-        self.parts.iter().map(param).collect()
+        self.params.iter().map(param).collect()
     }
 
     /// Returns whether the peer will carry out all unanswered parameters by requests of its own.
     fn is_peers_turn(&self) -> bool {
-        let mut left = self.parts.iter().filter(|part| !part.2);
+        let mut left = self.params.iter().filter(|param| !param.2);
         self.accepted
-            && left.all(|part| matches!(part.1, RequestType::ResetIncoming | RequestType::AddIncoming))
+            && left.all(|param| matches!(param.1, RequestType::ResetIncoming | RequestType::AddIncoming))
     }
 
     /// Returns the kind of the parameter with this number, unless it has been answered.
     pub(super) fn kind_of(&self, number: u32) -> Option<RequestType> {
-        self.parts.iter().find(|part| part.0 == number && !part.2).map(|part| part.1)
+        self.params.iter().find(|param| param.0 == number && !param.2).map(|param| param.1)
     }
 
     /// Returns the number of the unanswered parameter of this kind, or `None` if there is no such parameter.
     pub(super) fn awaits(&self, kind: RequestType) -> Option<u32> {
-        self.parts.iter().find(|&&(_, k, done)| k == kind && !done).map(|part| part.0)
+        self.params.iter().find(|&&(_, k, done)| k == kind && !done).map(|param| param.0)
     }
 }
 
@@ -133,7 +133,7 @@ impl Reconfig {
     // The methods that the application calls.
 
     /// RFC 6525 §6.3.2: requests a reset of `streams` in one or both directions. An empty list means all streams.
-    pub(super) fn ask_reset(
+    pub(super) fn request_reset(
         &mut self,
         send: &mut SendHalf,
         paths: &Paths,
@@ -142,9 +142,13 @@ impl Reconfig {
     ) -> Result<(), ResetError> {
         let pieces = pieces(paths, streams, outgoing && incoming);
         let busy = self.resets_association()
-            || self.wanted.len() + pieces.len() > MAX_WAITING
-            || incoming && self.asks().any(|ask| ask.wants_incoming(streams))
-            || incoming && self.parked.as_ref().is_some_and(|(_, parked)| super::intersects(parked, streams));
+            || self.waiting.len() + pieces.len() > MAX_WAITING
+            || incoming && self.requests().any(|request| request.wants_incoming(streams))
+            || incoming
+                && self
+                    .agreed_incoming
+                    .as_ref()
+                    .is_some_and(|(_, agreed_incoming)| super::intersects(agreed_incoming, streams));
         if busy || outgoing && send.is_held(streams) {
             return Err(ResetError::Busy);
         }
@@ -155,7 +159,7 @@ impl Reconfig {
             }
             let incoming = incoming.then(|| piece.clone());
             let outgoing = outgoing.then_some(piece);
-            self.wanted.push_back(ReconfigRequest::Reset { outgoing, incoming, ticket, answers: None });
+            self.waiting.push_back(ReconfigRequest::Reset { outgoing, incoming, ticket, answers: None });
         }
         Ok(())
     }
@@ -163,25 +167,25 @@ impl Reconfig {
     /// RFC 6525 §6.3.3: requests a reset of all SSNs and TSNs.
     pub(super) fn request_tsn_reset(&mut self, now: Instant, send: &mut SendHalf) -> Result<(), ResetError> {
         // RFC 6525 §5.1.4: the TSNs may be reset at most once in 30 s.
-        let lately = self.renumbered.is_some_and(|at| now < at + LIFETIME);
-        let busy = self.wanted.len() >= MAX_WAITING || self.resets_association();
+        let lately = self.last_tsn_reset.is_some_and(|at| now < at + LIFETIME);
+        let busy = self.waiting.len() >= MAX_WAITING || self.resets_association();
         if busy || lately || send.is_held(&[]) {
             return Err(ResetError::Busy);
         }
         let ticket = self.ticket();
-        self.wanted.push_back(ReconfigRequest::Association { ticket });
-        self.renumbered = Some(now);
+        self.waiting.push_back(ReconfigRequest::Association { ticket });
+        self.last_tsn_reset = Some(now);
         send.hold(ticket, &[]);
         Ok(())
     }
 
     /// RFC 6525 §6.3.4: queues a request to add outgoing and incoming streams.
-    pub(super) fn ask_more(&mut self, outgoing: u16, incoming: u16) -> Result<(), ResetError> {
-        let adds = self.asks().any(|ask| matches!(ask, ReconfigRequest::Add { .. }));
-        if adds || self.wanted.len() >= MAX_WAITING {
+    pub(super) fn request_streams(&mut self, outgoing: u16, incoming: u16) -> Result<(), ResetError> {
+        let adds = self.requests().any(|request| matches!(request, ReconfigRequest::Add { .. }));
+        if adds || self.waiting.len() >= MAX_WAITING {
             return Err(ResetError::Busy);
         }
-        self.wanted.push_back(ReconfigRequest::Add { outgoing, incoming, answers: None });
+        self.waiting.push_back(ReconfigRequest::Add { outgoing, incoming, answers: None });
         Ok(())
     }
 
@@ -189,15 +193,16 @@ impl Reconfig {
 
     /// Returns the path on which a RE-CONFIG has to be sent, if one is pending.
     pub(super) fn wanted_path(&self) -> Option<usize> {
-        let request = self.outstanding.as_ref().filter(|_| self.send).map(|flying| flying.path);
+        let request = self.outstanding.as_ref().filter(|_| self.send).map(|outstanding| outstanding.path);
         request.or((!self.replies.is_empty()).then_some(self.reply_path))
     }
 
     /// Appends the pending responses and requests for path `index`, if they take at most `room` bytes. Returns true if
     /// a request was appended.
     pub(super) fn write(&mut self, now: Instant, index: usize, room: usize, buffer: &mut Vec<u8>) -> bool {
-        let flying = self.outstanding.as_ref().filter(|flying| self.send && flying.path == index);
-        let mut requests = flying.map(OutstandingRequest::params).unwrap_or_default();
+        let outstanding =
+            self.outstanding.as_ref().filter(|outstanding| self.send && outstanding.path == index);
+        let mut requests = outstanding.map(OutstandingRequest::params).unwrap_or_default();
         // RFC 6525 §3.1: a response may share a chunk with a reset of outgoing streams. §5.2.1: the answers to one
         // chunk should be in one chunk.
         let together = self.replies.len() == 1
@@ -219,23 +224,23 @@ impl Reconfig {
         if chunks.is_empty() || chunks.len() > room {
             return false;
         }
-        let asked = flying.is_some();
+        let is_requested = outstanding.is_some();
         if together || !replies.is_empty() {
             self.replies.clear();
         }
-        if let Some(flying) = self.outstanding.as_mut().filter(|_| asked) {
-            flying.said = now;
+        if let Some(outstanding) = self.outstanding.as_mut().filter(|_| is_requested) {
+            outstanding.sent_at = now;
             self.send = false;
         }
         buffer.extend_from_slice(&chunks);
-        asked
+        is_requested
     }
 
     /// Marks the outstanding request for retransmission, on another path if `path` is given.
     pub(super) fn send_again(&mut self, path: Option<usize>) {
         self.send = true;
-        if let Some(flying) = &mut self.outstanding {
-            flying.path = path.unwrap_or(flying.path);
+        if let Some(outstanding) = &mut self.outstanding {
+            outstanding.path = path.unwrap_or(outstanding.path);
         }
     }
 
@@ -244,19 +249,19 @@ impl Reconfig {
     pub(super) fn launch(&mut self, send: &mut SendHalf, timers: &mut Timers, path: usize) {
         // RFC 6525 §5.1.1: one request is outstanding at a time. If each side waited for a request of the other side,
         // neither side would ever send a request. So this side drops its outstanding request if two conditions hold.
-        // The peer has reported that request as in progress (§5.2.7 H1). The peer also waits for a request that this
-        // side has queued, or holds back in `asked`.
-        if let Some(flying) = &self.outstanding {
-            let owed =
-                self.peer_request.is_some() || self.wanted.front().is_some_and(|ask| ask.answers().is_some());
-            let owed = owed && !self.wanted.is_empty();
-            if !(owed && flying.is_peers_turn()) {
+        // The peer has reported that request as in progress (§5.2.7 H1). The peer also waits for a request of this
+        // side, which is in `waiting` or will follow from `peer_request`.
+        if let Some(outstanding) = &self.outstanding {
+            let owed = self.peer_request.is_some()
+                || self.waiting.front().is_some_and(|request| request.answers().is_some());
+            let owed = owed && !self.waiting.is_empty();
+            if !(owed && outstanding.is_peers_turn()) {
                 return;
             }
             if let (Some(number), ReconfigRequest::Reset { incoming: Some(streams), .. }) =
-                (flying.awaits(RequestType::ResetIncoming), &flying.ask)
+                (outstanding.awaits(RequestType::ResetIncoming), &outstanding.request)
             {
-                self.parked = Some((number, streams.clone()));
+                self.agreed_incoming = Some((number, streams.clone()));
             }
             self.outstanding = None;
             self.send = false;
@@ -264,7 +269,7 @@ impl Reconfig {
         }
         // RFC 6525 §5.1.2 A3: before a stream reset, all earlier messages must have TSNs. §5.1.4 C2: before an
         // association reset, no chunk may be outstanding.
-        let ready = match self.wanted.front() {
+        let ready = match self.waiting.front() {
             None => false,
             Some(ReconfigRequest::Reset { ticket, outgoing, .. }) => {
                 outgoing.is_none() || send.is_clear(*ticket)
@@ -277,10 +282,10 @@ impl Reconfig {
         if !ready {
             return;
         }
-        let Some(ask) = self.wanted.pop_front() else {
+        let Some(request) = self.waiting.pop_front() else {
             return;
         };
-        let kinds: &[RequestType] = match &ask {
+        let kinds: &[RequestType] = match &request {
             ReconfigRequest::Reset { outgoing: Some(_), incoming: Some(_), .. } => {
                 &[RequestType::ResetOutgoing, RequestType::ResetIncoming]
             }
@@ -293,28 +298,28 @@ impl Reconfig {
         };
         let first = self.next;
         let number = |(i, &kind): (usize, &RequestType)| (first.wrapping_add(i as u32), kind, false);
-        let parts: Vec<_> = kinds.iter().enumerate().map(number).collect();
-        self.next = first.wrapping_add(parts.len() as u32);
+        let params: Vec<_> = kinds.iter().enumerate().map(number).collect();
+        self.next = first.wrapping_add(params.len() as u32);
         // RFC 6525 §5.1.2 A4: the number of the peer's request to which our request responds. If there is no such
         // request, it is the number of the last peer request that was answered.
-        let response = ask.answers().unwrap_or_else(|| {
-            self.peer_request.as_ref().map_or(self.expected, |asked| asked.number).wrapping_sub(1)
+        let response = request.answers().unwrap_or_else(|| {
+            self.peer_request.as_ref().map_or(self.expected, |request| request.number).wrapping_sub(1)
         });
-        let resets = matches!(ask, ReconfigRequest::Reset { outgoing: Some(_), .. });
-        let lists = match &ask {
+        let resets = matches!(request, ReconfigRequest::Reset { outgoing: Some(_), .. });
+        let lists = match &request {
             ReconfigRequest::Reset { outgoing, incoming, .. } => {
                 [outgoing, incoming].map(|list| list.as_deref().map(encode).unwrap_or_default())
             }
             _ => Default::default(),
         };
         self.outstanding = Some(OutstandingRequest {
-            ask,
+            request,
             lists,
-            parts,
+            params,
             last: send.next_tsn().wrapping_sub(1),
             response,
             path,
-            said: Instant::ZERO,
+            sent_at: Instant::ZERO,
             is_in_progress: false,
             accepted: false,
             performed: false,
@@ -330,62 +335,62 @@ impl Reconfig {
     /// Handles the peer's answer to the parameter with sequence number `number`.
     pub(super) fn on_response(
         &mut self,
-        siblings: &mut AssociationParts<'_>,
+        parts: &mut AssociationParts<'_>,
         number: u32,
         result: u32,
         next: Option<(Tsn, Tsn)>,
     ) {
-        let Some(flying) = &mut self.outstanding else {
+        let Some(outstanding) = &mut self.outstanding else {
             return;
         };
-        let Some(kind) = flying.kind_of(number) else {
+        let Some(kind) = outstanding.kind_of(number) else {
             return;
         };
         if result == super::result::IN_PROGRESS {
             // RFC 6525 §5.2.7 H2: the peer has not finished. Restart the timer. Its next expiration does not count as
             // an error.
-            flying.is_in_progress = true;
-            flying.accepted = true;
-            let rto = siblings.paths.get(flying.path).rto();
-            siblings.timers.set(Timer::Reconfig, siblings.now + rto);
+            outstanding.is_in_progress = true;
+            outstanding.accepted = true;
+            let rto = parts.paths.get(outstanding.path).rto();
+            parts.timers.set(Timer::Reconfig, parts.now + rto);
             return;
         }
-        self.finish(siblings, number, kind, result, next);
+        self.finish(parts, number, kind, result, next);
     }
 
-    /// Marks a part of the outstanding request as answered and applies the final answer.
+    /// Marks one parameter of the outstanding request as answered, and applies its result.
     pub(super) fn finish(
         &mut self,
-        siblings: &mut AssociationParts<'_>,
+        parts: &mut AssociationParts<'_>,
         number: u32,
         kind: RequestType,
         result: u32,
         next: Option<(Tsn, Tsn)>,
     ) {
-        siblings.paths.clear_errors();
-        if let Some(flying) = &mut self.outstanding {
-            for part in flying.parts.iter_mut().filter(|part| part.0 == number) {
-                part.2 = true;
+        parts.paths.clear_errors();
+        if let Some(outstanding) = &mut self.outstanding {
+            for param in outstanding.params.iter_mut().filter(|param| param.0 == number) {
+                param.2 = true;
             }
             let failed = ReconfigResult::failure(result);
             if kind == RequestType::ResetTsn {
-                self.renumbered = Some(siblings.now);
+                self.last_tsn_reset = Some(parts.now);
             }
-            if let Some(event) = flying.conclude(siblings, kind, (result, failed), next) {
-                siblings.events.push_back(event);
+            if let Some(event) = outstanding.conclude(parts, kind, (result, failed), next) {
+                parts.events.push_back(event);
             }
-            if let Some(asked) = flying.ask.answers() {
+            if let Some(answered) = outstanding.request.answers() {
                 let answer = if failed.is_none() { 1 } else { 2 };
-                self.answered.iter_mut().filter(|a| a.number == asked).for_each(|a| a.result = answer);
+                self.results.iter_mut().filter(|a| a.number == answered).for_each(|a| a.result = answer);
             }
-            if flying.parts.iter().all(|part| part.2) {
+            if outstanding.params.iter().all(|param| param.2) {
                 self.outstanding = None;
                 self.send = false;
-                siblings.timers.stop(Timer::Reconfig);
+                parts.timers.stop(Timer::Reconfig);
             }
         }
-        self.advance_asked(siblings.send);
-        siblings.finished = true;
+        self.advance_peer_request(parts.send);
+        parts.finished = true;
     }
 }
 
@@ -394,15 +399,15 @@ impl OutstandingRequest {
     /// is one.
     fn conclude(
         &mut self,
-        siblings: &mut AssociationParts<'_>,
+        parts: &mut AssociationParts<'_>,
         kind: RequestType,
         (result, failed): (u32, Option<ReconfigResult>),
         next: Option<(Tsn, Tsn)>,
     ) -> Option<Event> {
-        let id = siblings.id;
-        let event = match (&mut self.ask, kind) {
+        let id = parts.id;
+        let event = match (&mut self.request, kind) {
             (ReconfigRequest::Reset { outgoing, ticket, .. }, RequestType::ResetOutgoing) => {
-                siblings.send.resume(*ticket, failed.is_none());
+                parts.send.resume(*ticket, failed.is_none());
                 let streams = outgoing.take().unwrap_or_default();
                 match failed {
                     None => Event::StreamsReset { id, direction: Direction::Outgoing, streams, idle: false },
@@ -429,14 +434,14 @@ impl OutstandingRequest {
                 let ticket = *ticket;
                 match (failed, next) {
                     // RFC 6525 §5.2.7 H5: both sides continue with the TSNs in the answer.
-                    (None, Some((peer, ours))) if !siblings.send.has_outstanding() => {
-                        siblings.send.renumber(ours.0);
-                        siblings.send.resume(ticket, true);
-                        siblings.recv.renumber(peer.0);
+                    (None, Some((peer, ours))) if !parts.send.has_outstanding() => {
+                        parts.send.renumber(ours.0);
+                        parts.send.resume(ticket, true);
+                        parts.recv.renumber(peer.0);
                         Event::AssociationReset { id, local_tsn: ours.0, remote_tsn: peer.0 }
                     }
                     (failed, _) => {
-                        siblings.send.resume(ticket, false);
+                        parts.send.resume(ticket, false);
                         let result = failed.unwrap_or(ReconfigResult::Unknown);
                         Event::ResetFailed { id, direction: None, streams: Vec::new(), result }
                     }
@@ -444,7 +449,7 @@ impl OutstandingRequest {
             }
             (ReconfigRequest::Add { outgoing, incoming, .. }, kind) => match failed {
                 None if kind == RequestType::AddOutgoing => {
-                    siblings.streams.add_outbound(*outgoing);
+                    parts.streams.add_outbound(*outgoing);
                     Event::StreamsAdded { id, outgoing: *outgoing, incoming: 0 }
                 }
                 // An Add Incoming Streams request adds no streams itself. The peer carries it out with a request of its

@@ -1,6 +1,6 @@
 //! Requests of the peer, and the answers of this side.
 //!
-//! Home of RFC 6525 §5.1.7 and §5.2.1 to §5.2.6.
+//! Implements RFC 6525 §5.1.7 and §5.2.1 to §5.2.6.
 
 use super::request::{ReconfigRequest, RequestType};
 use super::{AssociationParts, Reconfig, covers, decode, result};
@@ -35,8 +35,8 @@ pub(super) struct PeerResetRequest {
     streams: Vec<u16>,
 }
 
-/// The answer to a request: the result code and, for a TSN reset, both next TSNs. `None` if a request of this side
-/// serves as the answer.
+/// The answer to a request: the result code and, for a TSN reset, the next TSN of each side. `None` if a request of
+/// this side serves as the answer.
 type Outcome = Option<(u32, Option<(Tsn, Tsn)>)>;
 
 const fn outcome(result: u32) -> Outcome {
@@ -47,45 +47,46 @@ impl Reconfig {
     /// Handles a request of the peer, which may be new, repeated, or out of sequence.
     pub(super) fn on_request(
         &mut self,
-        siblings: &mut AssociationParts<'_>,
+        parts: &mut AssociationParts<'_>,
         param: &ReConfigParam<'_>,
         first: bool,
         path: usize,
     ) {
         let number = number_of(param);
-        let path = siblings.paths.confirmed_or_current(path);
+        let path = parts.paths.confirmed_or_current(path);
         if number == self.expected {
             self.expected = number.wrapping_add(1);
             if first {
-                self.answered.clear();
+                self.results.clear();
             }
-            let said = self.perform(siblings, number, param);
-            let (result, next) = said.unwrap_or((result::IN_PROGRESS, None));
-            self.answered.push(Answer { number, result, next });
-            if said.is_some() {
-                self.reply(path, number, result, next_tsns(siblings, param, next));
+            let outcome = self.perform(parts, number, param);
+            let (result, next) = outcome.unwrap_or((result::IN_PROGRESS, None));
+            self.results.push(Answer { number, result, next });
+            if outcome.is_some() {
+                self.reply(path, number, result, next_tsns(parts, param, next));
             }
             return;
         }
-        let answer = self.answered.iter().copied().find(|answer| answer.number == number);
+        let answer = self.results.iter().copied().find(|answer| answer.number == number);
         match answer {
             Some(answer) => {
                 // RFC 6525 §5.2.1: a repeated request gets the same answer as the first time.
-                let asked = self.outstanding.as_ref().is_some_and(|f| f.ask.answers() == Some(number));
-                self.send |= asked;
-                if !asked || !matches!(param, ReConfigParam::ResetIncoming { .. }) {
-                    self.reply(path, number, answer.result, next_tsns(siblings, param, answer.next));
+                let answered = self.outstanding.as_ref().is_some_and(|f| f.request.answers() == Some(number));
+                self.send |= answered;
+                if !answered || !matches!(param, ReConfigParam::ResetIncoming { .. }) {
+                    self.reply(path, number, answer.result, next_tsns(parts, param, answer.next));
                 }
             }
-            None => self.reply(path, number, result::BAD_NUMBER, next_tsns(siblings, param, None)),
+            None => self.reply(path, number, result::BAD_NUMBER, next_tsns(parts, param, None)),
         }
     }
 
     fn reply(&mut self, path: usize, number: u32, result: u32, next: Option<(Tsn, Tsn)>) {
         /// RFC 6525 §3.1: a RE-CONFIG chunk holds at most two responses.
         const MAX_REPLIES: usize = 2;
-        self.replies
-            .retain(|said| !matches!(said, ReConfigParam::Response { response, .. } if *response == number));
+        self.replies.retain(
+            |outcome| !matches!(outcome, ReConfigParam::Response { response, .. } if *response == number),
+        );
         if self.replies.len() < MAX_REPLIES {
             self.replies.push(ReConfigParam::Response { response: number, result, next });
             self.reply_path = path;
@@ -94,24 +95,24 @@ impl Reconfig {
 
     fn perform(
         &mut self,
-        siblings: &mut AssociationParts<'_>,
+        parts: &mut AssociationParts<'_>,
         number: u32,
         param: &ReConfigParam<'_>,
     ) -> Outcome {
-        if !self.is_granted(siblings.config, param) {
+        if !self.is_granted(parts.config, param) {
             return outcome(result::DENIED);
         }
         match *param {
             ReConfigParam::ResetOutgoing { response, last, streams, .. } => {
-                self.acknowledged_by(siblings, response);
-                self.reset_incoming(siblings, number, last.0, decode(streams))
+                self.acknowledged_by(parts, response);
+                self.reset_incoming(parts, number, last.0, decode(streams))
             }
             ReConfigParam::ResetIncoming { streams, .. } => {
-                self.reset_outgoing(siblings, number, decode(streams))
+                self.reset_outgoing(parts, number, decode(streams))
             }
-            ReConfigParam::ResetTsn { .. } => self.renumber(siblings),
-            ReConfigParam::AddOutgoing { streams, .. } => self.add_incoming(siblings, streams),
-            ReConfigParam::AddIncoming { streams, .. } => self.add_outgoing(siblings, number, streams),
+            ReConfigParam::ResetTsn { .. } => self.renumber(parts),
+            ReConfigParam::AddOutgoing { streams, .. } => self.add_incoming(parts, streams),
+            ReConfigParam::AddIncoming { streams, .. } => self.add_outgoing(parts, number, streams),
             ReConfigParam::Response { .. } => None,
         }
     }
@@ -120,18 +121,20 @@ impl Reconfig {
     /// the peer carries out a request of this side is always allowed (§5.2.2 E1, §5.2.6).
     fn is_granted(&self, config: &Config, param: &ReConfigParam<'_>) -> bool {
         let granted = config.reconfig_requests;
-        let flying = self.outstanding.as_ref();
+        let outstanding = self.outstanding.as_ref();
         match *param {
             ReConfigParam::ResetOutgoing { response, .. } => {
                 granted.streams
-                    || self.parked.as_ref().is_some_and(|(number, _)| *number == response)
-                    || flying.and_then(|flying| flying.awaits(RequestType::ResetIncoming)) == Some(response)
+                    || self.agreed_incoming.as_ref().is_some_and(|(number, _)| *number == response)
+                    || outstanding.and_then(|outstanding| outstanding.awaits(RequestType::ResetIncoming))
+                        == Some(response)
             }
             ReConfigParam::ResetIncoming { .. } => granted.streams,
             ReConfigParam::ResetTsn { .. } => granted.association,
             ReConfigParam::AddOutgoing { .. } => {
                 granted.change
-                    || flying.is_some_and(|flying| flying.awaits(RequestType::AddIncoming).is_some())
+                    || outstanding
+                        .is_some_and(|outstanding| outstanding.awaits(RequestType::AddIncoming).is_some())
             }
             ReConfigParam::AddIncoming { .. } => granted.change,
             ReConfigParam::Response { .. } => true,
@@ -139,69 +142,69 @@ impl Reconfig {
     }
 
     /// RFC 6525 §5.2.2 E1: handles a request with which the peer carries out a request of this side.
-    fn acknowledged_by(&mut self, siblings: &mut AssociationParts<'_>, response: u32) {
-        self.parked.take_if(|(number, _)| *number == response);
-        let Some(flying) = &mut self.outstanding else {
+    fn acknowledged_by(&mut self, parts: &mut AssociationParts<'_>, response: u32) {
+        self.agreed_incoming.take_if(|(number, _)| *number == response);
+        let Some(outstanding) = &mut self.outstanding else {
             return;
         };
-        if flying.awaits(RequestType::ResetIncoming) == Some(response) {
-            flying.performed = true;
-            self.finish(siblings, response, RequestType::ResetIncoming, result::PERFORMED, None);
+        if outstanding.awaits(RequestType::ResetIncoming) == Some(response) {
+            outstanding.performed = true;
+            self.finish(parts, response, RequestType::ResetIncoming, result::PERFORMED, None);
         }
     }
 
-    /// RFC 6525 §5.2.2: handles the peer's request to reset its outgoing streams.
+    /// RFC 6525 §5.2.2: handles a request with which the peer resets its own outgoing streams.
     fn reset_incoming(
         &mut self,
-        siblings: &mut AssociationParts<'_>,
+        parts: &mut AssociationParts<'_>,
         number: u32,
         last: u32,
         streams: Vec<u16>,
     ) -> Outcome {
-        if streams.last().is_some_and(|&stream| stream >= siblings.streams.inbound()) {
+        if streams.last().is_some_and(|&stream| stream >= parts.streams.inbound()) {
             return outcome(result::WRONG_STREAM);
         }
         if self.deferred.is_some() {
             return outcome(result::ALREADY);
         }
         // RFC 6525 §5.2.2 E2: wait until every TSN up to the peer's last TSN has arrived.
-        if siblings.recv.beyond(last) > 0 {
+        if parts.recv.beyond(last) > 0 {
             self.deferred = Some(Deferred { number, last, streams });
             return outcome(result::IN_PROGRESS);
         }
-        outcome(self.perform_incoming_reset(siblings, streams))
+        outcome(self.perform_incoming_reset(parts, streams))
     }
 
     /// RFC 6525 §5.2.2 E3: resets the inbound streams.
-    fn perform_incoming_reset(&mut self, siblings: &mut AssociationParts<'_>, streams: Vec<u16>) -> u32 {
+    fn perform_incoming_reset(&mut self, parts: &mut AssociationParts<'_>, streams: Vec<u16>) -> u32 {
         // A stream cannot be reset in the middle of a message, so the request is denied.
-        if siblings.recv.is_inside(&streams) {
+        if parts.recv.is_inside(&streams) {
             return result::DENIED;
         }
-        siblings.recv.reset(&streams);
-        siblings.emit_readable();
-        if let Some(flying) = self.outstanding.as_mut()
-            && let ReconfigRequest::Reset { incoming: Some(asked), .. } = &flying.ask
-            && covers(&streams, asked)
+        parts.recv.reset(&streams);
+        parts.emit_readable();
+        if let Some(outstanding) = self.outstanding.as_mut()
+            && let ReconfigRequest::Reset { incoming: Some(requested), .. } = &outstanding.request
+            && covers(&streams, requested)
         {
-            flying.performed = true;
+            outstanding.performed = true;
         }
-        let (id, direction) = (siblings.id, Direction::Incoming);
-        siblings.events.push_back(Event::StreamsReset { id, direction, streams, idle: false });
+        let (id, direction) = (parts.id, Direction::Incoming);
+        parts.events.push_back(Event::StreamsReset { id, direction, streams, idle: false });
         result::PERFORMED
     }
 
     /// Carries out a deferred reset, if the processed packet contained the last TSN before the reset.
-    pub(super) fn advance_deferred(&mut self, siblings: &mut AssociationParts<'_>, path: usize) {
-        let arrived = |deferred: &mut Deferred| siblings.recv.beyond(deferred.last) <= 0;
+    pub(super) fn advance_deferred(&mut self, parts: &mut AssociationParts<'_>, path: usize) {
+        let arrived = |deferred: &mut Deferred| parts.recv.beyond(deferred.last) <= 0;
         let Some(Deferred { number, streams, .. }) = self.deferred.take_if(arrived) else {
             return;
         };
         // RFC 6525 §5.2.2 E4 to E6: carry out the deferred reset and report its result.
-        let result = self.perform_incoming_reset(siblings, streams);
-        self.answered.iter_mut().filter(|answer| answer.number == number).for_each(|a| a.result = result);
-        self.reply(siblings.paths.confirmed_or_current(path), number, result, None);
-        siblings.recv.sack_now();
+        let result = self.perform_incoming_reset(parts, streams);
+        self.results.iter_mut().filter(|answer| answer.number == number).for_each(|a| a.result = result);
+        self.reply(parts.paths.confirmed_or_current(path), number, result, None);
+        parts.recv.sack_now();
     }
 
     /// Returns whether a chunk may belong to the numbering after a pending reset. Such a chunk is not accepted before
@@ -216,74 +219,79 @@ impl Reconfig {
 
     /// Returns whether the peer may have reset its TSNs already, although its answer has not arrived.
     pub(super) fn may_be_renumbered(&self) -> bool {
-        let flying = self.outstanding.as_ref();
-        flying.is_some_and(|flying| !flying.is_in_progress && flying.awaits(RequestType::ResetTsn).is_some())
+        let outstanding = self.outstanding.as_ref();
+        outstanding.is_some_and(|outstanding| {
+            !outstanding.is_in_progress && outstanding.awaits(RequestType::ResetTsn).is_some()
+        })
     }
 
     /// Returns whether the request for a TSN reset was last sent at least a round trip ago.
     pub(super) fn is_renumbering_since(&self, now: Instant, round_trip: Duration) -> bool {
-        let flying =
-            self.outstanding.as_ref().filter(|flying| flying.awaits(RequestType::ResetTsn).is_some());
-        flying.is_some_and(|flying| now >= flying.said + round_trip)
+        let outstanding = self
+            .outstanding
+            .as_ref()
+            .filter(|outstanding| outstanding.awaits(RequestType::ResetTsn).is_some());
+        outstanding.is_some_and(|outstanding| now >= outstanding.sent_at + round_trip)
     }
 
     /// RFC 6525 §5.2.3: handles the peer's request to reset outgoing streams.
     fn reset_outgoing(
         &mut self,
-        siblings: &mut AssociationParts<'_>,
+        parts: &mut AssociationParts<'_>,
         number: u32,
         streams: Vec<u16>,
     ) -> Outcome {
-        if streams.last().is_some_and(|&stream| stream >= siblings.streams.outbound()) {
+        if streams.last().is_some_and(|&stream| stream >= parts.streams.outbound()) {
             return outcome(result::WRONG_STREAM);
         }
-        // Queued messages without a sequence number also belong to the numbering before the reset.
-        let begun = siblings.send.has_begun(&streams);
-        let held = siblings.send.is_held(&streams);
+        // `begun` also counts queued messages that have no sequence number yet. They belong to the numbering before the
+        // reset.
+        let begun = parts.send.has_begun(&streams);
+        let held = parts.send.is_held(&streams);
         if self.peer_request.is_some()
             || self.resets_association()
-            || self.wanted.len() >= super::request::MAX_WAITING
+            || self.waiting.len() >= super::request::MAX_WAITING
         {
             return outcome(result::ALREADY);
         }
         // RFC 6525 §5.2.3: if this side is already resetting the streams, or no message was sent on them, the streams
         // are not reset again.
-        let under_way = self.asks().any(
-            |ask| matches!(ask, ReconfigRequest::Reset { outgoing: Some(own), .. } if covers(own, &streams)),
+        let under_way = self.requests().any(
+            |request| matches!(request, ReconfigRequest::Reset { outgoing: Some(own), .. } if covers(own, &streams)),
         );
         let idle = !under_way && !begun && !held;
-        siblings.events.push_back(Event::ResetRequested { id: siblings.id, streams: streams.clone(), idle });
+        parts.events.push_back(Event::ResetRequested { id: parts.id, streams: streams.clone(), idle });
         if under_way || idle {
             return outcome(result::NOTHING);
         }
         self.peer_request = Some(PeerResetRequest { number, streams });
-        self.advance_asked(siblings.send);
-        if siblings.may_send {
-            self.launch(siblings.send, siblings.timers, siblings.paths.current());
+        self.advance_peer_request(parts.send);
+        if parts.may_send {
+            self.launch(parts.send, parts.timers, parts.paths.current());
         }
         // If this side can send its request for the reset at once, that request is the answer. Otherwise the answer is
         // "in progress".
-        let at_once = self.outstanding.as_ref().is_some_and(|f| f.ask.answers() == Some(number));
+        let at_once = self.outstanding.as_ref().is_some_and(|f| f.request.answers() == Some(number));
         if at_once { None } else { outcome(result::IN_PROGRESS) }
     }
 
-    /// Queues a request of this side that carries out the peer's request. Waits until none of the peer's streams is
-    /// being reset.
-    pub(super) fn advance_asked(&mut self, send: &mut SendHalf) {
+    /// Queues a request of this side that resets the streams as the peer has requested. Waits while one of these
+    /// streams is already being reset.
+    pub(super) fn advance_peer_request(&mut self, send: &mut SendHalf) {
         let Some(PeerResetRequest { number, streams }) =
-            self.peer_request.take_if(|asked| !send.is_held(&asked.streams))
+            self.peer_request.take_if(|request| !send.is_held(&request.streams))
         else {
             return;
         };
         let ticket = self.ticket();
         let (outgoing, answers) = (Some(streams.clone()), Some(number));
-        self.wanted.push_front(ReconfigRequest::Reset { outgoing, incoming: None, ticket, answers });
+        self.waiting.push_front(ReconfigRequest::Reset { outgoing, incoming: None, ticket, answers });
         send.hold(ticket, &streams);
     }
 
     /// RFC 6525 §5.2.4: handles an SSN/TSN reset request.
-    fn renumber(&mut self, siblings: &mut AssociationParts<'_>) -> Outcome {
-        let idle = siblings.send.is_idle() && !siblings.send.is_held(&[]) && !siblings.recv.is_unfinished();
+    fn renumber(&mut self, parts: &mut AssociationParts<'_>) -> Outcome {
+        let idle = parts.send.is_idle() && !parts.send.is_held(&[]) && !parts.recv.is_unfinished();
         let busy = self.outstanding.is_some() || self.resets_association();
         if busy || self.peer_request.is_some() || self.deferred.is_some() {
             return outcome(result::ALREADY);
@@ -294,59 +302,60 @@ impl Reconfig {
             return outcome(result::DENIED);
         }
         // RFC 6525 §5.2.4 G1, G2: choose the new TSNs.
-        let theirs = siblings.recv.cumulative().0.wrapping_add(1).wrapping_add(1 << 31);
-        let ours = siblings.send.next_tsn();
+        let theirs = parts.recv.cumulative().0.wrapping_add(1).wrapping_add(1 << 31);
+        let ours = parts.send.next_tsn();
         // RFC 6525 §5.2.4 G4, G5: reset TSNs and SSNs.
-        siblings.recv.renumber(theirs);
-        siblings.send.reset_streams();
-        self.renumbered = Some(siblings.now);
-        let id = siblings.id;
-        siblings.events.push_back(Event::AssociationReset { id, local_tsn: ours, remote_tsn: theirs });
+        parts.recv.renumber(theirs);
+        parts.send.reset_streams();
+        self.last_tsn_reset = Some(parts.now);
+        let id = parts.id;
+        parts.events.push_back(Event::AssociationReset { id, local_tsn: ours, remote_tsn: theirs });
         Some((result::PERFORMED, Some((Tsn(ours), Tsn(theirs)))))
     }
 
     /// RFC 6525 §5.2.5: handles the peer's request to add streams on which the peer sends.
-    fn add_incoming(&mut self, siblings: &mut AssociationParts<'_>, more: u16) -> Outcome {
-        let limit = siblings.config.max_streams;
-        let flying = self.outstanding.as_ref();
-        let awaited = flying.and_then(|flying| flying.awaits(RequestType::AddIncoming));
+    fn add_incoming(&mut self, parts: &mut AssociationParts<'_>, more: u16) -> Outcome {
+        let limit = parts.config.max_streams;
+        let outstanding = self.outstanding.as_ref();
+        let awaited = outstanding.and_then(|outstanding| outstanding.awaits(RequestType::AddIncoming));
         if more == 0 {
             return outcome(result::NOTHING);
         }
-        if siblings.streams.inbound().checked_add(more).is_none_or(|streams| streams > limit) {
+        if parts.streams.inbound().checked_add(more).is_none_or(|streams| streams > limit) {
             return outcome(result::DENIED);
         }
-        siblings.streams.add_inbound(more);
-        siblings.recv.add_streams(more);
-        siblings.events.push_back(Event::StreamsAdded { id: siblings.id, outgoing: 0, incoming: more });
+        parts.streams.add_inbound(more);
+        parts.recv.add_streams(more);
+        parts.events.push_back(Event::StreamsAdded { id: parts.id, outgoing: 0, incoming: more });
         if let Some(number) = awaited {
             // RFC 6525 §5.2.6: the peer adds these streams because this side had requested them.
-            self.finish(siblings, number, RequestType::AddIncoming, result::PERFORMED, None);
+            self.finish(parts, number, RequestType::AddIncoming, result::PERFORMED, None);
         }
         outcome(result::PERFORMED)
     }
 
     /// RFC 6525 §5.2.6: handles the peer's request that this side add outgoing streams.
-    fn add_outgoing(&mut self, siblings: &mut AssociationParts<'_>, number: u32, more: u16) -> Outcome {
-        let limit = siblings.config.max_streams;
-        let fits = siblings.streams.outbound().checked_add(more).is_some_and(|streams| streams <= limit);
+    fn add_outgoing(&mut self, parts: &mut AssociationParts<'_>, number: u32, more: u16) -> Outcome {
+        let limit = parts.config.max_streams;
+        let fits = parts.streams.outbound().checked_add(more).is_some_and(|streams| streams <= limit);
         if more == 0 {
             return outcome(result::NOTHING);
         }
         if !fits {
             return outcome(result::DENIED);
         }
-        let adds =
-            self.asks().any(|ask| matches!(ask, ReconfigRequest::Add { outgoing, .. } if *outgoing > 0));
-        if adds || self.wanted.len() >= super::request::MAX_WAITING {
+        let adds = self
+            .requests()
+            .any(|request| matches!(request, ReconfigRequest::Add { outgoing, .. } if *outgoing > 0));
+        if adds || self.waiting.len() >= super::request::MAX_WAITING {
             return outcome(result::ALREADY);
         }
-        self.wanted.push_front(ReconfigRequest::Add { outgoing: more, incoming: 0, answers: Some(number) });
-        if siblings.may_send {
-            self.launch(siblings.send, siblings.timers, siblings.paths.current());
+        self.waiting.push_front(ReconfigRequest::Add { outgoing: more, incoming: 0, answers: Some(number) });
+        if parts.may_send {
+            self.launch(parts.send, parts.timers, parts.paths.current());
         }
-        let flying = self.outstanding.as_ref();
-        if flying.is_some_and(|f| f.ask.answers() == Some(number)) {
+        let outstanding = self.outstanding.as_ref();
+        if outstanding.is_some_and(|f| f.request.answers() == Some(number)) {
             None
         } else {
             outcome(result::IN_PROGRESS)
@@ -357,12 +366,12 @@ impl Reconfig {
 /// RFC 6525 §5.1.7 D3, D4: returns both TSNs for the answer to an SSN/TSN reset request. If the TSNs are not reset,
 /// both are the next TSNs in the present numbering.
 fn next_tsns(
-    siblings: &AssociationParts<'_>,
+    parts: &AssociationParts<'_>,
     param: &ReConfigParam<'_>,
     next: Option<(Tsn, Tsn)>,
 ) -> Option<(Tsn, Tsn)> {
-    let theirs = || siblings.recv.cumulative().0.wrapping_add(1);
-    let as_they_are = || (Tsn(siblings.send.next_tsn()), Tsn(theirs()));
+    let theirs = || parts.recv.cumulative().0.wrapping_add(1);
+    let as_they_are = || (Tsn(parts.send.next_tsn()), Tsn(theirs()));
     next.or_else(|| matches!(param, ReConfigParam::ResetTsn { .. }).then(as_they_are))
 }
 

@@ -3,7 +3,7 @@
 //! The path MTU starts as the interface MTU. It shrinks when ICMP reports a smaller MTU. Alternatively, probes search
 //! for it ([`mod@search`]). The sizes of packets and chunks follow from the path MTU.
 //!
-//! Home of RFC 9260 §7.3, and of the timers of RFC 8899 §5.1.1.
+//! Implements RFC 9260 §7.3, and the timers of RFC 8899 §5.1.1.
 
 mod search;
 
@@ -44,7 +44,7 @@ pub(crate) struct SearchResult {
     pub(crate) ended: bool,
 }
 
-/// A path MTU probe that is sent.
+/// A path MTU probe that is being sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Probe {
     /// The size of the probe's IP packet in bytes.
@@ -163,7 +163,7 @@ impl Path {
         }
         // RFC 8899 §3: a lost large packet shows a size limit only if small packets arrive. A HEARTBEAT of the usual
         // size checks whether small packets arrive.
-        let pass = search.small_ones_pass(answered);
+        let pass = search.small_packets_pass(answered);
         if !pass {
             self.ask_heartbeat_once();
         }

@@ -4,7 +4,7 @@
 //! those of IP packets in bytes, header included, in multiples of four. The search has no clock and sees no packets:
 //! its caller reports sent, acknowledged and lost probes, and ICMP messages.
 //!
-//! Home of RFC 8899 §4.6 (ICMP), §5.1 (constants), §5.2 (states), §5.3 (search).
+//! Implements RFC 8899 §4.6 (ICMP), §5.1 (constants), §5.2 (states) and §5.3 (search).
 
 /// RFC 8899 §5.2: the state of the search. The state Disabled is a path without a search, or a path that is not
 /// probed.
@@ -42,7 +42,7 @@ pub(crate) struct Search {
     /// The smallest size that does not pass. It is larger than `max_plpmtu` while no such size is known.
     refused: u32,
     /// The size that an ICMP message reported.
-    hint: Option<u32>,
+    icmp_mtu: Option<u32>,
     /// PROBED_SIZE in bytes.
     probed: u32,
     /// PROBE_COUNT, the number of lost probes of this size.
@@ -50,16 +50,16 @@ pub(crate) struct Search {
     /// The nonce of the outstanding probe.
     outstanding: Option<u64>,
     /// The number of HEARTBEATs answered before a probe of this size was first sent; `None` until such a probe is sent.
-    answered_before: Option<u64>,
-    /// Number of lost probes of this size whose size may not be the reason, because small packets may have been lost as
+    answered_heartbeats: Option<u64>,
+    /// Number of lost probes of this size that show nothing about the size, because small packets may have been lost as
     /// well.
-    silent: u32,
+    inconclusive: u32,
     /// Number of times that a black hole was suspected since the search fell back to BASE_PLPMTU.
-    suspected: u32,
-    /// Whether a probe is to be sent with the next call of `poll`.
-    wanted: bool,
+    suspicions: u32,
+    /// Whether a probe is to be sent with the next call of `poll_transmit`.
+    probe_pending: bool,
     /// Whether at least one probe was acknowledged, that is, the peer answers probes.
-    answers: bool,
+    peer_answers: bool,
 }
 
 /// The change of the packet size.
@@ -87,15 +87,15 @@ impl Search {
             interface: most,
             plpmtu: base,
             refused: most + STEP,
-            hint: None,
+            icmp_mtu: None,
             probed: base,
             lost: 0,
             outstanding: None,
-            answered_before: None,
-            silent: 0,
-            suspected: 0,
-            wanted: false,
-            answers: false,
+            answered_heartbeats: None,
+            inconclusive: 0,
+            suspicions: 0,
+            probe_pending: false,
+            peer_answers: false,
         }
     }
 
@@ -149,34 +149,34 @@ impl Search {
     /// Starts to probe BASE_PLPMTU, or resumes an interrupted search, because the path works.
     pub(crate) fn begin(&mut self) {
         if matches!(self.phase, Phase::Base | Phase::Searching) && self.outstanding.is_none() {
-            self.wanted = true;
+            self.probe_pending = true;
         }
     }
 
     /// Stops probing, because the path does not work.
     pub(crate) fn suspend(&mut self) {
         self.outstanding = None;
-        self.wanted = false;
-        self.answered_before = None;
+        self.probe_pending = false;
+        self.answered_heartbeats = None;
     }
 
     /// Records that the wanted probe is sent. `answered` is the number of HEARTBEATs of the usual size answered so
     /// far.
     pub(crate) fn probe_sent(&mut self, nonce: u64, answered: u64) {
-        self.wanted = false;
+        self.probe_pending = false;
         self.outstanding = Some(nonce);
-        self.answered_before.get_or_insert(answered);
+        self.answered_heartbeats.get_or_insert(answered);
     }
 
     /// Whether small packets have arrived since the first probe of this size. `answered` is the number of answered
     /// HEARTBEATs.
-    pub(crate) fn small_ones_pass(&self, answered: u64) -> bool {
-        self.answered_before.is_some_and(|before| answered > before)
+    pub(crate) fn small_packets_pass(&self, answered: u64) -> bool {
+        self.answered_heartbeats.is_some_and(|before| answered > before)
     }
 
-    /// Whether a probe is to be sent with the next call of `poll`.
+    /// Whether a probe is to be sent with the next call of `poll_transmit`.
     pub(crate) fn is_wanted(&self) -> bool {
-        self.wanted
+        self.probe_pending
     }
 
     /// Whether a probe is outstanding. If true, the running timer is PROBE_TIMER, otherwise PMTU_RAISE_TIMER.
@@ -186,7 +186,7 @@ impl Search {
 
     /// Whether no probe is wanted or outstanding.
     pub(crate) fn is_idle(&self) -> bool {
-        !self.wanted && self.outstanding.is_none()
+        !self.probe_pending && self.outstanding.is_none()
     }
 
     /// Whether a later probe may find a larger size, so that PMTU_RAISE_TIMER must run.
@@ -200,7 +200,7 @@ impl Search {
             return MtuChange::Same;
         }
         self.outstanding = None;
-        self.answers = true;
+        self.peer_answers = true;
         if self.phase == Phase::Base && self.probed < self.base {
             // RFC 8899 §5.2: the peer answers probes of other sizes, but did not receive the probes of BASE_PLPMTU.
             self.refused = self.base;
@@ -216,21 +216,21 @@ impl Search {
         if raised { MtuChange::Raised } else { MtuChange::Same }
     }
 
-    /// Records that PROBE_TIMER expired: the size is refused after MAX_PROBES losses. While small packets do not arrive
-    /// either, a lost probe does not count, because its size may not be the reason. Once small packets arrive, one
-    /// earlier lost probe counts as well.
-    pub(crate) fn on_probe_lost(&mut self, small_ones_pass: bool) -> MtuChange {
+    /// Records that PROBE_TIMER expired. After MAX_PROBES lost probes, the probed size counts as refused. While small
+    /// packets do not arrive either, a lost probe does not count, because its size may not be the reason for the loss.
+    /// Once small packets arrive, one earlier lost probe counts as well.
+    pub(crate) fn on_probe_lost(&mut self, small_packets_pass: bool) -> MtuChange {
         self.outstanding = None;
-        if small_ones_pass {
-            self.lost += 1 + std::mem::take(&mut self.silent).min(1);
+        if small_packets_pass {
+            self.lost += 1 + std::mem::take(&mut self.inconclusive).min(1);
         } else {
-            self.silent += 1;
+            self.inconclusive += 1;
         }
         if self.lost < MAX_PROBES {
-            self.wanted = true;
+            self.probe_pending = true;
             return MtuChange::Same;
         }
-        if self.phase == Phase::Base && !self.answers {
+        if self.phase == Phase::Base && !self.peer_answers {
             self.doubt_the_peer();
             return MtuChange::Same;
         }
@@ -268,7 +268,7 @@ impl Search {
     /// Starts to search again after PMTU_RAISE_TIMER expired, because the path may have changed.
     pub(crate) fn on_raise(&mut self) {
         self.refused = self.max_plpmtu + STEP;
-        self.hint = None;
+        self.icmp_mtu = None;
         if matches!(self.phase, Phase::Base | Phase::Error) {
             self.probe(self.base);
         } else {
@@ -277,15 +277,15 @@ impl Search {
         }
     }
 
-    /// RFC 8899 §4.3: reacts to the loss of packets of the current size. The search falls back to BASE, and to ERROR if
-    /// the losses go on. During a shutdown HEARTBEATs are not answered (RFC 9260 §8.3), so probes cannot show which
-    /// sizes pass.
+    /// RFC 8899 §4.3: reacts to the loss of packets of the current size. The search falls back to BASE, and after
+    /// further losses to ERROR, even without the result of a probe. During a shutdown probes have no result, because
+    /// HEARTBEATs are not answered (RFC 9260 §8.3).
     pub(crate) fn on_black_hole(&mut self) -> MtuChange {
         match self.phase {
             Phase::Error => MtuChange::Same,
             Phase::Base => {
-                self.suspected += 1;
-                if self.suspected < MAX_PROBES || self.plpmtu <= self.min_plpmtu {
+                self.suspicions += 1;
+                if self.suspicions < MAX_PROBES || self.plpmtu <= self.min_plpmtu {
                     return MtuChange::Same;
                 }
                 self.phase = Phase::Error;
@@ -301,7 +301,7 @@ impl Search {
     /// `size`.
     pub(crate) fn on_too_big(&mut self, size: u32) -> MtuChange {
         let size = size & !3;
-        let probing = self.wanted || self.outstanding.is_some();
+        let probing = self.probe_pending || self.outstanding.is_some();
         // RFC 8899 §4.6.2: a size is ignored if it is below MIN_PLPMTU, or not smaller than the sent packet.
         if size < self.min_plpmtu || size >= self.plpmtu && !(probing && size < self.probed) {
             return MtuChange::Same;
@@ -312,7 +312,7 @@ impl Search {
             self.phase = Phase::Error;
             self.plpmtu = self.min_plpmtu;
             self.refused = size + STEP;
-            self.hint = Some(size);
+            self.icmp_mtu = Some(size);
             self.go_on();
             return if self.plpmtu < before { MtuChange::Reduced } else { MtuChange::Same };
         }
@@ -324,7 +324,7 @@ impl Search {
         // RFC 8899 §4.6.2: the reported size is between the largest size known to pass and the probed size, so the
         // reported size is probed. If the reported size is already known to pass, the search is complete.
         self.refused = self.refused.min(size + STEP);
-        self.hint = Some(size);
+        self.icmp_mtu = Some(size);
         if self.phase == Phase::Searching {
             self.go_on();
         }
@@ -336,8 +336,8 @@ impl Search {
         self.phase = Phase::Base;
         self.plpmtu = self.plpmtu.min(self.base);
         self.refused = hint.map_or(self.max_plpmtu, |size| size) + STEP;
-        self.hint = hint;
-        self.suspected = 0;
+        self.icmp_mtu = hint;
+        self.suspicions = 0;
         self.probe(self.base);
         if reduced { MtuChange::Reduced } else { MtuChange::Same }
     }
@@ -346,9 +346,9 @@ impl Search {
         self.probed = size;
         self.lost = 0;
         self.outstanding = None;
-        self.answered_before = None;
-        self.silent = 0;
-        self.wanted = true;
+        self.answered_heartbeats = None;
+        self.inconclusive = 0;
+        self.probe_pending = true;
     }
 
     /// RFC 8899 §5.3.2: chooses the next size to probe. The next size is the size that ICMP reported, if there is one.
@@ -357,7 +357,7 @@ impl Search {
     fn go_on(&mut self) {
         self.lost = 0;
         if self.plpmtu + STEP >= self.refused || self.plpmtu >= self.max_plpmtu {
-            self.wanted = false;
+            self.probe_pending = false;
             self.outstanding = None;
             if self.phase == Phase::Searching {
                 self.phase = Phase::Complete;
@@ -365,7 +365,7 @@ impl Search {
             return;
         }
         let open = self.plpmtu + STEP..self.refused;
-        let size = match self.hint.take().filter(|size| open.contains(size)) {
+        let size = match self.icmp_mtu.take().filter(|size| open.contains(size)) {
             Some(told) => told,
             None if self.refused > self.max_plpmtu => self.max_plpmtu,
             None => ((self.plpmtu + (self.refused - self.plpmtu) / 2) & !3).max(self.plpmtu + STEP),
@@ -382,7 +382,7 @@ mod tests {
     fn play(search: &mut Search, mtu: u32) -> Vec<u32> {
         let mut probed = Vec::new();
         for nonce in 0..200 {
-            if !search.wanted {
+            if !search.probe_pending {
                 return probed;
             }
             probed.push(search.probed());
@@ -457,7 +457,7 @@ mod tests {
     fn the_interface_mtu_is_trusted_until_packets_are_lost() {
         let mut search = Search::settled(1200, 1500, 512);
         search.begin();
-        assert_eq!((search.size(), search.wanted, search.may_rise()), (1500, false, false));
+        assert_eq!((search.size(), search.probe_pending, search.may_rise()), (1500, false, false));
         assert_eq!(search.on_black_hole(), MtuChange::Reduced);
         assert_eq!(play(&mut search, 1300)[..2], [1200, 1500]);
         assert_eq!((search.size(), search.phase()), (1300, Phase::Complete));
@@ -481,7 +481,7 @@ mod tests {
         // ICMP reports a size between the largest size known to pass and the probed size. The reported size is probed
         // next, and the search ends.
         assert_eq!(search.on_too_big(1400), MtuChange::Same);
-        assert_eq!((search.probed(), search.wanted), (1400, true));
+        assert_eq!((search.probed(), search.probe_pending), (1400, true));
         assert_eq!(play(&mut search, 1400), [1400]);
         assert_eq!((search.size(), search.phase()), (1400, Phase::Complete));
         // ICMP reports a size below the largest size known to pass. The search returns to the state BASE, and probes
@@ -495,7 +495,7 @@ mod tests {
         assert_eq!((search.size(), search.phase()), (512, Phase::Error));
         assert_eq!(play(&mut search, 600), [600]);
         assert_eq!(search.size(), 600);
-        // A forged message has no worse effect than another search.
+        // A forged message has no worse effect than one additional search.
         assert_eq!(search.on_too_big(512), MtuChange::Reduced);
         assert_eq!(play(&mut search, 600), [] as [u32; 0]);
         search.on_raise();
@@ -503,17 +503,18 @@ mod tests {
         assert_eq!(search.size(), 1500);
     }
 
-    /// A path on which all packets are lost shows nothing about the sizes that pass.
+    /// RFC 8899 §3: a path loses all packets, so small packets do not arrive either. The lost probes refuse no size.
+    /// Once the path works again, the search finds its MTU.
     #[test]
     fn lost_probes_on_a_dead_path_do_not_refuse_a_size() {
         let mut search = begun(false, 1500);
         for nonce in 0..20 {
-            assert!(search.wanted);
+            assert!(search.probe_pending);
             search.probe_sent(nonce, 0);
             assert_eq!(search.on_probe_lost(false), MtuChange::Same);
         }
         search.suspend();
-        assert!(!search.wanted);
+        assert!(!search.probe_pending);
         search.begin();
         assert_eq!(play(&mut search, 1500), [1200, 1500]);
     }

@@ -5,7 +5,7 @@
 //! buffer, every other message in a buffer of its own. Complete messages go to [`order`](super::order), which receives
 //! messages only in order. This module uses TSNs only to decide which messages may be delivered in parts.
 //!
-//! Home of RFC 8260 §2.2.3.
+//! Implements RFC 8260 §2.2.3.
 
 use super::Violation;
 use super::order::{Delivery, Order};
@@ -23,13 +23,13 @@ pub(crate) struct Interleaved {
     streams: Streams<Stream>,
     /// Messages that have started, are incomplete, and are not delivered in parts. Keyed by the TSN offset of the first
     /// fragment.
-    begun: BTreeMap<u64, MessageKey>,
+    incomplete: BTreeMap<u64, MessageKey>,
     /// Unordered messages that could not be delivered in parts because another message of their stream was being
     /// delivered in parts. Maps stream and TSN offset to the message number. An honest peer has one unordered message
     /// per stream in progress at a time (RFC 8260 §2.2.2).
-    behind: BTreeMap<(u16, u64), u64>,
+    blocked: BTreeMap<(u16, u64), u64>,
     /// Number of fragments and messages that wait for an earlier fragment or message.
-    aside: usize,
+    waiting_count: usize,
     /// The next message number on streams that are not in use, by stream and order (true for unordered).
     skipped: BTreeMap<(u16, bool), u64>,
     /// Number of bytes dropped and not yet credited to the receive window.
@@ -76,7 +76,7 @@ struct PartialMessage {
     /// Whether the bytes of the message go directly to the stream's buffer.
     direct: bool,
     /// Fragments that wait for a missing fragment, by fragment number.
-    held: BTreeMap<u64, Vec<u8>>,
+    waiting: BTreeMap<u64, Vec<u8>>,
 }
 
 impl PartialMessage {
@@ -100,11 +100,11 @@ impl Interleaved {
     /// Returns the number of waiting fragments and incomplete messages.
     #[inline]
     pub(crate) fn pieces(&self) -> usize {
-        self.aside + self.begun.len() + self.behind.len()
+        self.waiting_count + self.incomplete.len() + self.blocked.len()
     }
 
-    /// Receives a fragment whose TSN has the given `offset`. `next` is the lowest TSN offset that has not arrived.
-    /// `eager` delivers unfinished messages in parts because buffer space is short.
+    /// Receives a fragment whose TSN has the given `offset`. `next` is the lowest TSN offset that has not arrived. With
+    /// `at_once`, unfinished messages are delivered in parts, because buffer space is short.
     #[inline]
     pub(crate) fn accept(
         &mut self,
@@ -112,7 +112,7 @@ impl Interleaved {
         offset: u64,
         next: u64,
         order: &mut Order,
-        eager: bool,
+        at_once: bool,
     ) -> Result<(), Violation> {
         let slot = self.slot(data.stream);
         let lane = self.streams.at(slot).lane(data.unordered);
@@ -148,7 +148,7 @@ impl Interleaved {
             self.accept_part(slot, name, data, offset, order)?;
             self.hand_out_large(slot, name, next, order);
         }
-        if eager && !self.begun.is_empty() {
+        if at_once && !self.incomplete.is_empty() {
             self.hand_out_all(next, order);
         }
         Ok(())
@@ -188,7 +188,7 @@ impl Interleaved {
         lane.floor = number + 1;
         lane.next = lane.next.max(number + 1);
         for (number, message) in up_to {
-            self.aside -= message.held.len() + usize::from(number > turn && !unordered);
+            self.waiting_count -= message.waiting.len() + usize::from(number > turn && !unordered);
             let name = MessageKey { stream, unordered, number };
             self.give_up(name, *message, order)?;
         }
@@ -222,7 +222,7 @@ impl Interleaved {
             order.cut_short(name.stream, name.unordered, name.number as u16, &mut self.pool);
         }
         self.dropped += message.buffer.len() as u64;
-        for (_, payload) in message.held {
+        for (_, payload) in message.waiting {
             self.dropped += payload.len() as u64;
             self.pool.put(payload);
         }
@@ -255,7 +255,8 @@ impl Interleaved {
                 let fresh = Sequence { next: FIRST, floor: 0, messages: BTreeMap::new() };
                 let lane = std::mem::replace(self.streams.at(slot).lane(unordered), fresh);
                 for (number, message) in lane.messages {
-                    self.aside -= message.held.len() + usize::from(number > lane.next && !unordered);
+                    self.waiting_count -=
+                        message.waiting.len() + usize::from(number > lane.next && !unordered);
                     self.give_up(MessageKey { stream, unordered, number }, *message, order)?;
                 }
             }
@@ -291,19 +292,19 @@ impl Interleaved {
     ) -> Result<(), Violation> {
         let lane = self.streams.at(slot).lane(name.unordered);
         let turn = name.unordered || name.number == lane.next;
-        let aside = &mut self.aside;
+        let waiting = &mut self.waiting_count;
         let assembly = lane.messages.entry(name.number).or_insert_with(|| {
-            *aside += usize::from(!turn);
+            *waiting += usize::from(!turn);
             Box::default()
         });
         let fsn = if data.begin { Some(0) } else { count_on(assembly.next, data.fsn) };
         let Some(fsn) = fsn.filter(|&fsn| (fsn == 0) == data.begin) else {
             return Err(Violation("RFC 8260 2.1: a fragment number lies behind, or is 0 and not the first"));
         };
-        if fsn < assembly.next || assembly.held.contains_key(&fsn) {
+        if fsn < assembly.next || assembly.waiting.contains_key(&fsn) {
             return Err(Violation("RFC 8260 2.1: a fragment number was used twice"));
         }
-        let highest = assembly.held.last_key_value().map_or(0, |(&fsn, _)| fsn);
+        let highest = assembly.waiting.last_key_value().map_or(0, |(&fsn, _)| fsn);
         if assembly.last.is_some_and(|last| fsn > last || data.end) || (data.end && fsn < highest) {
             return Err(Violation("RFC 8260 2.1: a fragment lies behind the last of its message"));
         }
@@ -312,7 +313,7 @@ impl Interleaved {
         }
         if data.begin {
             assembly.begin = Some((offset, data.ppid, data.tsn.0));
-            self.begun.insert(offset, name);
+            self.incomplete.insert(offset, name);
             let to = delivery(name, data.ppid, data.tsn.0);
             assembly.direct = turn && !name.unordered && order.begin_direct(to)?;
             if !assembly.direct {
@@ -322,16 +323,16 @@ impl Interleaved {
         if fsn > assembly.next {
             let mut copy = self.pool.take();
             copy.extend_from_slice(data.payload);
-            assembly.held.insert(fsn, copy);
-            self.aside += 1;
+            assembly.waiting.insert(fsn, copy);
+            self.waiting_count += 1;
             return Ok(());
         }
         append(assembly, name, data.payload, order);
-        while let Some(entry) = assembly.held.first_entry()
+        while let Some(entry) = assembly.waiting.first_entry()
             && *entry.key() == assembly.next
         {
             let payload = entry.remove();
-            self.aside -= 1;
+            self.waiting_count -= 1;
             append(assembly, name, &payload, order);
             self.pool.put(payload);
         }
@@ -380,11 +381,11 @@ impl Interleaved {
             }
             let name = MessageKey { stream, unordered: false, number };
             let (complete, begin) = (assembly.is_complete(), assembly.begin);
-            self.aside -= 1;
+            self.waiting_count -= 1;
             if !complete {
                 if let Some((begin, ..)) = begin {
-                    // `hand_out_all` may have removed the message from `begun` before it became the next in order.
-                    self.begun.insert(begin, name);
+                    // `hand_out_all` may have removed the message from `incomplete` before it became the next in order.
+                    self.incomplete.insert(begin, name);
                 }
                 return Ok(());
             }
@@ -410,7 +411,7 @@ impl Interleaved {
     /// waits for buffer space blocks no complete message of its stream.
     #[cold]
     pub(super) fn hand_out_all(&mut self, next: u64, order: &mut Order) {
-        while let Some(entry) = self.begun.first_entry()
+        while let Some(entry) = self.incomplete.first_entry()
             && *entry.key() < next
         {
             let begin = *entry.key();
@@ -419,35 +420,36 @@ impl Interleaved {
                 && !self.deliver_in_parts(slot, name, true, order)
                 && name.unordered
             {
-                self.behind.insert((name.stream, begin), name.number);
+                self.blocked.insert((name.stream, begin), name.number);
             }
         }
     }
 
-    /// Removes a message that started at `begin` and was completed or dropped. The first unordered message that waited
-    /// behind it is tried again. Only one message is tried at a time, so that each step costs little.
+    /// Removes a message that started at `begin` and was completed or dropped. Then tries to deliver in parts the first
+    /// unordered message that waited behind the removed message. Only one message is tried at a time, so that each step
+    /// costs little.
     fn leave(&mut self, name: MessageKey, begin: u64) {
-        self.begun.remove(&begin);
-        if !name.unordered || self.behind.is_empty() {
+        self.incomplete.remove(&begin);
+        if !name.unordered || self.blocked.is_empty() {
             return;
         }
-        self.behind.remove(&(name.stream, begin));
-        let mut of_stream = self.behind.range((name.stream, 0)..=(name.stream, u64::MAX));
+        self.blocked.remove(&(name.stream, begin));
+        let mut of_stream = self.blocked.range((name.stream, 0)..=(name.stream, u64::MAX));
         if let Some((&(stream, begin), &number)) = of_stream.next() {
-            self.behind.remove(&(stream, begin));
-            self.begun.insert(begin, MessageKey { number, ..name });
+            self.blocked.remove(&(stream, begin));
+            self.incomplete.insert(begin, MessageKey { number, ..name });
         }
     }
 
     /// Delivers a message in parts if it is the next in order. Returns false if another message prevents this.
-    fn deliver_in_parts(&mut self, slot: usize, name: MessageKey, eager: bool, order: &mut Order) -> bool {
+    fn deliver_in_parts(&mut self, slot: usize, name: MessageKey, at_once: bool, order: &mut Order) -> bool {
         let lane = self.streams.at(slot).lane(name.unordered);
         let turn = name.unordered || name.number == lane.next;
         let Some(assembly) = lane.messages.get_mut(&name.number).filter(|_| turn) else {
             return true;
         };
         if assembly.direct {
-            order.expose(name.stream, name.unordered, eager);
+            order.expose(name.stream, name.unordered, at_once);
             return true;
         }
         let Some((begin, ppid, tsn)) = assembly.begin else {
@@ -458,7 +460,7 @@ impl Interleaved {
         }
         assembly.direct = true;
         self.pool.put(std::mem::take(&mut assembly.buffer));
-        self.begun.remove(&begin);
+        self.incomplete.remove(&begin);
         true
     }
 }

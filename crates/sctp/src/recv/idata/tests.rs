@@ -153,7 +153,7 @@ fn agrees_with_the_sender() {
         assert_eq!(half.buffered(), 0, "seed {seed}");
         assert_eq!(half.messages_completed(), 60);
         let interleaved = half.interleaved.as_ref().expect("interleaving is on");
-        assert_eq!((interleaved.aside, interleaved.begun.len()), (0, 0), "seed {seed}");
+        assert_eq!((interleaved.waiting_count, interleaved.incomplete.len()), (0, 0), "seed {seed}");
         for (stream, got) in reader.got.iter().enumerate() {
             for unordered in [false, true] {
                 let mine =
@@ -269,8 +269,8 @@ fn messages_of_one_stream_under_way_at_once_share_a_small_buffer() {
             rounds += 1;
             assert!(rounds < 2_000, "{messages}, unordered {unordered}: {} never get in", missing.len());
             missing.retain(|&at| {
-                // The first `first` parts of all messages alternate. The rest of each message follows, one message
-                // after the other.
+                // The messages alternate until each has sent its first parts; `first` is the number of these parts. The
+                // rest of each message follows, one message after the other.
                 let (n, part) = match at.checked_sub(first * sent.len()) {
                     None => (at % sent.len(), at / sent.len()),
                     Some(rest) => (rest / (30 - first), first + rest % (30 - first)),
@@ -287,7 +287,7 @@ fn messages_of_one_stream_under_way_at_once_share_a_small_buffer() {
         assert!(got == want, "{messages}, unordered {unordered}");
         assert_eq!(half.buffered(), 0);
         let interleaved = half.interleaved.as_ref().expect("interleaving is on");
-        assert_eq!((interleaved.begun.len(), interleaved.behind.len()), (0, 0));
+        assert_eq!((interleaved.incomplete.len(), interleaved.blocked.len()), (0, 0));
     }
 }
 
@@ -346,7 +346,8 @@ fn nonsense_is_a_violation_and_never_a_panic() {
     assert!(violations > 500, "only {violations} of 2000 peers were caught");
 }
 
-/// Each case breaks one rule of RFC 8260 §2.1 for message and fragment numbers.
+/// Each case breaks one rule of RFC 8260 §2.1 for message and fragment numbers. The last chunk of the case must be
+/// reported as a violation.
 #[test]
 fn what_breaks_the_rules() {
     let part = |mid, fsn, begin, end| IData { mid, fsn, begin, end, payload: b"x", ..IData::default() };
@@ -445,7 +446,7 @@ fn skipping() {
         });
         assert_eq!(half.buffered(), 0, "seed {seed}");
         let interleaved = half.interleaved.as_ref().expect("interleaving is on");
-        assert_eq!((interleaved.aside, interleaved.begun.len()), (0, 0), "seed {seed}");
+        assert_eq!((interleaved.waiting_count, interleaved.incomplete.len()), (0, 0), "seed {seed}");
         for message in sent.iter().filter(|message| !message.skipped) {
             let want = (message.unordered, message.ppid, message.payload());
             let times = reader.got[usize::from(message.stream)].iter().filter(|&got| *got == want).count();

@@ -4,7 +4,7 @@
 //! unordered messages of a stream. If the application reads without naming a stream, it receives messages first in,
 //! first out. The entries are kept only if the application reads in this order (`Config::track_arrivals`).
 //!
-//! Home of RFC 9260 §11.1.7 (Receive, where no stream is named) and of RFC 6458 §3.1.4.
+//! Implements RFC 9260 §11.1.7 (Receive, where no stream is named) and RFC 6458 §3.1.4.
 
 use super::{Order, ReadQueue, Stream};
 use crate::message::Received;
@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 pub(super) struct Arrivals(VecDeque<(u16, bool)>);
 
 impl Arrivals {
-    /// Removes an entry equal to `ticket`: the last such entry if `back`, otherwise the first.
+    /// Removes an entry equal to `ticket`: the last such entry if `back` is true, otherwise the first.
     fn strike(&mut self, ticket: (u16, bool), back: bool) {
         let mut all = self.0.iter();
         let found = match back {
@@ -41,23 +41,25 @@ pub(crate) struct Upcoming {
 }
 
 impl Stream {
-    /// Whether the ordered or unordered lane has data to read and no message of the other lane is being read.
+    /// Whether a lane has data to read now. If `unordered` is true, this is the lane of unordered messages, otherwise
+    /// the lane of ordered messages. A message of the other lane that was read in part is finished first.
     fn offers(&self, unordered: bool) -> bool {
         let lane = if unordered { self.unordered.as_deref() } else { Some(&self.ordered) };
-        self.reading.is_none_or(|reading| reading == unordered) && lane.is_some_and(ReadQueue::readable)
+        self.partly_read.is_none_or(|reading| reading == unordered) && lane.is_some_and(ReadQueue::readable)
     }
 
-    /// Whether the unfinished message of a lane is readable and could be dropped without a notice to the reader.
+    /// Whether the unfinished message of a lane is readable, but no part of it was read. The reader needs no notice if
+    /// this message is dropped.
     pub(super) fn ends_unseen(&self, unordered: bool) -> bool {
         let lane = if unordered { self.unordered.as_deref() } else { Some(&self.ordered) };
         let Some(lane) = lane else { return false };
-        let told = self.reading == Some(unordered) && lane.messages.is_empty();
-        lane.tail.as_ref().is_some_and(|tail| tail.exposed) && !told
+        let announced = self.partly_read == Some(unordered) && lane.messages.is_empty();
+        lane.tail.as_ref().is_some_and(|tail| tail.in_parts) && !announced
     }
 }
 
 impl Order {
-    /// Starts to keep the order of messages. No message may have arrived before.
+    /// Starts to keep the order of messages. Must be called before any message arrives.
     pub(crate) fn track_arrivals(&mut self) {
         self.arrivals = Some(Box::default());
     }
@@ -87,8 +89,8 @@ impl Order {
         }
     }
 
-    /// Returns the stream and lane to read next. A message delivered in parts does not block others while all parts
-    /// that have arrived are read.
+    /// Returns the stream and lane to read next. If all arrived parts of an unfinished message have been read, other
+    /// messages are read in the meantime.
     fn next_arrival(&self) -> Option<(u16, bool)> {
         let offers = |&&(stream, unordered): &&(u16, bool)| {
             self.streams.get(stream).is_some_and(|state| state.offers(unordered))
@@ -96,7 +98,7 @@ impl Order {
         self.arrivals.as_ref()?.0.iter().find(offers).copied()
     }
 
-    /// Returns the message that will be read next, or the parts of it that have arrived.
+    /// Describes the message that will be read next, as far as it has arrived.
     pub(crate) fn upcoming(&self) -> Option<Upcoming> {
         let (stream, unordered) = self.next_arrival()?;
         let state = self.streams.get(stream)?;

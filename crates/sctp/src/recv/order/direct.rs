@@ -1,7 +1,7 @@
 //! Reassembles messages at the end of the lane (queue of a stream) from which the application reads. A message
 //! reassembled in this way may be delivered in parts before it is complete.
 //!
-//! Home of RFC 9260 §6.9 and §11.1.7 (partial delivery), as far as they concern one stream.
+//! Implements RFC 9260 §6.9 and §11.1.7 (partial delivery), as far as they concern one stream.
 
 use super::read_queue::Tail;
 use super::{Delivery, Order, Stream};
@@ -21,12 +21,12 @@ impl Order {
         if state.ordered.tail.is_some() {
             return Err(Violation("6.5: a stream sequence number was used twice"));
         }
-        state.ordered.tail = Some(Tail { have: 0, ssn, ppid, tsn, exposed: false });
+        state.ordered.tail = Some(Tail { received: 0, ssn, ppid, tsn, in_parts: false });
         Ok(true)
     }
 
-    /// Moves an unfinished message from the buffer in which it was reassembled to its lane, if it may be delivered in
-    /// parts now. `bytes` is the beginning of the message. Returns whether the message was moved.
+    /// Moves an unfinished message from its own buffer to its lane, if the message may be delivered in parts now.
+    /// `bytes` is the beginning of the message. Returns whether the message was moved.
     pub(crate) fn adopt(&mut self, to: Delivery, bytes: &[u8]) -> bool {
         let Delivery { stream, ssn, ppid, tsn, unordered } = to;
         let slot = self.slot(stream);
@@ -39,7 +39,7 @@ impl Order {
             return false;
         }
         lane.bytes.extend(bytes);
-        lane.tail = Some(Tail { have: bytes.len() as u32, ssn, ppid, tsn, exposed: true });
+        lane.tail = Some(Tail { received: bytes.len() as u32, ssn, ppid, tsn, in_parts: true });
         self.arrive(stream, unordered, 1);
         self.emit_readable(slot, stream);
         true
@@ -55,22 +55,22 @@ impl Order {
             return;
         };
         lane.bytes.extend(payload);
-        tail.have += payload.len() as u32;
-        if tail.exposed {
+        tail.received += payload.len() as u32;
+        if tail.in_parts {
             self.emit_readable(slot, stream);
         }
     }
 
     /// Allows the unfinished message at the end of a lane to be delivered in parts if it is large or buffer space is
     /// short.
-    pub(crate) fn expose(&mut self, stream: u16, unordered: bool, eager: bool) {
+    pub(crate) fn expose(&mut self, stream: u16, unordered: bool, at_once: bool) {
         let partial_delivery = self.partial_delivery;
         let slot = self.streams.slot(stream, Stream::default);
         if let Some(tail) = &mut self.streams.at(slot).lane(unordered).tail
-            && !tail.exposed
-            && (eager || u64::from(tail.have) >= partial_delivery)
+            && !tail.in_parts
+            && (at_once || u64::from(tail.received) >= partial_delivery)
         {
-            tail.exposed = true;
+            tail.in_parts = true;
             self.arrive(stream, unordered, 1);
             self.emit_readable(slot, stream);
         }
@@ -90,7 +90,7 @@ impl Order {
         let Some(tail) = lane.tail.take_if(|tail| unordered || tail.ssn == ssn) else {
             return Ok(());
         };
-        let seen = tail.exposed;
+        let seen = tail.in_parts;
         lane.end_message(tail.end(false));
         let released = if unordered {
             state.let_pass(pool)

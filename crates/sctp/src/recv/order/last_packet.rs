@@ -16,7 +16,7 @@ pub(super) struct LastPacket {
     /// The position of the first unread byte; `left` is the number of unread bytes.
     at: u32,
     left: u32,
-    /// The slot of the stream whose first unread message this is.
+    /// The slot of the stream to which the kept message belongs.
     slot: u32,
 }
 

@@ -1,10 +1,10 @@
 //! Delivers messages to the application, stream by stream.
 //!
 //! Owns the readable bytes of each stream and the messages that wait for an earlier message. A stream has a lane (a
-//! queue of its own) for ordered messages and, once needed, a lane for unordered messages, so that neither kind blocks
-//! the other.
+//! queue of its own) for ordered messages. Once needed, it also has a lane for unordered messages. So neither kind of
+//! message blocks the other.
 //!
-//! Home of RFC 9260 §6.5 and §6.6 (the receiver's half), §11.1.7 (Receive).
+//! Implements RFC 9260 §6.5 and §6.6 (the receiver's half), and §11.1.7 (Receive).
 
 mod arrivals;
 mod direct;
@@ -48,9 +48,9 @@ struct Stream {
     /// the order in which messages arrive.
     waiting: BTreeMap<u16, (Delivery, Vec<u8>)>,
     /// Complete unordered messages that wait behind an unordered message that is being delivered in parts.
-    behind: Vec<(Delivery, Vec<u8>)>,
+    blocked: Vec<(Delivery, Vec<u8>)>,
     /// The lane whose first message was read in part: true for the unordered lane.
-    reading: Option<bool>,
+    partly_read: Option<bool>,
     signalled: bool,
 }
 
@@ -63,7 +63,7 @@ impl Stream {
 
     fn readable(&self) -> bool {
         let unordered = self.unordered.as_deref().is_some_and(ReadQueue::readable);
-        match self.reading {
+        match self.partly_read {
             Some(true) => unordered,
             Some(false) => self.ordered.readable(),
             None => unordered || self.ordered.readable(),
@@ -74,11 +74,11 @@ impl Stream {
         if unordered { self.unordered.get_or_insert_default() } else { &mut self.ordered }
     }
 
-    /// Adds messages to the unordered lane: the messages that waited behind an unordered message while it was delivered
-    /// in parts. Returns their number.
+    /// Adds to the unordered lane the messages that waited while another unordered message was delivered in parts.
+    /// Returns their number.
     fn let_pass(&mut self, pool: &mut Pool) -> u64 {
         let mut released = 0;
-        for (to, payload) in std::mem::take(&mut self.behind) {
+        for (to, payload) in std::mem::take(&mut self.blocked) {
             self.lane(true).push(&payload, to);
             pool.put(payload);
             released += 1;
@@ -86,7 +86,7 @@ impl Stream {
         released
     }
 
-    /// Adds the waiting messages that are now the next in order to the ordered lane. Returns their number.
+    /// Adds to the ordered lane the waiting messages that are now the next in order. Returns their number.
     fn release(&mut self, pool: &mut Pool) -> u64 {
         let mut released = 0;
         while !self.waiting.is_empty()
@@ -106,9 +106,9 @@ impl Stream {
 pub(crate) struct Order {
     streams: Streams<Stream>,
     partial_delivery: u64,
-    /// Streams that became readable and whose change was not reported yet.
+    /// Streams that became readable since the application was last informed.
     newly_readable: Vec<u16>,
-    /// Number of messages that were completed for the application.
+    /// Number of complete messages that were added to a lane, from which the application reads.
     completed: u64,
     /// Number of messages that the application has read.
     read: u64,
@@ -170,7 +170,7 @@ impl Order {
         self.read
     }
 
-    /// Records that `released` messages of a lane no longer wait.
+    /// Records that `released` messages, which waited for another message, were added to a lane.
     fn pass(&mut self, stream: u16, unordered: bool, released: u64) {
         self.arrive(stream, unordered, released);
         self.completed += released;
@@ -192,7 +192,7 @@ impl Order {
             if lane.tail.is_some() {
                 let mut copy = pool.take();
                 copy.extend_from_slice(payload);
-                stream.behind.push((to, copy));
+                stream.blocked.push((to, copy));
                 self.out_of_order_messages += 1;
                 return Ok(());
             }
@@ -249,9 +249,9 @@ impl Order {
         }
         state.next_ssn = to.ssn.wrapping_add(1);
         self.completed += 1;
-        let news = !std::mem::replace(&mut state.signalled, true);
+        let became_readable = !std::mem::replace(&mut state.signalled, true);
         self.arrive(to.stream, false, 1);
-        Some(news)
+        Some(became_readable)
     }
 
     #[cold]
@@ -293,7 +293,7 @@ impl Order {
     pub(crate) fn read(&mut self, stream: u16, out: &mut [u8]) -> Option<Received> {
         let slot = self.streams.find(stream)?;
         let state = self.streams.at(slot);
-        let unordered = match state.reading {
+        let unordered = match state.partly_read {
             Some(unordered) => unordered,
             None => {
                 state.unordered.as_deref().is_some_and(|lane| !lane.messages.is_empty())
@@ -314,7 +314,7 @@ impl Order {
         };
         match received {
             Some(received) => {
-                state.reading = (!received.end_of_message).then_some(unordered);
+                state.partly_read = (!received.end_of_message).then_some(unordered);
                 self.read += u64::from(received.end_of_message && !received.incomplete);
                 let lane = if unordered { state.unordered.as_deref_mut() } else { Some(&mut state.ordered) };
                 if let Some(lane) = lane {
@@ -329,16 +329,16 @@ impl Order {
         received
     }
 
-    /// Does the same as [`read`](Self::read) followed by [`is_drained`](Self::is_drained), but faster. It applies if
-    /// the only message of the stream is in the last packet and fits into `out`. Returns the length of the message in
-    /// bytes and its payload protocol identifier.
+    /// Does the same as [`read`](Self::read) followed by [`is_drained`](Self::is_drained), but faster. This method
+    /// applies if the only message of the stream is in the last packet and fits into `out`. Returns the length of the
+    /// message in bytes and its payload protocol identifier.
     #[inline]
     pub(crate) fn read_last(&mut self, stream: u16, out: &mut [u8]) -> Option<(usize, u32)> {
         let slot = self.streams.find(stream)?;
         let last = self.last.of(slot)?;
         let state = self.streams.at(slot);
         let length = last.left() as usize;
-        let alone = state.ordered.messages.len() == 1 && state.is_simple() && state.reading.is_none();
+        let alone = state.ordered.messages.len() == 1 && state.is_simple() && state.partly_read.is_none();
         if !alone || length > out.len() || self.arrivals.is_some() {
             return None;
         }
@@ -368,7 +368,7 @@ impl Order {
             return 0;
         };
         let unordered = state.unordered.as_deref().map_or(0, ReadQueue::first);
-        match state.reading {
+        match state.partly_read {
             Some(true) => unordered,
             Some(false) => state.ordered.first(),
             None if unordered > 0 => unordered,

@@ -3,7 +3,7 @@
 //! An empty queue keeps its memory for the next messages, up to a limit. Memory beyond the limit, which a backlog
 //! leaves behind, is freed.
 //!
-//! Home of RFC 9260 §11.1.7 (Receive), as far as it concerns one lane.
+//! Implements RFC 9260 §11.1.7 (Receive), as far as it concerns one lane.
 
 use super::Delivery;
 use super::last_packet::LastPacket;
@@ -24,12 +24,12 @@ pub(super) struct Boundary {
 /// An unfinished message whose bytes are at the end of a lane.
 #[derive(Debug)]
 pub(super) struct Tail {
-    pub(super) have: u32,
+    pub(super) received: u32,
     pub(super) ssn: u16,
     pub(super) ppid: u32,
     pub(super) tsn: u32,
     /// Whether the message is delivered in parts.
-    pub(super) exposed: bool,
+    pub(super) in_parts: bool,
 }
 
 impl Boundary {
@@ -43,8 +43,8 @@ impl Boundary {
 impl Tail {
     /// Returns the boundary of the message if the message ends here. `incomplete` says that the rest will not arrive.
     pub(super) fn end(self, incomplete: bool) -> Boundary {
-        let Self { have, ssn, ppid, tsn, .. } = self;
-        Boundary { left: if incomplete { 0 } else { have }, ppid, tsn, ssn, incomplete }
+        let Self { received, ssn, ppid, tsn, .. } = self;
+        Boundary { left: if incomplete { 0 } else { received }, ppid, tsn, ssn, incomplete }
     }
 }
 
@@ -80,14 +80,14 @@ impl ReadQueue {
     }
 
     pub(super) fn readable(&self) -> bool {
-        !self.messages.is_empty() || self.tail.as_ref().is_some_and(|tail| tail.exposed && tail.have > 0)
+        !self.messages.is_empty() || self.tail.as_ref().is_some_and(|tail| tail.in_parts && tail.received > 0)
     }
 
     /// Returns the number of bytes that one read can return.
     pub(super) fn first(&self) -> usize {
         match (self.messages.front(), &self.tail) {
             (Some(message), _) => message.left as usize,
-            (None, Some(tail)) if tail.exposed => tail.have as usize,
+            (None, Some(tail)) if tail.in_parts => tail.received as usize,
             _ => 0,
         }
     }
@@ -120,8 +120,8 @@ impl ReadQueue {
         }
     }
 
-    /// Frees unused memory of the stream in `slot`. A stream that waited for a lost packet may have a large buffer,
-    /// and streams that are used only once must not keep any. The first stream keeps the buffer that a bulk transfer
+    /// Frees unused memory of the stream in `slot`. A stream that waited for a lost packet may have a large buffer, and
+    /// a stream that is used only once must not keep its buffer. The first stream keeps the buffer that a bulk transfer
     /// fills between two reads. Otherwise the allocator would get and clear pages for each message.
     #[inline]
     pub(super) fn rest(&mut self, slot: usize, shared: bool) {
@@ -161,8 +161,8 @@ impl ReadQueue {
         self.bytes.drain(..std::mem::take(&mut self.taken));
     }
 
-    /// RFC 9260 §11.1.7: reads at most the rest of one message. The bytes of the lane's first message may be in the
-    /// `last` packet.
+    /// RFC 9260 §11.1.7: reads at most the rest of one message. The bytes of the lane's first message may be in `last`,
+    /// the packet whose buffer was kept.
     #[inline]
     pub(super) fn read(
         &mut self,
@@ -176,8 +176,8 @@ impl ReadQueue {
                 incomplete = message.incomplete;
                 (&mut message.left, message.ppid, message.tsn, message.ssn, true)
             }
-            (None, Some(tail)) if tail.exposed && tail.have > 0 => {
-                (&mut tail.have, tail.ppid, tail.tsn, tail.ssn, false)
+            (None, Some(tail)) if tail.in_parts && tail.received > 0 => {
+                (&mut tail.received, tail.ppid, tail.tsn, tail.ssn, false)
             }
             _ => return None,
         };

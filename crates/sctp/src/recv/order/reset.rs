@@ -1,6 +1,6 @@
 //! Resets the sequence numbers of streams.
 //!
-//! Home of RFC 6525 §5.2.2 E3 and §5.2.4 G5 (as far as they concern the order of received messages).
+//! Implements RFC 6525 §5.2.2 E3 and §5.2.4 G5 (as far as they concern the order of received messages).
 
 use super::super::pool::Pool;
 use super::{Order, Stream};
@@ -64,7 +64,7 @@ impl Order {
                 }
             }
             let state = self.streams.at(slot);
-            let behind = std::mem::take(&mut state.behind);
+            let behind = std::mem::take(&mut state.blocked);
             let count = behind.len() as u64;
             for (to, payload) in behind {
                 state.unordered.get_or_insert_default().push(&payload, to);
@@ -93,7 +93,7 @@ impl Order {
         let of = |stream: &Stream| {
             let unordered = stream.unordered.as_deref().map_or(0, |lane| lane.bytes.len() - lane.taken);
             let waiting: usize = stream.waiting.values().map(|(_, payload)| payload.len()).sum();
-            let behind: usize = stream.behind.iter().map(|(_, payload)| payload.len()).sum();
+            let behind: usize = stream.blocked.iter().map(|(_, payload)| payload.len()).sum();
             (stream.ordered.bytes.len() - stream.ordered.taken + unordered + waiting + behind) as u64
         };
         self.streams.iter().map(of).sum::<u64>() + self.last.left()

@@ -1,9 +1,9 @@
 //! Skips abandoned ordered messages, and drops messages that stay unfinished.
 //!
-//! For a stream on which nothing has arrived yet, only the next number is kept. A FORWARD TSN with a long list of such
-//! streams therefore costs little memory.
+//! For a stream on which nothing has arrived yet, only the next sequence number is kept. A FORWARD TSN with a long list
+//! of such streams therefore costs little memory.
 //!
-//! Home of RFC 3758 §3.6 (stranded messages, partial delivery).
+//! Implements RFC 3758 §3.6 (stranded messages, partial delivery).
 
 use super::{Order, Pool, Stream};
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ const HALF: u16 = 1 << 15;
 #[derive(Debug, Default)]
 pub(super) struct Skips {
     /// Whether the peer has abandoned messages. Chunks that belong to such messages are dropped without an error.
-    any: bool,
+    has_abandoned: bool,
     /// The next sequence number on each stream that is not in use.
     next: BTreeMap<u16, u16>,
     /// Number of bytes dropped and not yet credited to the receive window.
@@ -29,10 +29,10 @@ impl Skips {
         self.next.retain(|stream, _| !streams.is_empty() && streams.binary_search(stream).is_err());
     }
 
-    /// Drops a message that the peer has abandoned. `ahead` is the distance from the next expected number to the number
-    /// of the message. Returns whether the message was dropped.
+    /// Drops a message if the peer has abandoned it. `ahead` is the distance from the next expected number to the
+    /// number of the message. Returns whether the message was dropped.
     pub(super) fn drops(&mut self, ahead: u16, payload: &[u8]) -> bool {
-        let given_up = self.any && ahead >= HALF;
+        let given_up = self.has_abandoned && ahead >= HALF;
         if given_up {
             self.dropped += payload.len() as u64;
         }
@@ -50,12 +50,12 @@ impl Stream {
     /// Drops the unfinished message at the end of a lane. If a part of it was read, the reader is informed that the
     /// message has ended. Returns the number of unread bytes.
     pub(super) fn drop_tail(&mut self, unordered: bool) -> u64 {
-        let reading = self.reading == Some(unordered);
+        let reading = self.partly_read == Some(unordered);
         let lane = self.lane(unordered);
         let Some(tail) = lane.tail.take() else {
             return 0;
         };
-        let dropped = tail.have;
+        let dropped = tail.received;
         lane.bytes.truncate(lane.bytes.len() - dropped as usize);
         if reading && lane.messages.is_empty() {
             // RFC 3758 §3.6: the reader of a partial message is informed that the rest of that message will not arrive.
@@ -111,7 +111,7 @@ impl Order {
     /// RFC 3758 §3.6: stops expecting ordered messages up to `ssn`. The complete messages among these are delivered.
     pub(crate) fn skip(&mut self, stream: u16, ssn: u16, pool: &mut Pool) {
         let skips = self.skips.get_or_insert_default();
-        skips.any = true;
+        skips.has_abandoned = true;
         let Some(slot) = self.streams.find(stream) else {
             let next = skips.next.entry(stream).or_default();
             if ssn.wrapping_sub(*next) < HALF {

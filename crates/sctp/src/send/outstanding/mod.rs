@@ -35,7 +35,7 @@ pub(crate) struct Entry {
     pub(crate) sent_at: Instant,
     pub(crate) message: u32,
     pub(crate) offset: u32,
-    /// The number of user bytes.
+    /// The number of user bytes in the chunk.
     pub(crate) length: u16,
     /// The number of this fragment in its message (RFC 8260 §2.1).
     pub(crate) fsn: u32,
@@ -44,18 +44,19 @@ pub(crate) struct Entry {
     pub(crate) state: ChunkState,
     /// The path that the chunk was last sent to.
     pub(crate) path: u8,
-    pub(crate) misses: u8,
+    pub(crate) miss_indications: u8,
     /// Whether the chunk was fast-retransmitted and will not be fast-retransmitted again (RFC 9260 §7.2.4). For an
     /// abandoned chunk, `fast` says that the chunk is known to be acknowledged or lost.
     pub(crate) fast: bool,
     /// Whether the chunk was sent more than once.
-    pub(crate) again: bool,
+    pub(crate) was_retransmitted: bool,
     /// The number of retransmissions of the chunk.
-    pub(crate) repeats: u16,
+    pub(crate) retransmissions: u16,
 }
 
 impl Entry {
-    /// Returns the size of the chunk in bytes with header and padding, which counts as in flight.
+    /// Returns the size of the chunk in bytes, header and padding included. This size counts in the flight size of a
+    /// path.
     #[inline]
     pub(crate) fn size(&self) -> u64 {
         u64::from(self.header) + ((u64::from(self.length) + 3) & !3)
@@ -82,33 +83,35 @@ pub(crate) struct Outstanding {
     pub(super) runs: Vec<Range<u64>>,
     /// Chunks acknowledged by NR gap blocks, as ascending ranges of TSN offsets beyond `base`. `None` until the first
     /// NR-SACK.
-    pub(super) freed: Option<Box<FreedRuns>>,
-    /// The TSN offset below which miss indications can mark no more chunks.
+    pub(super) nr_acked: Option<Box<NrAckedRuns>>,
+    /// Miss indications can no longer mark chunks below this TSN offset.
     pub(super) miss_floor: u64,
-    /// The TSN offset below which no chunk is marked as lost.
+    /// No chunk below this TSN offset is marked as lost.
     lost_floor: u64,
     lost: usize,
     /// The number of user bytes in flight.
     in_flight: u64,
+    /// The number of user bytes that gap blocks have acknowledged.
+    gap_acked: u64,
     /// Offsets of recent retransmissions. Reports of duplicates are compared with these offsets to detect spurious
     /// retransmissions.
-    repeated: Option<Box<Repeated>>,
+    retransmitted: Option<Box<RetransmittedOffsets>>,
     /// Offsets of chunks that were marked as lost. They are collected because the messages of some chunks may have to
     /// be abandoned now.
-    noted: Option<Box<Noted>>,
+    marked_lost: Option<Box<LostOffsets>>,
 }
 
-/// Ranges of chunks acknowledged by NR gap blocks, see [`Outstanding::freed`]. Most associations have none.
+/// Ranges of chunks acknowledged by NR gap blocks, see [`Outstanding::nr_acked`]. Most associations have none.
 #[derive(Debug, Default)]
-pub(super) struct FreedRuns(pub(super) Vec<Range<u64>>);
+pub(super) struct NrAckedRuns(pub(super) Vec<Range<u64>>);
 
-/// Offsets of recent retransmissions, see [`Outstanding::repeated`]. Most associations have none.
+/// Offsets of recent retransmissions, see [`Outstanding::retransmitted`]. Most associations have none.
 #[derive(Debug, Default)]
-struct Repeated(VecDeque<u64>);
+struct RetransmittedOffsets(VecDeque<u64>);
 
-/// Offsets of chunks that were marked as lost, see [`Outstanding::noted`]. Most associations have none.
+/// Offsets of chunks that were marked as lost, see [`Outstanding::marked_lost`]. Most associations have none.
 #[derive(Debug, Default)]
-struct Noted(Vec<u64>);
+struct LostOffsets(Vec<u64>);
 
 impl Outstanding {
     pub(crate) fn new(initial: u32) -> Self {
@@ -118,13 +121,14 @@ impl Outstanding {
             // Many associations send one chunk at a time, so there is room for one entry at first.
             entries: VecDeque::with_capacity(1),
             runs: Vec::new(),
-            freed: None,
+            nr_acked: None,
             miss_floor: 0,
             lost_floor: 0,
             lost: 0,
             in_flight: 0,
-            repeated: None,
-            noted: None,
+            gap_acked: 0,
+            retransmitted: None,
+            marked_lost: None,
         }
     }
 
@@ -183,6 +187,11 @@ impl Outstanding {
         self.in_flight
     }
 
+    /// Returns the number of user bytes that gap blocks have acknowledged and that the peer may still drop.
+    pub(crate) fn gap_acked(&self) -> u64 {
+        self.gap_acked
+    }
+
     /// Adds a chunk that was sent for the first time.
     #[inline]
     pub(crate) fn push(&mut self, entry: Entry) {
@@ -207,11 +216,11 @@ impl Outstanding {
             header: 0,
             state: ChunkState::Abandoned,
             path: 0,
-            misses: 0,
+            miss_indications: 0,
             // The TSN is never sent, so it needs no loss detection.
             fast: true,
-            again: false,
-            repeats: 0,
+            was_retransmitted: false,
+            retransmissions: 0,
         });
     }
 
@@ -223,13 +232,14 @@ impl Outstanding {
         match entry.state {
             ChunkState::InFlight => self.in_flight -= u64::from(entry.length),
             ChunkState::Lost(_) => self.lost -= 1,
-            ChunkState::Acked | ChunkState::Freed | ChunkState::Abandoned => {}
+            ChunkState::Acked => self.gap_acked -= u64::from(entry.length),
+            ChunkState::Freed | ChunkState::Abandoned => {}
         }
         Some(entry)
     }
 
-    /// Returns at most `most` of the lowest entries: only the part that is contiguous in memory. The result is empty
-    /// only if there are no entries.
+    /// Returns the lowest entries that are contiguous in memory, at most `most` of them. The result is empty only if
+    /// there are no entries.
     #[inline]
     pub(super) fn lowest(&self, most: usize) -> &[Entry] {
         let (front, back) = self.entries.as_slices();
@@ -253,18 +263,20 @@ impl Outstanding {
         match entry.state {
             ChunkState::InFlight => self.in_flight -= u64::from(entry.length),
             ChunkState::Lost(_) => self.lost -= 1,
-            ChunkState::Acked | ChunkState::Freed | ChunkState::Abandoned => {}
+            ChunkState::Acked => self.gap_acked -= u64::from(entry.length),
+            ChunkState::Freed | ChunkState::Abandoned => {}
         }
         match state {
             ChunkState::InFlight => self.in_flight += u64::from(entry.length),
             ChunkState::Lost(_) => {
                 self.lost_floor = if self.lost == 0 { offset } else { self.lost_floor.min(offset) };
                 self.lost += 1;
-                if let Some(noted) = &mut self.noted {
-                    noted.0.push(offset);
+                if let Some(offsets) = &mut self.marked_lost {
+                    offsets.0.push(offset);
                 }
             }
-            ChunkState::Acked | ChunkState::Freed | ChunkState::Abandoned => {}
+            ChunkState::Acked => self.gap_acked += u64::from(entry.length),
+            ChunkState::Freed | ChunkState::Abandoned => {}
         }
         entry.state = state;
     }
@@ -274,8 +286,8 @@ impl Outstanding {
         if let Some(entry) = self.at(offset) {
             entry.sent_at = now;
             entry.path = path;
-            entry.again = true;
-            entry.repeats = entry.repeats.saturating_add(1);
+            entry.was_retransmitted = true;
+            entry.retransmissions = entry.retransmissions.saturating_add(1);
         }
         self.set(offset, ChunkState::InFlight);
     }
@@ -383,39 +395,43 @@ impl Outstanding {
     }
 
     /// Records that the chunk at `offset` was retransmitted.
-    pub(crate) fn record_repeated(&mut self, offset: u64) {
+    pub(crate) fn record_retransmitted(&mut self, offset: u64) {
         const KEPT: usize = 256;
-        let Repeated(repeated) = &mut **self.repeated.get_or_insert_default();
-        if repeated.len() == KEPT {
-            repeated.pop_front();
+        let RetransmittedOffsets(offsets) = &mut **self.retransmitted.get_or_insert_default();
+        if offsets.len() == KEPT {
+            offsets.pop_front();
         }
-        repeated.push_back(offset);
+        offsets.push_back(offset);
     }
 
-    /// Returns whether the chunk with this TSN was retransmitted recently. Removes the chunk from the list.
-    pub(super) fn take_repeated(&mut self, tsn: u32) -> bool {
+    /// Returns whether the chunk with this TSN was retransmitted recently. Removes the chunk from the list of recent
+    /// retransmissions.
+    pub(super) fn take_retransmitted(&mut self, tsn: u32) -> bool {
         let initial = self.initial;
-        let Some(Repeated(repeated)) = self.repeated.as_deref_mut() else {
+        let Some(RetransmittedOffsets(offsets)) = self.retransmitted.as_deref_mut() else {
             return false;
         };
-        let found = repeated.iter().position(|&offset| initial.wrapping_add(offset as u32) == tsn);
-        found.and_then(|at| repeated.remove(at)).is_some()
+        let found = offsets.iter().position(|&offset| initial.wrapping_add(offset as u32) == tsn);
+        found.and_then(|at| offsets.remove(at)).is_some()
     }
 
     /// Starts to list the chunks that are marked as lost.
-    pub(super) fn begin_noting(&mut self) {
-        self.noted.get_or_insert_default();
+    pub(super) fn begin_recording_lost(&mut self) {
+        self.marked_lost.get_or_insert_default();
     }
 
     /// Returns the TSN offsets of chunks that were marked as lost since the last call.
-    pub(super) fn take_noted(&mut self) -> Vec<u64> {
-        self.noted.as_deref_mut().map(|Noted(noted)| std::mem::take(noted)).unwrap_or_default()
+    pub(super) fn take_marked_lost(&mut self) -> Vec<u64> {
+        self.marked_lost
+            .as_deref_mut()
+            .map(|LostOffsets(offsets)| std::mem::take(offsets))
+            .unwrap_or_default()
     }
 
     /// Takes back an emptied list so that its memory is reused.
-    pub(super) fn give_noted(&mut self, list: Vec<u64>) {
-        if let Some(Noted(noted)) = self.noted.as_deref_mut() {
-            *noted = list;
+    pub(super) fn restore_marked_lost(&mut self, list: Vec<u64>) {
+        if let Some(LostOffsets(offsets)) = self.marked_lost.as_deref_mut() {
+            *offsets = list;
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Counts the buffered bytes of each stream and stores the threshold at which this amount counts as low.
 //!
-//! Home of no rule of SCTP. The amount is the `bufferedAmount` of W3C WebRTC §6.2, but sent and unacknowledged data
-//! counts as well.
+//! SCTP has no rule for the buffered amount. It corresponds to the `bufferedAmount` of W3C WebRTC §6.2, but includes
+//! data that was sent and is not acknowledged.
 
 use super::{Queue, Stream};
 

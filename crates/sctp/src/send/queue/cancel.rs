@@ -15,7 +15,7 @@ impl Queue {
         self.held(|_| true)
     }
 
-    /// Returns the messages that are neither fully acknowledged nor abandoned and for which `wanted` returns true.
+    /// Returns the messages for which `wanted` returns true, except fully acknowledged and abandoned messages.
     fn held(&self, wanted: impl Fn(&super::QueuedMessage) -> bool) -> Vec<u32> {
         let mut free = vec![false; self.messages.len()];
         for message in self.free.iter(&self.messages).chain(self.completed_limited.iter(&self.messages)) {
@@ -23,26 +23,26 @@ impl Queue {
         }
         let all = self.messages.iter().zip(free).enumerate();
         all.filter(|(_, (stored, free))| !free && wanted(stored))
-            .filter(|(_, (stored, _))| !matches!(stored.promise, ReliabilityPolicy::Abandoned(_)))
+            .filter(|(_, (stored, _))| !matches!(stored.policy, ReliabilityPolicy::Abandoned(_)))
             .map(|(message, _)| message as u32)
             .collect()
     }
 
     /// Removes `messages` from the scheduler, all in one pass. The caller abandons these messages next.
     pub(crate) fn take_off(&mut self, messages: &[u32]) {
-        self.taken_off = messages.into();
-        self.taken_off.sort_unstable();
-        let gone = &self.taken_off;
+        self.cancelling = messages.into();
+        self.cancelling.sort_unstable();
+        let cancelling = &self.cancelling;
         let mut waited = vec![];
         self.scheduler.retain(|message| {
-            let off = gone.binary_search(&message).is_ok();
+            let off = cancelling.binary_search(&message).is_ok();
             if off {
                 waited.push(message);
             }
             !off
         });
         if let Some(hold) = &mut self.hold {
-            hold.drop_all_kept(gone);
+            hold.drop_all_kept(cancelling);
             for message in waited {
                 hold.done(self.messages[message as usize].stream);
             }
@@ -51,34 +51,34 @@ impl Queue {
 
     /// Whether `message` is already removed from the scheduler.
     pub(super) fn is_taken_off(&self, message: u32) -> bool {
-        self.taken_off.binary_search(&message).is_ok()
+        self.cancelling.binary_search(&message).is_ok()
     }
 
     /// Ends a cancellation: all messages removed from the scheduler have been abandoned.
     pub(crate) fn taken_off_done(&mut self) {
-        self.taken_off = Box::default();
+        self.cancelling = Box::default();
     }
 
-    /// Turns a reliable message into a message that may be abandoned, and frees its bytes. `held` lists the chunks of
-    /// the message whose bytes are not freed, by offset in the message and length. The list is used only if bytes were
+    /// Turns a reliable message into a message that may be abandoned, and frees its bytes. `held` lists the chunks
+    /// whose bytes are not freed, each by its offset in the message and its length. The list is used only if bytes were
     /// freed out of order.
     pub(crate) fn loosen(&mut self, message: u32, held: impl Iterator<Item = (u32, u16)>) {
         self.release_now();
         let stored = &mut self.messages[message as usize];
-        if stored.promise != ReliabilityPolicy::Full {
+        if stored.policy != ReliabilityPolicy::Full {
             return;
         }
-        stored.promise = ReliabilityPolicy::Limited;
-        let (slot, place) = (stored.slot as usize, stored.place);
+        stored.policy = ReliabilityPolicy::Limited;
+        let (slot, offset) = (stored.slot as usize, stored.buffer_offset);
         let (released, cut, length) = (stored.released, stored.cut, stored.length);
-        let scattered = stored.scattered;
+        let released_out_of_order = stored.released_out_of_order;
         let bytes = &mut self.streams.at(slot).bytes;
         let mut free = |from: u32, to: u32| {
             if from < to {
-                bytes.free(place + u64::from(from), u64::from(to - from));
+                bytes.free(offset + u64::from(from), u64::from(to - from));
             }
         };
-        if scattered {
+        if released_out_of_order {
             held.for_each(|(offset, length)| free(offset, offset + u32::from(length)));
             free(cut, length);
         } else {
@@ -101,6 +101,6 @@ impl Stream {
     /// After a reset, continues the byte count of the stream at the next multiple of 2^32. Sender and receiver then
     /// have the same count, even if earlier messages were never sent.
     pub(super) fn begin_new_life(&mut self) {
-        self.given = crate::position_after_reset(self.given);
+        self.queued_bytes = crate::position_after_reset(self.queued_bytes);
     }
 }

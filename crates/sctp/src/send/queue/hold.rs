@@ -4,7 +4,7 @@
 //! sequence number. Messages queued before the request are sent first. Each request has a ticket. With the ticket, the
 //! caller checks whether the earlier messages are sent, and releases the messages held back.
 //!
-//! Home of RFC 6525 §5.1.2 A1 and §5.2.7 H4 (as far as they concern the queue).
+//! Implements RFC 6525 §5.1.2 A1 and §5.2.7 H4, as far as they concern the queue.
 
 use super::{Queue, Stream};
 use std::collections::{BTreeMap, VecDeque};
@@ -94,7 +94,7 @@ impl Queue {
         })
     }
 
-    /// Whether all messages queued before the reset request of `ticket` have been sent once.
+    /// Whether all messages queued before the reset request of `ticket` have been sent at least once.
     pub(crate) fn is_clear(&self, ticket: ReservationId) -> bool {
         let before = self.hold.as_deref().and_then(|hold| hold.before.get(&ticket));
         before.is_none_or(|&before| before == 0)
@@ -115,11 +115,13 @@ impl Queue {
                     self.streams.at(slot).reset();
                 }
             }
-            // The held messages are sent after the reset, so `count_given` gives them byte positions after the reset.
+            // The reset has moved the byte count of the stream to the next multiple of 2^32. The held messages are sent
+            // after the reset, so their bytes are counted once more, from there.
             for &message in &hold.waiting {
                 let stored = &mut self.messages[message as usize];
                 if hold.ticket(stored.stream) == Some(ticket) {
-                    stored.begins = self.streams.at(stored.slot as usize).count_given(stored.length as usize);
+                    stored.stream_offset =
+                        self.streams.at(stored.slot as usize).count_given(stored.length as usize);
                 }
             }
         }

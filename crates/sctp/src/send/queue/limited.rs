@@ -1,7 +1,7 @@
 //! The messages in the send buffer that may be abandoned (partial reliability, RFC 3758).
 //!
-//! Such a message has its own buffer instead of space in its stream's ring, so that its bytes can be freed at once.
-//! Chunks already sent stay listed, without bytes, until the peer has acknowledged or skipped their TSNs.
+//! A message that may be abandoned has its own buffer instead of space in its stream's ring. So its bytes can be freed
+//! at once. The chunks already sent stay listed, without bytes, until the peer has acknowledged or skipped their TSNs.
 
 use super::{Cut, Queue};
 use crate::error::SendError;
@@ -54,7 +54,7 @@ impl Queue {
         stored.cut - stored.released
     }
 
-    /// Returns whether at least a part of the message has been sent, and whether the whole message has been sent.
+    /// Returns two values: whether a part of the message has been sent, and whether the whole message has been sent.
     pub(crate) fn progress(&self, message: u32) -> (bool, bool) {
         let stored = &self.messages[message as usize];
         (stored.cut > 0, stored.cut == stored.length)
@@ -65,7 +65,7 @@ impl Queue {
     #[cold]
     pub(super) fn release_limited(&mut self, message: u32, length: u32) {
         let stored = &mut self.messages[message as usize];
-        let done = if let ReliabilityPolicy::Abandoned(left) = &mut stored.promise {
+        let done = if let ReliabilityPolicy::Abandoned(left) = &mut stored.policy {
             *left -= 1;
             *left == 0
         } else {
@@ -81,17 +81,17 @@ impl Queue {
 
     fn forget(&mut self, message: u32) {
         let stored = &mut self.messages[message as usize];
-        stored.promise = ReliabilityPolicy::Full;
+        stored.policy = ReliabilityPolicy::Full;
         // A completed message no longer needs its key.
         stored.key = None;
         self.completed_limited.push(&mut self.messages, message);
     }
 
-    /// Abandons a message, `left` chunks of which stay outstanding.
+    /// Abandons a message. `left` is the number of its chunks that stay outstanding.
     pub(crate) fn abandon(&mut self, message: u32, left: u32) {
         let stored = &mut self.messages[message as usize];
         assert!(
-            stored.promise == ReliabilityPolicy::Limited,
+            stored.policy == ReliabilityPolicy::Limited,
             "a message is given up that must not be, or twice"
         );
         let rest = stored.length - stored.cut;
@@ -99,8 +99,8 @@ impl Queue {
         let slot = stored.slot;
         self.buffered -= held;
         self.unsent -= u64::from(rest);
-        self.stored -= stored.own.take().map_or(0, |own| own.len() as u64);
-        stored.promise = ReliabilityPolicy::Abandoned(left);
+        self.payload_memory -= stored.own_buffer.take().map_or(0, |own| own.len() as u64);
+        stored.policy = ReliabilityPolicy::Abandoned(left);
         // No part of the message waits to be sent any more.
         stored.cut = stored.length;
         let stream = stored.stream;
@@ -120,21 +120,22 @@ impl Queue {
     /// Whether `cut` is the first chunk of a message that may be abandoned.
     #[inline]
     pub(crate) fn begins_limited(&self, cut: Cut) -> bool {
-        cut.offset == 0 && self.messages[cut.message as usize].promise != ReliabilityPolicy::Full
+        cut.offset == 0 && self.messages[cut.message as usize].policy != ReliabilityPolicy::Full
     }
 
-    /// Returns a message whose last chunk was acknowledged or skipped since the last call. The index of the message
-    /// may be reused from now on.
+    /// Returns the next completed message: all of its chunks have been acknowledged or skipped. The index of the
+    /// message may be reused from now on.
     pub(crate) fn take_completed_limited(&mut self) -> Option<u32> {
         let message = self.completed_limited.pop(&self.messages)?;
-        self.stored -= self.messages[message as usize].own.take().map_or(0, |own| own.len() as u64);
+        self.payload_memory -=
+            self.messages[message as usize].own_buffer.take().map_or(0, |own| own.len() as u64);
         self.free.push(&mut self.messages, message);
         Some(message)
     }
 
     /// Whether the message can still be abandoned: it is not fully acknowledged and was not abandoned before.
     pub(crate) fn is_limited(&self, message: u32) -> bool {
-        self.messages[message as usize].promise == ReliabilityPolicy::Limited
+        self.messages[message as usize].policy == ReliabilityPolicy::Limited
     }
 }
 
@@ -148,15 +149,16 @@ mod tests {
         queue.push_limited(message, &vec![0; bytes]).expect("room")
     }
 
-    /// Sends the next message as a whole. Returns its position among the bytes of its stream.
+    /// Sends the next message as a whole. Returns the position of its first byte among the bytes of its stream.
     fn send(queue: &mut Queue) -> u64 {
         let cut = queue.next_cut(1_000, 1_400).expect("a message");
         queue.number(cut);
         queue.commit(cut);
-        queue.message(cut.message).begins
+        queue.message(cut.message).stream_offset
     }
 
-    /// Traces count all bytes that the application has written, including those of abandoned messages.
+    /// Messages are abandoned before they are sent. Their bytes still count in the stream positions of later messages,
+    /// because traces count all bytes that the application has written.
     #[test]
     fn unsent_abandoned_messages_keep_their_stream_position() {
         let mut queue = Queue::new(100_000, SchedulerKind::Fcfs);
@@ -187,7 +189,7 @@ mod tests {
         assert_eq!([queue.take_completed_limited(), queue.take_completed_limited()], [Some(delivered), None]);
         queue.release(abandoned, 50);
         assert_eq!([queue.take_completed_limited(), queue.take_completed_limited()], [Some(abandoned), None]);
-        assert_eq!((queue.stored, queue.buffered), (0, 0));
+        assert_eq!((queue.payload_memory, queue.buffered), (0, 0));
         for _ in 0..2 {
             give(&mut queue, Reliability::Retransmissions(0), 10);
         }
@@ -209,8 +211,8 @@ mod tests {
             queue.resume(1, anew);
             give(&mut queue, Reliability::Full, 10);
             let begin = (1 << 32) + if anew { 0 } else { 30 };
-            let begins: Vec<u64> = (0..3).map(|_| send(&mut queue)).collect();
-            assert_eq!(begins, [begin, begin + 10, begin + 20], "{anew}");
+            let stream_offsets: Vec<u64> = (0..3).map(|_| send(&mut queue)).collect();
+            assert_eq!(stream_offsets, [begin, begin + 10, begin + 20], "{anew}");
         }
     }
 }

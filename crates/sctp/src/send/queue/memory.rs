@@ -12,16 +12,16 @@ use anabranch_base::{Account, Budget};
 #[derive(Debug)]
 pub(super) struct MemoryAccount {
     account: Account,
-    /// The largest number of bytes that could be in flight so far, limited by the peer's present window.
-    reach: u64,
+    /// The largest congestion window so far, limited to the number of bytes that the peer's window allows in flight.
+    max_in_flight: u64,
 }
 
 impl Queue {
     /// Makes the queue use memory that associations share.
     pub(crate) fn share(&mut self, budget: &Budget) {
         let account = Account::new(budget, PART);
-        self.limit = account.floor().min(self.most);
-        self.memory = Some(Box::new(MemoryAccount { account, reach: 0 }));
+        self.limit = account.floor().min(self.configured_limit);
+        self.memory = Some(Box::new(MemoryAccount { account, max_in_flight: 0 }));
     }
 
     #[inline]
@@ -31,36 +31,36 @@ impl Queue {
 
     /// Whether a `send` was rejected for lack of room in the buffer.
     #[inline]
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.wanted.is_some()
+    pub(crate) fn has_rejected(&self) -> bool {
+        self.smallest_rejected.is_some()
     }
 
     /// Adjusts the size of the buffer. The network allows `congestion` bytes in flight, and the peer allows `peer`
     /// bytes.
     pub(crate) fn follow(&mut self, congestion: u64, peer: u64) {
-        let held = self.footprint();
-        let beside = held - self.stored;
-        let Some(purse) = &mut self.memory else { return };
-        purse.reach = purse.reach.max(congestion).min(peer);
-        let wanted = purse.account.floor() + 2 * purse.reach;
-        // The memory of a ring may exceed its bytes by a quarter, so the bytes may take four fifths of the share.
-        let share = purse.account.limit().saturating_sub(beside) / 5 * 4;
-        self.limit = wanted.min(share).min(self.most);
-        purse.account.set_usage(held);
+        let total = self.footprint();
+        let message_table = total - self.payload_memory;
+        let Some(memory) = &mut self.memory else { return };
+        memory.max_in_flight = memory.max_in_flight.max(congestion).min(peer);
+        let target = memory.account.floor() + 2 * memory.max_in_flight;
+        // A ring may take a quarter more memory than its bytes need, so the bytes may take four fifths of the share.
+        let share = memory.account.limit().saturating_sub(message_table) / 5 * 4;
+        self.limit = target.min(share).min(self.configured_limit);
+        memory.account.set_usage(total);
     }
 
     /// Updates the memory account after memory was freed.
     pub(super) fn settle(&mut self) {
-        let held = self.footprint();
-        if let Some(purse) = &mut self.memory {
-            purse.account.set_usage(held);
+        let total = self.footprint();
+        if let Some(memory) = &mut self.memory {
+            memory.account.set_usage(total);
         }
     }
 
     /// Whether streams hold clearly more memory than the present limit of the buffer.
     #[inline]
     pub(super) fn holds_much(&self) -> bool {
-        self.memory.is_some() && self.stored > self.limit + self.limit / 2 + MARGIN
+        self.memory.is_some() && self.payload_memory > self.limit + self.limit / 2 + MARGIN
     }
 
     /// Frees unused memory of the stream in `slot`.
@@ -69,7 +69,7 @@ impl Queue {
         let bytes = &mut self.streams.at(slot).bytes;
         let before = bytes.capacity();
         bytes.trim();
-        self.stored -= before - bytes.capacity();
+        self.payload_memory -= before - bytes.capacity();
         if before > bytes.capacity() {
             self.settle();
         }
@@ -79,16 +79,16 @@ impl Queue {
     #[inline]
     pub(super) fn most_resting(&self) -> u64 {
         // Many associations may be idle, and each may soon have to answer, so each keeps a small part of its limit.
-        self.memory.as_ref().map_or(self.limit, |purse| (purse.account.limit() / 64).min(self.limit))
+        self.memory.as_ref().map_or(self.limit, |memory| (memory.account.limit() / 64).min(self.limit))
     }
 
     /// Returns the number of bytes of memory that the queue holds.
     pub(crate) fn footprint(&self) -> u64 {
-        self.stored + (self.messages.capacity() * size_of::<QueuedMessage>()) as u64
+        self.payload_memory + (self.messages.capacity() * size_of::<QueuedMessage>()) as u64
     }
 }
 
-/// Streams may hold this many bytes above their limit until there is nothing to send.
+/// The number of bytes of memory that streams may hold above the limit of the buffer until there is nothing to send.
 const MARGIN: u64 = 64 << 10;
 /// The send buffer gets 1/`PART` of the guaranteed minimum memory of an association.
 const PART: u64 = 4;

@@ -4,7 +4,7 @@
 //! retransmissions. The queue numbers ordered messages per stream and counts each stream's bytes for the trace. The
 //! size of the queue is limited.
 //!
-//! Home of RFC 9260 §6.5 (the sender's half) and §11.1.5 (Send).
+//! Implements RFC 9260 §6.5 (the sender's half) and §11.1.5 (Send).
 
 mod amount;
 mod cancel;
@@ -51,11 +51,11 @@ pub(crate) struct QueuedMessage {
     pub(crate) unordered: bool,
     pub(crate) immediate: bool,
     /// The position of the message's first byte among all bytes ever queued on its stream.
-    pub(crate) begins: u64,
+    pub(crate) stream_offset: u64,
     /// The slot of the message's stream in `Queue::streams`.
     slot: u32,
     /// The position of the message's bytes in the buffer of its stream.
-    place: u64,
+    buffer_offset: u64,
     /// Number of bytes already cut into chunks, and the number of these chunks.
     cut: u32,
     chunks: u32,
@@ -63,19 +63,19 @@ pub(crate) struct QueuedMessage {
     released: u32,
     /// Whether bytes were released out of order (by an NR-SACK). If so, the released bytes are not the first bytes of
     /// the message.
-    scattered: bool,
+    released_out_of_order: bool,
     /// Whether the message may be abandoned (RFC 3758).
-    promise: ReliabilityPolicy,
+    policy: ReliabilityPolicy,
     /// The bytes of a message that may be abandoned. These bytes have their own buffer so that they can be freed at any
     /// time.
-    own: Option<Box<[u8]>>,
+    own_buffer: Option<Box<[u8]>>,
 }
 
 impl QueuedMessage {
-    /// Returns `length` bytes from `offset` on of a message that has its own buffer.
+    /// Returns `length` bytes of the message, beginning at `offset`. The message must have its own buffer.
     #[cold]
     fn own_bytes(&self, offset: u32, length: u32) -> (&[u8], &[u8]) {
-        let own = self.own.as_deref().unwrap_or_default();
+        let own = self.own_buffer.as_deref().unwrap_or_default();
         (&own[offset as usize..(offset + length) as usize], &[])
     }
 }
@@ -125,7 +125,7 @@ struct Stream {
     next_ordered: u32,
     next_unordered: u32,
     /// Number of bytes ever queued on this stream, including bytes of abandoned messages.
-    given: u64,
+    queued_bytes: u64,
     amount: Amount,
     bytes: StreamBytes,
 }
@@ -135,8 +135,8 @@ impl Stream {
     /// well, because the application has counted them.
     #[inline]
     fn count_given(&mut self, bytes: usize) -> u64 {
-        let before = self.given;
-        self.given += bytes as u64;
+        let before = self.queued_bytes;
+        self.queued_bytes += bytes as u64;
         before
     }
 }
@@ -154,27 +154,27 @@ pub(crate) struct Queue {
     scheduler: Scheduler,
     streams: Streams<Stream>,
     /// Messages that are being cancelled and are already removed from the scheduler, in ascending order.
-    taken_off: Box<[u32]>,
+    cancelling: Box<[u32]>,
     /// Streams that wait for a reset (RFC 6525), and the messages held back on them.
     hold: Option<Box<HeldStreams>>,
     /// The size in bytes of the DATA or I-DATA header.
     header: usize,
     /// The configured size of the buffer in bytes. `limit` is the current size, and `buffered` counts the bytes in the
     /// buffer.
-    most: u64,
+    configured_limit: u64,
     limit: u64,
     buffered: u64,
     unsent: u64,
     /// Memory in bytes of streams that have nothing to send.
-    resting: u64,
+    idle_memory: u64,
     /// Memory in bytes of all streams, and of messages with their own buffer.
-    stored: u64,
+    payload_memory: u64,
     /// The memory account, if associations share memory.
     memory: Option<Box<MemoryAccount>>,
     /// Bytes of one stream that the current SACK has acknowledged: the slot of the stream, and the range to free.
-    freeing: (u32, Range<u64>),
+    range_to_free: (u32, Range<u64>),
     /// The size of the smallest message that was rejected for lack of room.
-    wanted: Option<u64>,
+    smallest_rejected: Option<u64>,
     /// Streams whose buffered amount has become low and that were not reported yet.
     low: Vec<u16>,
 }
@@ -188,23 +188,23 @@ impl Queue {
             latest: 0,
             scheduler: Scheduler::new(kind),
             streams: Streams::new(),
-            taken_off: Box::default(),
+            cancelling: Box::default(),
             hold: None,
             header: Data::HEADER,
-            most: limit,
+            configured_limit: limit,
             limit,
             buffered: 0,
             unsent: 0,
-            resting: 0,
-            stored: 0,
+            idle_memory: 0,
+            payload_memory: 0,
             memory: None,
-            freeing: (0, 0..0),
-            wanted: None,
+            range_to_free: (0, 0..0),
+            smallest_rejected: None,
             low: Vec::new(),
         }
     }
 
-    /// Returns the number of user bytes not yet sent in a chunk.
+    /// Returns the number of queued user bytes that were not yet sent in a chunk.
     #[inline]
     pub(crate) fn unsent_bytes(&self) -> u64 {
         self.unsent
@@ -217,7 +217,7 @@ impl Queue {
 
     /// Sets the size of the buffer in bytes. Messages already in the buffer are kept.
     pub(crate) fn set_limit(&mut self, limit: u64) {
-        (self.most, self.limit) = (limit, limit);
+        (self.configured_limit, self.limit) = (limit, limit);
     }
 
     /// Returns the free space of the buffer in bytes.
@@ -229,18 +229,18 @@ impl Queue {
         self.check(payload.len(), payload.len())?;
         let slot = self.streams.slot(message.stream, Stream::default);
         let stream = self.streams.at(slot);
-        let place = stream.bytes.end();
-        let begins = stream.count_given(payload.len());
-        let promise = ReliabilityPolicy::of(&message);
-        let index = if promise == ReliabilityPolicy::Full {
+        let offset = stream.bytes.end();
+        let stream_offset = stream.count_given(payload.len());
+        let policy = ReliabilityPolicy::of(&message);
+        let index = if policy == ReliabilityPolicy::Full {
             self.store(slot, payload);
-            self.enlist(&message, slot, (place, begins), payload.len())
+            self.enlist(&message, slot, (offset, stream_offset), payload.len())
         } else {
-            let index = self.enlist(&message, slot, (place, begins), payload.len());
+            let index = self.enlist(&message, slot, (offset, stream_offset), payload.len());
             let stored = &mut self.messages[index as usize];
-            stored.promise = promise;
-            stored.own = Some(payload.into());
-            self.stored += payload.len() as u64;
+            stored.policy = policy;
+            stored.own_buffer = Some(payload.into());
+            self.payload_memory += payload.len() as u64;
             index
         };
         self.latest = index;
@@ -260,14 +260,14 @@ impl Queue {
         let slot = self.streams.slot(message.stream, Stream::default);
         let stream = self.streams.at(slot);
         let begin = stream.bytes.end();
-        let begins = stream.count_given(taken);
+        let stream_offset = stream.count_given(taken);
         self.store(slot, &payload[..taken]);
-        let mut place = 0;
-        while place < taken {
-            let length = piece.min(taken - place);
-            let within = place as u64;
-            self.enlist(&message, slot, (begin + within, begins + within), length);
-            place += length;
+        let mut offset = 0;
+        while offset < taken {
+            let length = piece.min(taken - offset);
+            let within = offset as u64;
+            self.enlist(&message, slot, (begin + within, stream_offset + within), length);
+            offset += length;
         }
         if taken < payload.len() {
             self.record_rejected(piece.min(payload.len() - taken));
@@ -275,13 +275,14 @@ impl Queue {
         Ok(taken)
     }
 
-    /// Checks whether the first `piece` of `length` bytes can be queued. Returns the free space in bytes.
+    /// Checks whether a message of `piece` bytes can be queued. The message is the first part of `length` bytes that
+    /// the application passed to `send`. Returns the free space in bytes.
     #[inline]
     fn check(&mut self, length: usize, piece: usize) -> Result<usize, SendError> {
         if length == 0 {
             return Err(SendError::Empty);
         }
-        if piece as u64 > self.most || piece as u64 > u64::from(u32::MAX) {
+        if piece as u64 > self.configured_limit || piece as u64 > u64::from(u32::MAX) {
             return Err(SendError::TooLarge);
         }
         let mut room = self.writable_bytes();
@@ -299,7 +300,7 @@ impl Queue {
     /// Records that the application waits for room for `length` bytes.
     fn record_rejected(&mut self, length: usize) {
         let length = length as u64;
-        self.wanted = Some(self.wanted.map_or(length, |wanted| wanted.min(length)));
+        self.smallest_rejected = Some(self.smallest_rejected.map_or(length, |wanted| wanted.min(length)));
     }
 
     /// Appends bytes to the buffer of the stream in `slot`.
@@ -307,9 +308,9 @@ impl Queue {
     fn store(&mut self, slot: usize, payload: &[u8]) {
         let bytes = &mut self.streams.at(slot).bytes;
         if bytes.is_empty() {
-            self.resting -= bytes.capacity();
+            self.idle_memory -= bytes.capacity();
         }
-        self.stored += bytes.push(payload, self.limit);
+        self.payload_memory += bytes.push(payload, self.limit);
     }
 
     /// Creates an entry for a message.
@@ -324,10 +325,16 @@ impl Queue {
         (self.messages.len() - 1) as u32
     }
 
-    /// Queues a message of `length` bytes and returns its index. The bytes of the message are at `place` in the
-    /// stream's buffer, and `begins` bytes were queued on the stream before them.
+    /// Queues a message of `length` bytes and returns its index. The bytes of the message are at `buffer_offset` in the
+    /// stream's buffer, and `stream_offset` bytes were queued on the stream before them.
     #[inline(always)]
-    fn enlist(&mut self, message: &Message, slot: usize, (place, begins): (u64, u64), length: usize) -> u32 {
+    fn enlist(
+        &mut self,
+        message: &Message,
+        slot: usize,
+        (offset, stream_offset): (u64, u64),
+        length: usize,
+    ) -> u32 {
         let index = match self.free.pop(&self.messages) {
             Some(index) => index,
             None => self.fresh(),
@@ -335,8 +342,8 @@ impl Queue {
         let stored = &mut self.messages[index as usize];
         stored.length = length as u32;
         stored.slot = slot as u32;
-        stored.place = place;
-        stored.begins = begins;
+        stored.buffer_offset = offset;
+        stored.stream_offset = stream_offset;
         stored.stream = message.stream;
         stored.ppid = message.ppid;
         stored.context = message.context;
@@ -346,8 +353,8 @@ impl Queue {
         stored.cut = 0;
         stored.chunks = 0;
         stored.released = 0;
-        stored.scattered = false;
-        stored.promise = ReliabilityPolicy::Full;
+        stored.released_out_of_order = false;
+        stored.policy = ReliabilityPolicy::Full;
         match &mut self.hold {
             Some(hold) if hold.ticket(message.stream).is_some() => hold.keep(index),
             _ => self.scheduler.push(message.stream, index),
@@ -358,8 +365,8 @@ impl Queue {
         index
     }
 
-    /// Numbers a message just before its first chunk is written. A message that is dropped earlier leaves no gap in
-    /// the numbers.
+    /// Assigns a number to a message just before its first chunk is written. A message that is dropped earlier leaves
+    /// no gap in the numbers.
     #[inline]
     pub(crate) fn number(&mut self, cut: Cut) {
         if cut.offset > 0 {
@@ -379,7 +386,7 @@ impl Queue {
         &self.messages[index as usize]
     }
 
-    /// Returns `length` bytes of a message from `offset` on, in up to two slices.
+    /// Returns `length` bytes of a message, beginning at `offset`, in up to two slices.
     #[inline(always)]
     pub(crate) fn payload<'a>(
         &'a self,
@@ -387,11 +394,11 @@ impl Queue {
         offset: u32,
         length: u32,
     ) -> (&'a [u8], &'a [u8]) {
-        if message.own.is_some() {
+        if message.own_buffer.is_some() {
             return message.own_bytes(offset, length);
         }
         let bytes = &self.streams.of(message.slot as usize).bytes;
-        bytes.slices(message.place + u64::from(offset), length as usize)
+        bytes.slices(message.buffer_offset + u64::from(offset), length as usize)
     }
 
     /// Returns the next chunk, if one of at most `largest` user bytes fits into `room` bytes.
@@ -417,24 +424,24 @@ impl Queue {
             hold.done(stored.stream);
         }
         if self.buffered > NEAR {
-            let place = stored.place + u64::from(stored.cut);
-            self.streams.at(stored.slot as usize).bytes.approach(place);
+            let offset = stored.buffer_offset + u64::from(stored.cut);
+            self.streams.at(stored.slot as usize).bytes.approach(offset);
             if let Some(next) = self.scheduler.soon() {
                 cache::prefetch(&self.messages[next as usize]);
             }
         }
     }
 
-    /// Returns true once, when the buffer has room again after a message was rejected. Waits for enough free space that
-    /// the application is not called for every acknowledgement, but does not wait until the buffer is empty.
+    /// Returns true once, when the buffer has room again after a message was rejected. A part of the buffer must be
+    /// free, so that the application is not called for every acknowledgement. The buffer need not be empty.
     #[inline]
     pub(crate) fn take_writable(&mut self) -> bool {
-        match self.wanted {
+        match self.smallest_rejected {
             Some(wanted)
                 if self.buffered == 0
                     || self.writable_bytes() >= wanted.max((self.limit / 8).min(1 << 16)) =>
             {
-                self.wanted = None;
+                self.smallest_rejected = None;
                 true
             }
             _ => false,
@@ -506,14 +513,14 @@ impl Queue {
     /// Whether the message is to be authenticated with this key and is neither abandoned nor fully acknowledged.
     pub(crate) fn asks_for(&self, message: u32, key: u16) -> bool {
         let stored = &self.messages[message as usize];
-        let abandoned = matches!(stored.promise, ReliabilityPolicy::Abandoned(_));
+        let abandoned = matches!(stored.policy, ReliabilityPolicy::Abandoned(_));
         stored.key == Some(key) && stored.released < stored.length && !abandoned
     }
 
     /// Takes over the state that outlives a restart: a pending request for room and the scheduler settings. The
     /// application still waits for the answer to its request for room, although the new buffer is empty.
     pub(crate) fn inherit(&mut self, before: &mut Self) {
-        self.wanted = before.wanted;
+        self.smallest_rejected = before.smallest_rejected;
         self.inherit_low(before);
         self.scheduler.inherit(&mut before.scheduler);
     }
@@ -524,7 +531,7 @@ impl QueuedMessage {
         Self {
             length: 0,
             slot: 0,
-            place: 0,
+            buffer_offset: 0,
             stream: 0,
             mid: 0,
             ppid: 0,
@@ -532,13 +539,13 @@ impl QueuedMessage {
             key: None,
             unordered: false,
             immediate: false,
-            begins: 0,
+            stream_offset: 0,
             cut: 0,
             chunks: 0,
             released: 0,
-            scattered: false,
-            promise: ReliabilityPolicy::Full,
-            own: None,
+            released_out_of_order: false,
+            policy: ReliabilityPolicy::Full,
+            own_buffer: None,
         }
     }
 }

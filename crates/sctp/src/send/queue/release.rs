@@ -2,7 +2,7 @@
 //!
 //! A SACK may acknowledge many messages at once. The bytes of consecutive messages of one stream are freed together.
 //!
-//! Home of no rule: RFC 9260 §6.2.1 says when bytes may be freed.
+//! Implements no RFC rule: RFC 9260 §6.2.1 says when bytes may be freed.
 
 use super::Queue;
 use super::limited::ReliabilityPolicy;
@@ -16,40 +16,40 @@ impl Queue {
         self.release_now();
     }
 
-    /// Like [`release`](Self::release), but the next [`release_now`](Self::release_now) frees the memory, once for
-    /// many messages.
+    /// Like [`release`](Self::release), but leaves the freeing of memory to the next
+    /// [`release_now`](Self::release_now), which frees the memory of many messages at once.
     #[inline]
     pub(crate) fn release_later(&mut self, message: u32, offset: u32, length: u32) {
-        if !matches!(self.messages[message as usize].promise, ReliabilityPolicy::Abandoned(_)) {
+        if !matches!(self.messages[message as usize].policy, ReliabilityPolicy::Abandoned(_)) {
             self.buffered -= u64::from(length);
         }
         let stored = &mut self.messages[message as usize];
-        if stored.promise != ReliabilityPolicy::Full {
+        if stored.policy != ReliabilityPolicy::Full {
             return self.release_limited(message, length);
         }
-        let from = stored.place + u64::from(offset);
+        let from = stored.buffer_offset + u64::from(offset);
         let to = from + u64::from(length);
-        stored.scattered |= offset != stored.released;
+        stored.released_out_of_order |= offset != stored.released;
         stored.released += length;
         let (slot, done) = (stored.slot, stored.released == stored.length);
         if done {
             self.free.push(&mut self.messages, message);
         }
-        if self.freeing.0 == slot && self.freeing.1.end == from {
-            self.freeing.1.end = to;
+        if self.range_to_free.0 == slot && self.range_to_free.1.end == from {
+            self.range_to_free.1.end = to;
             return;
         }
         self.release_now();
-        self.freeing = (slot, from..to);
+        self.range_to_free = (slot, from..to);
     }
 
     #[inline]
     pub(crate) fn release_now(&mut self) {
-        let (slot, Range { start, end }) = self.freeing.clone();
+        let (slot, Range { start, end }) = self.range_to_free.clone();
         if start == end {
             return;
         }
-        self.freeing.1.start = end;
+        self.range_to_free.1.start = end;
         self.count_off(slot, end - start);
         let bytes = &mut self.streams.at(slot as usize).bytes;
         bytes.free(start, end - start);
@@ -65,13 +65,13 @@ impl Queue {
     pub(super) fn rest(&mut self, slot: usize) {
         let most = self.most_resting();
         let bytes = &mut self.streams.at(slot).bytes;
-        if self.resting + bytes.capacity() <= most {
-            self.resting += bytes.capacity();
+        if self.idle_memory + bytes.capacity() <= most {
+            self.idle_memory += bytes.capacity();
         } else {
-            let (before, left) = (bytes.capacity(), most.saturating_sub(self.resting));
+            let (before, left) = (bytes.capacity(), most.saturating_sub(self.idle_memory));
             bytes.release_spare(if self.memory.is_some() { left } else { 0 });
-            self.resting += bytes.capacity();
-            self.stored -= before - bytes.capacity();
+            self.idle_memory += bytes.capacity();
+            self.payload_memory -= before - bytes.capacity();
             self.settle();
         }
     }

@@ -1,6 +1,6 @@
 //! Describes undelivered messages for the application.
 //!
-//! Home of no rule: the callers implement the rules.
+//! Implements no RFC rule: the callers implement the rules.
 
 use super::{Queue, QueuedMessage};
 

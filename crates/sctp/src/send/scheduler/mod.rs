@@ -5,7 +5,7 @@
 //! sent one after the other. A heap holds the streams with waiting messages, by the rank that the scheduler gives
 //! them. Idle streams are not in the heap and cost nothing.
 //!
-//! Home of RFC 8260 §3.
+//! Implements RFC 8260 §3.
 
 use crate::config::SchedulerKind;
 use crate::streams::Streams;
@@ -36,15 +36,15 @@ enum Order {
 /// The streams with waiting messages, in the order in which they are served.
 #[derive(Debug)]
 struct TurnOrder {
-    lines: Streams<StreamQueue>,
+    queues: Streams<StreamQueue>,
     /// Streams with waiting messages, except the stream that is being served.
     ready: BinaryHeap<Reverse<HeapEntry>>,
     /// The stream that is being served, until its message or the packet ends.
     served: Option<u16>,
-    /// Whether a chunk of the served stream's first message was already cut, and the message is not finished.
-    begun: bool,
+    /// Whether some, but not all, chunks of the served stream's first message were cut.
+    is_partly_cut: bool,
     /// Whether the served stream may put no more chunks into the current packet.
-    sated: bool,
+    used_its_turn: bool,
     /// Counts the turns of streams; `arrivals` counts the messages. These numbers decide which stream and which message
     /// came first.
     turns: u64,
@@ -68,7 +68,7 @@ struct StreamQueue {
     /// The priority or the weight of the stream.
     value: u16,
     /// The virtual time up to which the stream has used its share.
-    paid: u64,
+    virtual_time: u64,
 }
 
 impl Scheduler {
@@ -88,11 +88,16 @@ impl Scheduler {
         self.interleaving = on;
     }
 
-    /// Changes the kind of scheduler. `begun` says whether a chunk was already cut from the first message.
+    /// Changes the kind of scheduler. `is_partly_cut` says whether a chunk was already cut from the first message.
     /// `stream_of` returns the stream of a message.
-    pub(crate) fn set_kind(&mut self, kind: SchedulerKind, begun: bool, stream_of: impl Fn(u32) -> u16) {
+    pub(crate) fn set_kind(
+        &mut self,
+        kind: SchedulerKind,
+        is_partly_cut: bool,
+        stream_of: impl Fn(u32) -> u16,
+    ) {
         // A message that must be finished first stays before all other messages.
-        let first = self.head().filter(|_| begun && !self.interleaving);
+        let first = self.head().filter(|_| is_partly_cut && !self.interleaving);
         let waiting = match &mut self.order {
             Order::Fcfs(queue) => std::mem::take(queue).into(),
             Order::Turns(turns) => turns.drain(),
@@ -104,7 +109,7 @@ impl Scheduler {
             if let Order::Turns(turns) = &mut self.order {
                 turns.ready.clear();
                 turns.served = Some(stream_of(message));
-                turns.begun = true;
+                turns.is_partly_cut = true;
             }
         }
         for message in waiting.into_iter().filter(|&message| Some(message) != first) {
@@ -116,9 +121,9 @@ impl Scheduler {
     pub(crate) fn set_value(&mut self, stream: u16, value: u16) {
         self.values.insert(stream, value);
         if let Order::Turns(turns) = &mut self.order
-            && let Some(slot) = turns.lines.find(stream)
+            && let Some(slot) = turns.queues.find(stream)
         {
-            turns.lines.at(slot).value = value;
+            turns.queues.at(slot).value = value;
             if self.kind == SchedulerKind::Priority {
                 // The stream's rank in the heap may have changed, so the heap is rebuilt.
                 let rank = |turn: HeapEntry| if turn.stream == stream { value.into() } else { turn.rank };
@@ -204,13 +209,13 @@ impl Order {
         match kind {
             SchedulerKind::Fcfs => Self::Fcfs(VecDeque::new()),
             _ => Self::Turns(Box::new(TurnOrder {
-                lines: Streams::new(),
+                queues: Streams::new(),
                 // Most associations have one stream, with one message at a time, so there is room for one entry at
                 // first.
                 ready: BinaryHeap::with_capacity(1),
                 served: None,
-                begun: false,
-                sated: false,
+                is_partly_cut: false,
+                used_its_turn: false,
                 turns: 0,
                 arrivals: 0,
                 now: 0,
@@ -225,12 +230,12 @@ impl TurnOrder {
         let begin = || StreamQueue {
             waiting: VecDeque::with_capacity(1),
             value: values.get(&stream).copied().unwrap_or(0),
-            paid: 0,
+            virtual_time: 0,
         };
-        let slot = self.lines.slot(stream, begin);
-        let line = self.lines.at(slot);
-        let idle = line.waiting.is_empty();
-        line.waiting.push_back((self.arrivals, message));
+        let slot = self.queues.slot(stream, begin);
+        let queue = self.queues.at(slot);
+        let idle = queue.waiting.is_empty();
+        queue.waiting.push_back((self.arrivals, message));
         self.arrivals += 1;
         if idle && self.served != Some(stream) {
             self.queue(kind, stream, slot);
@@ -242,27 +247,27 @@ impl TurnOrder {
     #[inline(never)]
     fn packet_done(&mut self, kind: SchedulerKind, interleaving: bool) {
         if kind == SchedulerKind::RoundRobinPacket
-            && (interleaving || !self.begun)
+            && (interleaving || !self.is_partly_cut)
             && let Some(stream) = self.served.take()
         {
-            self.sated = false;
+            self.used_its_turn = false;
             self.queue_again(kind, stream);
         }
     }
 
     /// Puts a stream with waiting messages into the heap.
     fn queue(&mut self, kind: SchedulerKind, stream: u16, slot: usize) {
-        let line = self.lines.at(slot);
+        let queue = self.queues.at(slot);
         let rank = match kind {
             // RFC 8260 §3.2, §3.3: all streams have the same rank and are served in turn.
             SchedulerKind::Fcfs | SchedulerKind::RoundRobin | SchedulerKind::RoundRobinPacket => 0,
             // RFC 8260 §3.4: 0 is the highest priority (§4.3.2). Streams of equal priority are served in turn.
-            SchedulerKind::Priority => line.value.into(),
+            SchedulerKind::Priority => queue.value.into(),
             // RFC 8260 §3.5, §3.6: the rank is the virtual time up to which the stream has used its share. The rank is
             // not earlier than the current virtual time, so an idle stream does not accumulate credit.
             SchedulerKind::Fair | SchedulerKind::WeightedFair => {
-                line.paid = line.paid.max(self.now);
-                line.paid
+                queue.virtual_time = queue.virtual_time.max(self.now);
+                queue.virtual_time
             }
         };
         self.ready.push(Reverse(HeapEntry { rank, number: self.turns, stream }));
@@ -270,8 +275,8 @@ impl TurnOrder {
     }
 
     fn queue_again(&mut self, kind: SchedulerKind, stream: u16) {
-        if let Some(slot) = self.lines.find(stream)
-            && !self.lines.at(slot).waiting.is_empty()
+        if let Some(slot) = self.queues.find(stream)
+            && !self.queues.at(slot).waiting.is_empty()
         {
             self.queue(kind, stream, slot);
         }
@@ -280,11 +285,11 @@ impl TurnOrder {
     #[inline(never)]
     fn head(&self) -> Option<u32> {
         let stream = match self.served {
-            Some(_) if self.sated => return None,
+            Some(_) if self.used_its_turn => return None,
             Some(stream) => stream,
             None => self.ready.peek()?.0.stream,
         };
-        self.lines.get(stream)?.waiting.front().map(|&(_, message)| message)
+        self.queues.get(stream)?.waiting.front().map(|&(_, message)| message)
     }
 
     #[inline(never)]
@@ -299,24 +304,26 @@ impl TurnOrder {
                 None => return,
             },
         };
-        let Some(slot) = self.lines.find(stream) else {
+        let Some(slot) = self.queues.find(stream) else {
             return;
         };
-        let line = self.lines.at(slot);
-        let weight = if kind == SchedulerKind::WeightedFair { line.value.max(1) } else { 1 };
-        line.paid = line.paid.saturating_add(u64::from(bytes) * BYTE / u64::from(weight));
+        let queue = self.queues.at(slot);
+        let weight = if kind == SchedulerKind::WeightedFair { queue.value.max(1) } else { 1 };
+        queue.virtual_time = queue.virtual_time.saturating_add(u64::from(bytes) * BYTE / u64::from(weight));
         if done {
-            line.waiting.pop_front();
+            queue.waiting.pop_front();
         }
-        // After the end of a large message no other message is started in this packet, because the other message would
-        // have to be finished as well.
-        self.sated = self.begun && done && kind == SchedulerKind::RoundRobinPacket && !interleaving;
-        self.begun = !done;
-        // RFC 8260 §3.3: a packet holds chunks of one stream. RFC 9260 §6.9: the fragments of a message have
-        // consecutive TSNs. With interleaving this rule does not apply, because fragments are numbered.
-        if kind == SchedulerKind::RoundRobinPacket || (self.begun && !interleaving) {
+        // No other message is started in the packet in which a large message ends. The other message would have to be
+        // finished as well.
+        self.used_its_turn =
+            self.is_partly_cut && done && kind == SchedulerKind::RoundRobinPacket && !interleaving;
+        self.is_partly_cut = !done;
+        // RFC 8260 §3.3: a packet holds chunks of one stream. RFC 9260 §6.9: without interleaving, the fragments of a
+        // message must have consecutive TSNs. With interleaving, the fragments are numbered, and other chunks may come
+        // between them.
+        if kind == SchedulerKind::RoundRobinPacket || (self.is_partly_cut && !interleaving) {
             self.served = Some(stream);
-        } else if !line.waiting.is_empty() {
+        } else if !queue.waiting.is_empty() {
             self.queue(kind, stream, slot);
         }
     }
@@ -326,48 +333,48 @@ impl TurnOrder {
         let mut all = Vec::new();
         self.ready.clear();
         self.served = None;
-        self.sated = false;
-        for line in self.lines.iter_mut() {
-            all.extend(line.waiting.drain(..));
+        self.used_its_turn = false;
+        for queue in self.queues.iter_mut() {
+            all.extend(queue.waiting.drain(..));
         }
         all.sort_unstable();
         all.into_iter().map(|(_, message)| message).collect()
     }
 
     fn remove(&mut self, kind: SchedulerKind, stream: u16, message: u32) {
-        let Some(slot) = self.lines.find(stream) else {
+        let Some(slot) = self.queues.find(stream) else {
             return;
         };
-        let line = self.lines.at(slot);
-        let Some(at) = line.waiting.iter().position(|&(_, other)| other == message) else {
+        let queue = self.queues.at(slot);
+        let Some(at) = queue.waiting.iter().position(|&(_, other)| other == message) else {
             return;
         };
-        line.waiting.remove(at);
-        if line.waiting.is_empty() {
+        queue.waiting.remove(at);
+        if queue.waiting.is_empty() {
             self.ready.retain(|Reverse(turn)| turn.stream != stream);
         }
         // The message to be finished first is removed, so another stream can be chosen.
-        if at == 0 && self.begun && self.served == Some(stream) {
-            (self.served, self.begun) = (None, false);
+        if at == 0 && self.is_partly_cut && self.served == Some(stream) {
+            (self.served, self.is_partly_cut) = (None, false);
             self.queue_again(kind, stream);
         }
     }
 
     fn retain(&mut self, kind: SchedulerKind, mut keep: impl FnMut(u32) -> bool) {
         let head = self.served.and_then(|_| self.head());
-        for line in self.lines.iter_mut() {
-            line.waiting.retain(|&(_, message)| keep(message));
+        for queue in self.queues.iter_mut() {
+            queue.waiting.retain(|&(_, message)| keep(message));
         }
-        let lines = &self.lines;
-        let waits = |stream| lines.get(stream).is_some_and(|line| !line.waiting.is_empty());
+        let queues = &self.queues;
+        let waits = |stream| queues.get(stream).is_some_and(|queue| !queue.waiting.is_empty());
         self.ready.retain(|Reverse(turn)| waits(turn.stream));
         // The message to be finished first is removed, so another stream can be chosen.
-        if self.begun
+        if self.is_partly_cut
             && self.head() != head
             && let Some(stream) = self.served.take()
         {
-            self.begun = false;
-            self.sated = false;
+            self.is_partly_cut = false;
+            self.used_its_turn = false;
             self.queue_again(kind, stream);
         }
     }

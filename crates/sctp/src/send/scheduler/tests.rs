@@ -85,7 +85,8 @@ fn packets_of_one_stream() {
     assert_eq!(sender.packets(2), [vec![0, 0], vec![0, 0], vec![0], vec![1, 1], vec![1], vec![2]]);
 }
 
-/// RFC 8260 §3.4, §4.3.2: priority 0 is served before priority 1, immediately if chunks may be interleaved.
+/// RFC 8260 §3.4, §4.3.2: streams of priority 0, 1 and 9 are served in this order. A partly sent message is interrupted
+/// only if chunks may be interleaved.
 #[test]
 fn priorities() {
     for (interleaving, want) in [(true, vec![5, 7, 7, 9, 5, 5]), (false, vec![5, 5, 5, 7, 7, 9])] {
@@ -109,7 +110,8 @@ fn a_priority_changes_while_messages_wait() {
     assert_eq!(sender.packet(9), [2, 2, 1, 1]);
 }
 
-/// RFC 8260 §3.5, §3.6: streams get equal bytes, or bytes by weight. An idle stream accumulates no credit.
+/// RFC 8260 §3.5: streams get equal shares of the bytes. §3.6: streams get shares by their weights. An idle stream
+/// accumulates no credit.
 #[test]
 fn shares() {
     for (kind, want) in [(Fair, 20), (WeightedFair, 30)] {
@@ -191,7 +193,7 @@ fn every_order_keeps_the_rules() {
     }
 }
 
-/// A removed message has no effect, even if it was to be finished first.
+/// A message that is removed from the scheduler is not sent, even if it was to be finished before other messages.
 #[test]
 fn messages_are_taken_off() {
     for kind in ALL {

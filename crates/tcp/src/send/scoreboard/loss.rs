@@ -3,15 +3,15 @@
 //! The callers decide which segments are lost. This module marks the segments, and maintains the position at which the
 //! search for the next retransmission starts.
 //!
-//! Home of RFC 6675 §4 (IsLost); of RFC 8985 §6.2 step 5 and §6.3 as far as segments are concerned.
+//! Implements RFC 6675 §4 (IsLost), and RFC 8985 §6.2 step 5 and §6.3 for the segments of a connection.
 
 use super::{AMBIGUOUS, LOST, REPAIRED, SACKED, Scoreboard};
 use anabranch_base::Instant;
 use anabranch_congestion::Verdict;
 
 impl Scoreboard {
-    /// RFC 6675 §4, IsLost: marks each segment as lost that has enough SACKed data above it. `dupthresh` separate
-    /// SACKed runs are enough, and so are more bytes than `dupthresh - 1` full segments hold.
+    /// RFC 6675 §4, IsLost: marks a segment as lost if enough data above it is SACKed. `dupthresh` separate ranges are
+    /// enough, and so are more bytes than `dupthresh - 1` full segments hold.
     pub(crate) fn find_lost(&mut self, dupthresh: u32, mss: u64) {
         if self.sacked == 0 {
             return;
@@ -72,14 +72,14 @@ impl Scoreboard {
         }
         if reneged {
             self.high_sacked = self.una;
-            self.seen = Default::default();
+            self.recent_blocks = Default::default();
         }
         self.lost_edge = self.next;
         self.repair_from = self.una;
     }
 
-    /// RFC 8985 §6.3: marks segments as lost after a retransmission timeout: the oldest segment, and each segment for
-    /// whose sending time `overdue` returns true.
+    /// RFC 8985 §6.3: marks segments as lost after a retransmission timeout. These are the oldest segment, and each
+    /// segment for whose sending time `overdue` returns true.
     pub(crate) fn lose_overdue(&mut self, overdue: impl Fn(Instant) -> bool) {
         if self.segments.front().is_some_and(|head| head.has(SACKED)) {
             return self.lose_all();
@@ -127,8 +127,8 @@ impl Scoreboard {
         until
     }
 
-    /// Returns the end of the segment that starts at `start`, if its retransmission sent at time `at` is still
-    /// outstanding.
+    /// Returns the end of the segment that starts at `start`, if the retransmission that was sent at the time `at` is
+    /// still outstanding.
     pub(crate) fn repair_out(&self, start: u64, at: Instant) -> Option<u64> {
         let segment = self.segments.get(self.index_at_or_after(start))?;
         let out = segment.start == start && segment.at == at && segment.has(REPAIRED) && !segment.has(SACKED);
@@ -170,8 +170,8 @@ impl Scoreboard {
     /// Marks every segment before `edge` that was not SACKed as lost.
     fn lose_before(&mut self, edge: u64) {
         let mut index = self.index_at_or_after(self.lost_edge.min(edge));
-        // A partial acknowledgement may have cut a segment at `lost_edge`. The rest of that segment starts exactly
-        // there, so the search finds it.
+        // A partial acknowledgement may have cut a segment at `lost_edge`. The rest of that segment starts exactly at
+        // `lost_edge`, so the search finds it.
         while let Some(segment) = self.segments.get(index).copied() {
             if segment.start >= edge {
                 break;

@@ -6,7 +6,7 @@
 //!
 //! [`loss`] marks segments as lost.
 //!
-//! Home of RFC 6675 §3 and §4 (scoreboard, SetPipe, the search of NextSeg).
+//! Implements RFC 6675 §3 and §4 (scoreboard, SetPipe, the search of NextSeg).
 
 mod loss;
 
@@ -77,14 +77,14 @@ pub(crate) struct Scoreboard {
     lost_edge: u64,
     /// Every lost segment before this position has been retransmitted.
     repair_from: u64,
-    /// The SACK blocks that were processed last. Receivers repeat blocks.
-    seen: [(u64, u64); 4],
-    /// Whether deliveries are recorded in `fresh`.
-    notes: bool,
-    /// The segments delivered since the last call of [`take_fresh`](Self::take_fresh).
-    fresh: Delivered,
+    /// The SACK blocks that were processed last. They are kept because receivers repeat blocks.
+    recent_blocks: [(u64, u64); 4],
+    /// Whether deliveries are recorded in `delivered`.
+    records_deliveries: bool,
+    /// The segments delivered since the last call of [`take_delivered`](Self::take_fresh).
+    delivered: Delivered,
     /// The segments marked as lost since the last call of [`take_lost`](Self::take_lost).
-    fresh_lost: NewlyLost,
+    newly_lost: NewlyLost,
     /// If the window counts segments, the number of bytes that each segment counts for. If it is 0, each segment counts
     /// for its length.
     segment: u64,
@@ -144,27 +144,28 @@ impl Scoreboard {
         self.losses
     }
 
-    /// Starts recording deliveries, so that [`take_fresh`](Self::take_fresh) can report them.
+    /// Starts recording deliveries, so that [`take_delivered`](Self::take_fresh) can report them.
     pub(crate) fn record_deliveries(&mut self) {
-        self.notes = true;
+        self.records_deliveries = true;
     }
 
     /// Returns the segments delivered since the last call.
     #[inline]
-    pub(crate) fn take_fresh(&mut self) -> Delivered {
-        std::mem::take(&mut self.fresh)
+    pub(crate) fn take_delivered(&mut self) -> Delivered {
+        std::mem::take(&mut self.delivered)
     }
 
     /// Returns the segments marked as lost since the last call.
     #[inline]
     pub(crate) fn take_lost(&mut self) -> NewlyLost {
-        std::mem::take(&mut self.fresh_lost)
+        std::mem::take(&mut self.newly_lost)
     }
 
-    /// Returns the segments delivered since the last call of [`take_fresh`](Self::take_fresh), and keeps the record.
+    /// Returns the segments delivered since the last call of [`take_delivered`](Self::take_fresh), and keeps the
+    /// record.
     #[inline]
     pub(crate) fn fresh(&self) -> &Delivered {
-        &self.fresh
+        &self.delivered
     }
 
     /// Returns the number of bytes reported by SACK.
@@ -207,7 +208,7 @@ impl Scoreboard {
         self.bytes(self.out() - self.sacked - self.lost + self.repaired)
     }
 
-    /// Records that a segment of new data, which ends at position `end`, was sent at `at`.
+    /// Records that a segment of new data was sent at the time `at`. The segment ends at the position `end`.
     #[inline]
     pub(crate) fn push(&mut self, end: u64, at: Instant) {
         assert!(end > self.next, "an empty segment");
@@ -227,7 +228,7 @@ impl Scoreboard {
             let whole = front.end <= position;
             let gone = front.end.min(position) - front.start;
             let marks = front.marks;
-            // If segments count as a whole, a partly acknowledged segment does not count yet.
+            // If the window counts segments, a partly acknowledged segment does not count yet.
             let units = if self.segment == 0 { gone } else { u64::from(whole) };
             if marks & SACKED == 0 {
                 self.arrived += units;
@@ -237,9 +238,9 @@ impl Scoreboard {
             } else if marks & SACKED == 0 && freed.sample.is_none() {
                 freed.sample = Some(front.at);
             }
-            if self.notes && marks & SACKED == 0 {
+            if self.records_deliveries && marks & SACKED == 0 {
                 let (at, end) = (front.at, front.end);
-                self.fresh.add(at, end, marks & AMBIGUOUS != 0);
+                self.delivered.add(at, end, marks & AMBIGUOUS != 0);
             }
             if whole {
                 self.segments.pop_front();
@@ -267,9 +268,9 @@ impl Scoreboard {
         if start >= end {
             return 0;
         }
-        // If `seen` has a block inside the new block, only the parts of the new block outside the known block are
-        // processed.
-        let known = self.seen.iter().copied().find(|&(from, to)| from >= start && to <= end && from < to);
+        // If `recent_blocks` has a block inside the new block, only the rest of the new block is processed.
+        let known =
+            self.recent_blocks.iter().copied().find(|&(from, to)| from >= start && to <= end && from < to);
         let newly = match known {
             Some((from, to)) => {
                 // If the earlier block ended inside a segment, that segment was not marked. Processing resumes at the
@@ -282,12 +283,12 @@ impl Scoreboard {
             None => self.sack_range(start, end),
         };
         if let Some((from, to)) = known
-            && let Some(place) = self.seen.iter_mut().find(|block| **block == (from, to))
+            && let Some(place) = self.recent_blocks.iter_mut().find(|block| **block == (from, to))
         {
             *place = (start, end);
         } else {
-            self.seen.rotate_right(1);
-            self.seen[0] = (start, end);
+            self.recent_blocks.rotate_right(1);
+            self.recent_blocks[0] = (start, end);
         }
         newly
     }
@@ -303,8 +304,8 @@ impl Scoreboard {
             if !segment.has(SACKED) {
                 newly += segment.len();
                 self.arrived += self.weight(&segment);
-                if self.notes {
-                    self.fresh.add(segment.at, segment.end, segment.has(AMBIGUOUS));
+                if self.records_deliveries {
+                    self.delivered.add(segment.at, segment.end, segment.has(AMBIGUOUS));
                 }
                 self.mark(index, segment.marks | SACKED);
                 self.high_sacked = self.high_sacked.max(segment.end);
@@ -335,7 +336,7 @@ impl Scoreboard {
     /// RFC 6675 §4, NextSeg rule 3: returns the first segment that is neither SACKed nor retransmitted and lies below
     /// the highest SACKed segment.
     pub(crate) fn next_unsacked(&self, mss: u64) -> Option<Range<u64>> {
-        // All segments before `lost_edge` are SACKed or lost, and rule 1 has retransmitted the lost segments.
+        // All segments before `lost_edge` are SACKed or lost, and NextSeg rule 1 has retransmitted the lost segments.
         self.segments
             .iter()
             .skip(self.index_at_or_after(self.lost_edge))
@@ -354,7 +355,7 @@ impl Scoreboard {
         Some(segment.end.saturating_sub(mss).max(segment.start)..segment.end)
     }
 
-    /// Records that `range`, which is part of one segment, was retransmitted at `at`.
+    /// Records that `range`, which is part of one segment, was retransmitted at the time `at`.
     pub(crate) fn repair(&mut self, range: &Range<u64>, at: Instant) {
         let index = self.index_at_or_after(range.start);
         self.split(index, range.start);
@@ -402,9 +403,9 @@ impl Scoreboard {
         self.count(marks, units);
         let newly = self.missing.saturating_sub(missing);
         self.losses += newly;
-        if self.notes && newly > 0 {
+        if self.records_deliveries && newly > 0 {
             let bytes = self.bytes(newly);
-            self.fresh_lost.add(self.segments[index].at, bytes);
+            self.newly_lost.add(self.segments[index].at, bytes);
         }
     }
 

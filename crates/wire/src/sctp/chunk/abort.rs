@@ -7,7 +7,7 @@
 //! |                        error causes …                         |
 //! ```
 //!
-//! Home of RFC 9260 §3.3.7.
+//! Implements RFC 9260 §3.3.7.
 
 use crate::sctp::cause::Causes;
 use crate::sctp::tlv::{ChunkWriter, RawChunk};
@@ -61,7 +61,7 @@ mod tests {
     use crate::sctp::chunk::tests::{one, round_trip};
     use crate::sctp::{Cause, Chunk};
 
-    /// An ABORT by the user, with a reason of four letters.
+    /// An ABORT by the user, with the T bit and a reason of four letters, is parsed and can be written again.
     #[test]
     fn from_capture() {
         let bytes = [6, 1, 0, 12, 0, 12, 0, 8, b'g', b'o', b'n', b'e'];

@@ -9,7 +9,7 @@
 //! |           address parameter (ASCONF only), requests …         |
 //! ```
 //!
-//! Home of RFC 5061 §4.1.1 and §4.1.2.
+//! Implements RFC 5061 §4.1.1 and §4.1.2.
 
 use crate::sctp::param::{Param, Params};
 use crate::sctp::tlv::{ChunkWriter, Malformed, RawChunk, Tlvs, padded};
@@ -133,7 +133,7 @@ mod tests {
     use crate::sctp::Chunk;
     use crate::sctp::chunk::tests::{one, round_trip};
 
-    /// The add request in RFC 5061 §4.2.1, as part of a chunk.
+    /// RFC 5061 §4.2.1: an ASCONF with a request to add an address is parsed and can be written again.
     #[test]
     fn from_capture() {
         let bytes = [

@@ -9,7 +9,7 @@
 //! |                            HMAC …                             |
 //! ```
 //!
-//! Home of RFC 4895 §5.1.
+//! Implements RFC 4895 §5.1.
 
 use crate::sctp::cause::hmac_name;
 use crate::sctp::tlv::{ChunkWriter, Malformed, RawChunk};

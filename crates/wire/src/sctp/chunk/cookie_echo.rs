@@ -7,7 +7,7 @@
 //! |                           cookie …                            |
 //! ```
 //!
-//! Home of RFC 9260 §3.3.11.
+//! Implements RFC 9260 §3.3.11.
 
 use super::bare;
 use crate::sctp::tlv::RawChunk;

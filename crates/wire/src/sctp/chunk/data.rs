@@ -13,7 +13,7 @@
 //! |                            payload …                          |
 //! ```
 //!
-//! Home of RFC 9260 §3.3.1 (and of the I bit, RFC 7053 §3).
+//! Implements RFC 9260 §3.3.1 and RFC 7053 §3 (the I bit).
 
 use crate::sctp::tlv::{Malformed, RawChunk, pad};
 use crate::sctp::{Ssn, Tsn};
@@ -158,7 +158,7 @@ mod tests {
     use crate::sctp::Chunk;
     use crate::sctp::chunk::tests::{one, round_trip};
 
-    /// A message of one byte in a single fragment, as sent by the chat example of a kernel's SCTP implementation.
+    /// A DATA chunk from a kernel's SCTP implementation is parsed. It has a message of one byte in a single fragment.
     #[test]
     fn from_capture() {
         let bytes = [

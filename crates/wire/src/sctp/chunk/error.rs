@@ -7,7 +7,7 @@
 //! |                        error causes …                         |
 //! ```
 //!
-//! Home of RFC 9260 §3.3.10, except the causes, which are in [`cause`](crate::sctp::cause).
+//! Implements RFC 9260 §3.3.10, except the causes, which are in [`cause`](crate::sctp::cause).
 
 use crate::sctp::cause::Causes;
 use crate::sctp::tlv::{ChunkWriter, RawChunk};
@@ -56,7 +56,7 @@ mod tests {
     use crate::sctp::chunk::tests::{one, round_trip};
     use crate::sctp::{Cause, Chunk};
 
-    /// An ERROR with the cause "invalid stream", for stream 32,769.
+    /// An ERROR with the cause "invalid stream", for stream 32,769, is parsed and can be written again.
     #[test]
     fn from_capture() {
         let bytes = [9, 0, 0, 12, 0, 1, 0, 8, 0x80, 0x01, 0, 0];

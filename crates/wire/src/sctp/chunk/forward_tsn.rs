@@ -25,7 +25,7 @@
 //! +---------------------------------------------------------------+
 //! ```
 //!
-//! Home of RFC 3758 §3.2 and RFC 8260 §2.3.1 (the chunks).
+//! Implements RFC 3758 §3.2 and RFC 8260 §2.3.1 (the chunks).
 
 use crate::sctp::tlv::{ChunkWriter, Malformed, RawChunk};
 use crate::sctp::{Ssn, Tsn};
@@ -43,7 +43,7 @@ pub struct Skipped {
 /// A FORWARD TSN chunk, either received or to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ForwardTsn<'a> {
-    /// The sender will not send missing data up to this TSN any more.
+    /// The sender no longer sends missing data up to this TSN.
     pub cumulative: Tsn,
     /// The streams, each with its highest skipped SSN, in wire format.
     streams: &'a [[u8; 4]],
@@ -116,14 +116,14 @@ pub struct SkippedMessage {
     pub stream: u16,
     /// Whether the skipped messages are unordered. Unordered messages have a separate numbering.
     pub unordered: bool,
-    /// The highest message identifier that was skipped among these messages.
+    /// The highest message identifier among the skipped messages.
     pub mid: u32,
 }
 
 /// An I-FORWARD-TSN chunk, either received or to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IForwardTsn<'a> {
-    /// The sender will not send missing data up to this TSN any more.
+    /// The sender no longer sends missing data up to this TSN.
     pub cumulative: Tsn,
     /// The streams, each with its highest skipped message identifier, in wire format.
     streams: &'a [[u8; 8]],

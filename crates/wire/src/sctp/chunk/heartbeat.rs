@@ -6,10 +6,10 @@
 //! +---------------+---------------+-------------------------------+
 //! |    parameter type = 1         |        parameter length       |
 //! +-------------------------------+-------------------------------+
-//! |            whatever the sender of the HEARTBEAT put …         |
+//! |                    heartbeat information …                    |
 //! ```
 //!
-//! Home of RFC 9260 §3.3.5 and §3.3.6.
+//! Implements RFC 9260 §3.3.5 and §3.3.6.
 
 use crate::sctp::param::heartbeat_info;
 use crate::sctp::tlv::{ChunkWriter, Malformed, RawChunk, Tlvs, padded};

@@ -15,7 +15,7 @@
 //! |                            payload …                          |
 //! ```
 //!
-//! Home of RFC 8260 §2.1.
+//! Implements RFC 8260 §2.1.
 
 use super::Data;
 use crate::sctp::Tsn;
@@ -149,7 +149,8 @@ mod tests {
     use crate::sctp::Chunk;
     use crate::sctp::chunk::tests::{one, round_trip};
 
-    /// The first fragment carries the PPID in the field in which other fragments carry their sequence number.
+    /// RFC 8260 §2.1: a field holds the PPID in the first fragment, and the fragment sequence number in all later
+    /// fragments.
     #[test]
     fn reads_both_forms() {
         let mut bytes = [

@@ -18,7 +18,7 @@
 //! INIT and INIT ACK have the same layout. An [`InitAck`] contains an [`Init`] that has at least a state cookie
 //! parameter. Forbidden values (tag 0, no streams) are parsed, and the endpoint rejects them.
 //!
-//! Home of RFC 9260 §3.3.2 and §3.3.3.
+//! Implements RFC 9260 §3.3.2 and §3.3.3.
 
 use crate::sctp::param::Params;
 use crate::sctp::tlv::{ChunkWriter, Malformed, RawChunk};
@@ -155,7 +155,7 @@ mod tests {
     use crate::sctp::chunk::tests::{one, round_trip};
     use std::net::Ipv4Addr;
 
-    /// An INIT with an address, a cookie preservative and the ECN parameter.
+    /// An INIT with an address, a cookie preservative and the ECN parameter is parsed.
     #[test]
     fn from_capture() {
         let bytes = [

@@ -1,6 +1,6 @@
 //! All types of chunks: one file for each type, and an enum of all types.
 //!
-//! Home of RFC 9260 §3.3. Each subsection of §3.3 has its home in one of the files of this module.
+//! Implements RFC 9260 §3.3. Each subsection of §3.3 is implemented in one of the files of this module.
 
 mod abort;
 mod asconf;
@@ -49,8 +49,8 @@ pub use unknown::UnknownChunk;
 use super::tlv::{ChunkWriter, Malformed, RawChunk};
 use std::fmt;
 
-/// Declares [`Chunk`] from one row for each type: its variant and content, the type that has the number and the writer,
-/// its name as the RFC spells it, and its parser.
+/// Declares [`Chunk`]. Each row has a variant with its content, the struct that defines the number `KIND`, the name
+/// that the RFC uses, and the parser.
 macro_rules! chunks {
     ($( $variant:ident($content:ty): $kind:ident, $name:literal, $parse:expr; )*) => {
         /// A chunk of any type.

@@ -19,7 +19,7 @@
 //! |                        duplicate TSN                          | …
 //! ```
 //!
-//! Home of draft-natarajan-tsvwg-sctp-nrsack §3.2, draft-tuexen-tsvwg-sctp-multipath §2.6.
+//! Implements draft-natarajan-tsvwg-sctp-nrsack §3.2 and draft-tuexen-tsvwg-sctp-multipath §2.6.
 
 use super::sack::{GapBlock, SackView};
 use crate::sctp::Tsn;
@@ -56,7 +56,8 @@ impl NrSack<'_> {
     /// The size in bytes of a chunk without blocks, including the chunk header.
     pub const FIXED: usize = 20;
 
-    /// Appends the chunk. Panics if there are more blocks than a chunk can hold; the caller limits them to the packet.
+    /// Appends the chunk. Panics if the chunk would be too long. The caller passes only as many blocks as fit in the
+    /// packet.
     pub fn emit(&self, buffer: &mut Vec<u8>) {
         let mut chunk = ChunkWriter::open(buffer, Self::KIND, 0);
         chunk.bytes(&self.cumulative.0.to_be_bytes());
@@ -107,12 +108,13 @@ impl<'a> NrSackView<'a> {
         super::sack::blocks(self.nr_gaps)
     }
 
-    /// Returns the renegable and the non-renegable gap blocks, merged by their start. If blocks of the two types
-    /// overlap, the later block is cut to the part that is new.
+    /// Returns the renegable and the non-renegable gap blocks, merged in the order of their starts. If blocks of the
+    /// two types overlap, the later block is cut to the part that the earlier block does not cover.
     pub fn all_gaps(&self) -> impl Iterator<Item = GapBlock> + use<'a> {
         let (mut gaps, mut nr_gaps) = (self.sack.gaps().peekable(), self.nr_gaps().peekable());
-        // `told` is the end of the renegable blocks so far, and `nr_told` is the end of the non-renegable blocks.
-        let (mut told, mut nr_told) = (0, 0);
+        // `renegable_end` is the end of the renegable blocks so far, and `nr_end` is the end of the non-renegable
+        // blocks.
+        let (mut renegable_end, mut nr_end) = (0, 0);
         std::iter::from_fn(move || {
             loop {
                 let nr_is_next = match (gaps.peek(), nr_gaps.peek()) {
@@ -120,9 +122,9 @@ impl<'a> NrSackView<'a> {
                     (gap, _) => gap.is_none(),
                 };
                 let (block, own, other) = if nr_is_next {
-                    (nr_gaps.next()?, &mut nr_told, told)
+                    (nr_gaps.next()?, &mut nr_end, renegable_end)
                 } else {
-                    (gaps.next()?, &mut told, nr_told)
+                    (gaps.next()?, &mut renegable_end, nr_end)
                 };
                 let is_a_run = (1..=block.end).contains(&block.start);
                 if is_a_run {
@@ -148,7 +150,7 @@ impl<'a> NrSackView<'a> {
     }
 
     /// Writes the blocks and duplicates, for example ` gaps=2-3 nr-gaps=5 dups=7`, with TSNs converted by `number`.
-    /// Writes nothing if there are none.
+    /// Writes nothing if there are no blocks and no duplicates.
     pub(crate) fn fmt_blocks(&self, f: &mut impl fmt::Write, number: impl Fn(Tsn) -> i64) -> fmt::Result {
         self.sack.fmt_gaps(f, " gaps=", self.sack.gaps(), &number)?;
         self.sack.fmt_gaps(f, " nr-gaps=", self.nr_gaps(), &number)?;

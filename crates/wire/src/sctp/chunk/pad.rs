@@ -7,7 +7,7 @@
 //! |                   padding data, ignored …                     |
 //! ```
 //!
-//! Home of RFC 4820 §3.
+//! Implements RFC 4820 §3.
 
 use super::bare;
 use crate::sctp::tlv::{ChunkWriter, RawChunk};

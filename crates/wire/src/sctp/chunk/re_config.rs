@@ -9,7 +9,7 @@
 //!
 //! The SCTP engine decides which parameters may be combined.
 //!
-//! Home of RFC 6525 §3 and §4.
+//! Implements RFC 6525 §3 and §4.
 
 use crate::sctp::Tsn;
 use crate::sctp::tlv::{ChunkWriter, Malformed, RawChunk, RawTlv, Tlvs};
@@ -34,8 +34,8 @@ pub enum ReConfigParam<'a> {
     ResetOutgoing {
         /// The sequence number of the request.
         request: u32,
-        /// If the receiver asked for this reset (type 14), the sequence number of the receiver's request. Otherwise,
-        /// the sequence number of the last request of the receiver that was answered.
+        /// If the receiver asked for this reset (type 14), this is the sequence number of the receiver's request.
+        /// Otherwise, it is the sequence number of the last request from the receiver that the sender has answered.
         response: u32,
         /// The last TSN that the sender has assigned to a DATA chunk.
         last: Tsn,
@@ -134,7 +134,7 @@ impl<'a> ReConfigParam<'a> {
             }
             RESPONSE => {
                 let result = word(4)?;
-                // RFC 6525 §4.4: a response has both TSNs or neither.
+                // RFC 6525 §4.4: a response contains the next TSNs of both sides, or neither of the two.
                 let next = if length == 8 {
                     None
                 } else {
@@ -319,7 +319,8 @@ mod tests {
         bytes
     }
 
-    /// RFC 6525 §4.1: a request to reset two streams, encoded by hand.
+    /// RFC 6525 §4.1: a request to reset two streams, encoded by hand, is parsed. Writing the result gives the same
+    /// bytes.
     #[test]
     fn from_capture() {
         let bytes = [130, 0, 0, 24, 0, 13, 0, 20, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 9, 0, 1, 0, 7];

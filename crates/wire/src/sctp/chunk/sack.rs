@@ -15,7 +15,7 @@
 //! |                        duplicate TSN                          | …
 //! ```
 //!
-//! Home of RFC 9260 §3.3.4.
+//! Implements RFC 9260 §3.3.4.
 
 use crate::sctp::Tsn;
 use crate::sctp::tlv::{ChunkWriter, Malformed, RawChunk};
@@ -60,11 +60,13 @@ impl Sack<'_> {
     /// The size in bytes of a chunk without blocks, including the chunk header.
     pub const FIXED: usize = 16;
 
-    /// Appends the chunk. Panics if there are more blocks than a chunk can hold; the caller limits them to the packet.
+    /// Appends the chunk. Panics if the chunk would be too long. The caller passes only as many blocks as fit in the
+    /// packet.
     #[inline]
     pub fn emit(&self, buffer: &mut Vec<u8>) {
         if self.gaps.is_empty() && self.duplicates.is_empty() {
-            // The chunk is written with one store, because the checksum soon reads it in units of eight bytes.
+            // The chunk is written with one store. The checksum soon reads it in units of eight bytes, and reading
+            // several small stores at once would stall the processor.
             let [c0, c1, c2, c3] = self.cumulative.0.to_be_bytes();
             let [w0, w1, w2, w3] = self.window.to_be_bytes();
             let length = Self::FIXED as u8;
@@ -133,7 +135,7 @@ impl<'a> SackView<'a> {
         })
     }
 
-    /// Creates the view from parts of a chunk of another type.
+    /// Creates the view from the fields of an NR-SACK, which have the same meaning.
     pub(super) const fn of(
         cumulative: Tsn,
         window: u32,
@@ -189,7 +191,7 @@ impl fmt::Display for SackView<'_> {
 
 impl SackView<'_> {
     /// Writes the gap blocks and duplicates, for example ` gaps=2-3,5 dups=7`, with TSNs converted by `number`. Writes
-    /// nothing if there are none.
+    /// nothing if there are no blocks and no duplicates.
     pub(crate) fn fmt_blocks(&self, f: &mut impl fmt::Write, number: impl Fn(Tsn) -> i64) -> fmt::Result {
         self.fmt_gaps(f, " gaps=", self.gaps(), &number)?;
         self.fmt_duplicates(f, &number)
@@ -232,7 +234,8 @@ mod tests {
     use crate::sctp::Chunk;
     use crate::sctp::chunk::tests::{one, round_trip};
 
-    /// The example of RFC 9260 §3.3.4: the TSNs 10 to 12, 14, 15 and 17 have arrived, 13 and 16 have not.
+    /// The example SACK of RFC 9260 §3.3.4 is parsed: the TSNs 10 to 12, 14, 15 and 17 have arrived, 13 and 16 have
+    /// not.
     #[test]
     fn from_the_rfc_example() {
         let bytes = [

@@ -7,7 +7,7 @@
 //! |                     cumulative TSN ack                        |
 //! ```
 //!
-//! Home of RFC 9260 §3.3.8.
+//! Implements RFC 9260 §3.3.8.
 
 use super::{bare, word};
 use crate::sctp::Tsn;

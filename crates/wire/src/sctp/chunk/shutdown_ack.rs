@@ -6,7 +6,7 @@
 //! +---------------+---------------+-------------------------------+
 //! ```
 //!
-//! Home of RFC 9260 §3.3.9.
+//! Implements RFC 9260 §3.3.9.
 
 use super::{bare, empty};
 use crate::sctp::tlv::{Malformed, RawChunk};

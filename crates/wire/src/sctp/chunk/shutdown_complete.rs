@@ -6,7 +6,7 @@
 //! +---------------+-------------+-+-------------------------------+
 //! ```
 //!
-//! Home of RFC 9260 §3.3.13.
+//! Implements RFC 9260 §3.3.13.
 
 use super::{bare, empty};
 use crate::sctp::tlv::{Malformed, RawChunk};

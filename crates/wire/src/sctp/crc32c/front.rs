@@ -51,8 +51,8 @@ static NEUTRAL: [u8; BLOCK] = neutral();
 const fn neutral() -> [u8; BLOCK] {
     /// The polynomial of CRC32c, lowest bit first.
     const POLYNOMIAL: u32 = 0x82f6_3b78;
-    // The initial state of the CRC is all ones. The loop goes back from that state, bit by bit, and finds the value
-    // that the CRC and the four bytes must have together.
+    // The loop runs the CRC backwards by 32 bits, from its initial state of all ones. The result `word` is the XOR of
+    // the initial state and the four bytes.
     let mut word = u32::MAX;
     let mut bit = 0;
     while bit < u32::BITS {
@@ -93,7 +93,7 @@ mod tests {
             for start in [0, 48, 56, 72, 88, 400] {
                 let mut buffer = Vec::with_capacity(2600);
                 let begin = buffer.as_ptr() as usize + start - room_for(size).min(start);
-                // Half of the positions are aligned.
+                // For half of the positions in `start`, processing begins at a multiple of `LINE`.
                 let start = start + if start % 16 == 0 { begin.next_multiple_of(LINE) - begin } else { 0 };
                 buffer.resize(start, 0xee);
                 buffer.extend_from_slice(&packet);

@@ -1,6 +1,6 @@
 //! IPv4 (type 5) and IPv6 (type 6) address parameters: further addresses of the sender.
 //!
-//! Home of RFC 9260 §3.3.2.1.1 and §3.3.2.1.2.
+//! Implements RFC 9260 §3.3.2.1.1 and §3.3.2.1.2.
 
 use crate::sctp::tlv::{Malformed, RawTlv};
 use std::net::{Ipv4Addr, Ipv6Addr};

@@ -10,7 +10,7 @@
 //! |              address parameter or error causes …              |
 //! ```
 //!
-//! Home of RFC 5061 §4.2.1 to §4.2.6.
+//! Implements RFC 5061 §4.2.1 to §4.2.6.
 
 use super::{Param, address};
 use crate::sctp::tlv::{ChunkWriter, Malformed, RawTlv, Tlvs};

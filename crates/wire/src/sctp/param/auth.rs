@@ -1,6 +1,6 @@
 //! RANDOM (type 0x8002), CHUNKS (0x8003) and HMAC-ALGO (0x8004): the handshake parameters of chunk authentication.
 //!
-//! Home of RFC 4895 §3.1 to §3.3.
+//! Implements RFC 4895 §3.1 to §3.3.
 
 use crate::sctp::cause::hmac_name;
 use std::fmt;

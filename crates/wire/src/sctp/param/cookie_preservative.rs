@@ -1,6 +1,6 @@
 //! Cookie preservative (type 9): asks the peer for a longer lifetime of the next cookie.
 //!
-//! Home of RFC 9260 §3.3.2.1.3.
+//! Implements RFC 9260 §3.3.2.1.3.
 
 pub(super) const KIND: u16 = 9;
 

@@ -1,5 +1,5 @@
-//! Forward TSN supported (type 0xC000): the parameter is recognized, so that it is not reported as unknown.
+//! Forward TSN supported (type 0xC000): the sender supports partial reliability, so the peer may send FORWARD TSN.
 //!
-//! Home of RFC 3758 §3.1.
+//! Implements RFC 3758 §3.1.
 
 pub(super) const KIND: u16 = 0xC000;

@@ -1,6 +1,7 @@
 //! Parameters of INIT, INIT ACK and HEARTBEAT: one file for each parameter, and an enum of all parameters.
 //!
-//! Home of RFC 9260 §3.3.2.1 and §3.3.3.1. Each part of these sections has its home in one of the files of this module.
+//! Implements RFC 9260 §3.3.2.1 and §3.3.3.1. Each subsection of these sections is implemented in one of the files of
+//! this module.
 
 mod address;
 mod asconf;
@@ -49,8 +50,8 @@ pub enum Param<'a> {
     SupportedExtensions(&'a [u8]),
     /// The sender supports partial reliability (type 0xC000, RFC 3758 §3.1).
     ForwardTsnSupported,
-    /// The sender accepts packets with a zero checksum if this method detects errors in them (type 0x8001,
-    /// RFC 9653 §4).
+    /// The sender accepts packets with a zero checksum if another method detects errors in them. The number identifies
+    /// that method (type 0x8001, RFC 9653 §4).
     ZeroChecksum(u32),
     /// A random number, from which keys of chunk authentication are derived (type 0x8002, RFC 4895 §3.1).
     Random(&'a [u8]),

@@ -1,6 +1,6 @@
 //! Supported address types (type 12): says whether the sender can use IPv4, IPv6 or both.
 //!
-//! Home of RFC 9260 §3.3.2.1.5.
+//! Implements RFC 9260 §3.3.2.1.5.
 
 use super::address::{IPV4, IPV6};
 use crate::sctp::tlv::{Malformed, RawTlv};

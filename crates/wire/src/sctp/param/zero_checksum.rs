@@ -1,7 +1,7 @@
 //! Zero checksum acceptable (type 0x8001): the sender accepts packets with a zero checksum, because another method
 //! detects errors. The value identifies that method.
 //!
-//! Home of RFC 9653 §4.
+//! Implements RFC 9653 §4.
 
 pub(super) const KIND: u16 = 0x8001;
 

@@ -1,8 +1,8 @@
 //! Stores the objects of `get --page` in files below a directory. The server determines the names of these files.
 //!
-//! Whatever names a page uses, its files stay below the directory and are not hidden. So a page that is saved into a home
-//! directory cannot write to `.bashrc` or `.ssh`. Symbolic links in the directory cannot lead out of it
-//! (`PendingFile::below`).
+//! Whatever names a page uses, its files stay below the directory and are not hidden. So a page that is saved into a
+//! home directory cannot write to `.bashrc` or `.ssh`. Symbolic links in the directory cannot lead out of it
+//! (`PendingFile::confined`).
 
 use super::meter::Meter;
 use crate::Failure;
@@ -16,25 +16,25 @@ use std::rc::Rc;
 /// Stores files below a directory. Each file is complete or does not exist.
 pub struct DownloadDir {
     directory: Option<PathBuf>,
-    /// The names in use below the directory. The value of a file is the request target that it stores; the value of a
-    /// directory is `None`.
+    /// The paths in use below the directory. A file is mapped to its request target, and a subdirectory to `None`.
     names: RefCell<BTreeMap<PathBuf, Option<String>>>,
     meter: Rc<Meter>,
 }
 
 impl DownloadDir {
-    /// Stores objects below `directory`, or nowhere if `directory` is `None`.
+    /// Creates a store for objects below `directory`. If `directory` is `None`, objects are discarded.
     pub fn new(directory: Option<PathBuf>, meter: Rc<Meter>) -> Self {
         Self { directory, names: RefCell::default(), meter }
     }
 
-    /// Returns the path of the file for a request target. If another target already uses that path, a number is appended.
+    /// Returns the path of the file for a request target. If a name in that path is already in use for another target,
+    /// a number is appended to the name.
     fn name(&self, target: &str) -> PathBuf {
         let mut names = self.names.borrow_mut();
-        let wanted = name_of(target);
-        let last = wanted.components().count().saturating_sub(1);
+        let wanted_name = name_of(target);
+        let last = wanted_name.components().count().saturating_sub(1);
         let mut name = PathBuf::new();
-        for (depth, part) in wanted.iter().enumerate() {
+        for (depth, part) in wanted_name.iter().enumerate() {
             let holds = (depth == last).then(|| target.to_owned());
             let numbered = |number: u32| match number {
                 1 => name.join(part),
@@ -53,7 +53,7 @@ impl BodySink for DownloadDir {
 
     fn open(&self, target: &str) -> Result<Option<PendingFile>, String> {
         let Some(directory) = &self.directory else { return Ok(None) };
-        PendingFile::below(directory, &self.name(target)).map(Some).map_err(Failure::line)
+        PendingFile::confined(directory, &self.name(target)).map(Some).map_err(Failure::line)
     }
 
     fn write(&self, file: &mut PendingFile, piece: &[u8]) -> Result<(), String> {
@@ -69,20 +69,19 @@ impl BodySink for DownloadDir {
     }
 }
 
-/// Returns the file name for a request target, for example `a/index.html` for `/a/`. Percent-escapes are decoded if the
-/// result is a valid name.
+/// Returns the file path for a request target, for example `a/index.html` for `/a/`. Percent-escapes in a segment are
+/// decoded if the result is a valid file name.
 fn name_of(target: &str) -> PathBuf {
     let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
     let mut file = PathBuf::new();
     for segment in path.split('/').filter(|segment| !segment.is_empty()) {
         let plain = decoded(segment).filter(|plain| is_name(plain));
-        file.push(bounded(shown(plain.unwrap_or_else(|| segment.to_owned()))));
+        file.push(bounded(without_control_characters(plain.unwrap_or_else(|| segment.to_owned()))));
     }
     if path.ends_with('/') {
         file.push("index.html");
     }
     match query {
-        // The query becomes part of the file name.
         Some(query) => {
             let path = file.file_name().unwrap_or_default().to_string_lossy();
             let name = bounded(format!("{path}?{}", query.replace('/', "%2F")));
@@ -106,9 +105,9 @@ fn bounded(name: String) -> String {
     format!("{}~{hash:016x}", &name[..end])
 }
 
-/// Replaces a leading dot, so that the file is not hidden: `.bashrc` becomes `_bashrc`. This also covers `..`, which would
-/// lead out of the directory.
-fn shown(name: String) -> String {
+/// Replaces a leading dot, so that the file is not hidden: `.bashrc` becomes `_bashrc`. This also covers `..`, which
+/// would lead out of the directory.
+fn without_control_characters(name: String) -> String {
     name.strip_prefix('.').map(|rest| format!("_{rest}")).unwrap_or(name)
 }
 
@@ -179,7 +178,7 @@ mod tests {
     #[test]
     fn no_file_takes_the_place_of_another() {
         let meter = Meter::new();
-        let kept = DownloadDir::new(None, meter);
+        let download_dir = DownloadDir::new(None, meter);
         for (target, file) in [
             ("/", "index.html"),
             ("/index.html", "index.html~2"),
@@ -193,7 +192,7 @@ mod tests {
             ("/_rc", "_rc"),
             ("/.rc", "_rc~2"),
         ] {
-            assert_eq!(kept.name(target), Path::new(file), "{target}");
+            assert_eq!(download_dir.name(target), Path::new(file), "{target}");
         }
     }
 }

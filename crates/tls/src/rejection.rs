@@ -28,7 +28,7 @@ impl CertificateRejection {
 #[derive(Debug)]
 pub(crate) struct LoggingVerifier {
     pub(crate) verifier: Arc<dyn ServerCertVerifier>,
-    pub(crate) distrust: CertificateRejection,
+    pub(crate) rejection: CertificateRejection,
 }
 
 impl ServerCertVerifier for LoggingVerifier {
@@ -41,7 +41,7 @@ impl ServerCertVerifier for LoggingVerifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let verified = self.verifier.verify_server_cert(own, others, name, ocsp, now);
-        verified.inspect_err(|error| self.distrust.put(error))
+        verified.inspect_err(|error| self.rejection.put(error))
     }
 
     fn verify_tls12_signature(

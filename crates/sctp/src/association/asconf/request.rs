@@ -4,12 +4,12 @@
 //! local addresses, and requests the difference in one ASCONF at a time. Changes made while an ASCONF is outstanding
 //! are part of the next difference.
 //!
-//! Home of RFC 5061 §5.1 A and of §5.3 F0 to F6.
+//! Implements RFC 5061 §5.1 A and §5.3 F0 to F6.
 
 use super::super::Ctx;
 use super::super::outbound::Job;
 use super::super::timers::{Timer, Timers};
-use super::answer::Answers;
+use super::response::Answers;
 use crate::event::{AddressChange, Event};
 use crate::id::AssociationId;
 use crate::path::select::{Paths, source_for};
@@ -22,7 +22,7 @@ use std::net::{IpAddr, SocketAddr};
 /// The maximum number of deleted local addresses that are remembered.
 const MAX_GONE: usize = 32;
 
-/// The longest time that a packet to the peer and the peer's answer may be in flight.
+/// The longest time from sending a packet until its answer from the peer arrives.
 const UNDER_WAY: Duration = Duration::from_secs(30);
 
 /// The maximum number of requests in one ASCONF. Requests beyond this number go into the next ASCONF.
@@ -36,20 +36,22 @@ pub(crate) struct Asconf {
     /// The correlation id of the next request.
     next_id: u32,
     /// The local addresses that the peer knows.
-    known: Vec<IpAddr>,
+    announced: Vec<IpAddr>,
     /// Local addresses that this association does not use, because the application excluded them or the peer refused
     /// them.
-    withheld: Vec<IpAddr>,
+    excluded: Vec<IpAddr>,
     /// Local addresses whose deletion the peer refused.
-    stuck: Vec<IpAddr>,
-    /// The most recently deleted local addresses. The second field is the time at which the address was added again.
+    undeletable: Vec<IpAddr>,
+    /// The most recently deleted local addresses. The second field is the time at which the address was added again;
+    /// `None` if it is still deleted.
     deleted: VecDeque<(IpAddr, Option<Instant>)>,
     /// The local address that the peer should use as its primary destination.
-    wanted_primary: Option<IpAddr>,
+    requested_primary: Option<IpAddr>,
     outstanding: Option<Outstanding>,
-    /// Whether the peer does not support adding and deleting addresses. If so, no such requests are sent.
+    /// Whether the peer has shown that it does not support adding and deleting addresses. If so, this side sends no
+    /// such requests.
     refused: bool,
-    /// Whether the peer does not support Set Primary Address.
+    /// Whether the peer has shown that it does not support Set Primary Address.
     primary_refused: bool,
     /// The answers to the peer's requests.
     pub(super) answers: Answers,
@@ -62,11 +64,11 @@ struct Outstanding {
     chunk: Vec<u8>,
     requests: Vec<(u32, Request)>,
     path: usize,
-    ends: (SocketAddr, SocketAddr),
+    addresses: (SocketAddr, SocketAddr),
     /// Whether the ASCONF has to be sent at the next poll.
-    wanted: bool,
+    send_pending: bool,
     /// Whether the host had no route when the ASCONF was last due.
-    unsent: bool,
+    awaits_route: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,15 +91,15 @@ pub(super) enum Answered {
 
 impl Asconf {
     /// RFC 5061 §5.1 A2: the sequence numbers of ASCONF start at the initial TSNs.
-    pub(in crate::association) fn new(local_tsn: u32, peer_tsn: u32, known: Vec<IpAddr>) -> Self {
+    pub(in crate::association) fn new(local_tsn: u32, peer_tsn: u32, announced: Vec<IpAddr>) -> Self {
         Self {
             serial: local_tsn,
             next_id: 1,
-            known,
-            withheld: Vec::new(),
-            stuck: Vec::new(),
+            announced,
+            excluded: Vec::new(),
+            undeletable: Vec::new(),
             deleted: VecDeque::new(),
-            wanted_primary: None,
+            requested_primary: None,
             outstanding: None,
             refused: false,
             primary_refused: false,
@@ -106,27 +108,27 @@ impl Asconf {
     }
 
     /// Returns the local addresses that an association with this peer should have.
-    pub(super) fn wanted(&self, ctx: &Ctx<'_>, peer: IpAddr) -> Vec<SocketAddr> {
-        ctx.locals_for(peer).filter(|address| !self.withheld.contains(&address.ip())).collect()
+    pub(super) fn desired(&self, ctx: &Ctx<'_>, peer: IpAddr) -> Vec<SocketAddr> {
+        ctx.local_addresses_for(peer).filter(|address| !self.excluded.contains(&address.ip())).collect()
     }
 
-    /// RFC 5061 §5.3 F1, F2, F4: returns the wanted local addresses that the peer knows, so packets may be sent from
-    /// them. An address whose deletion is unanswered is excluded, because the peer may have deleted it. This holds even
-    /// if this side uses the address again.
+    /// RFC 5061 §5.3 F1, F2, F4: returns the local addresses from which packets may be sent: those that are wanted and
+    /// known to the peer. An address whose deletion is unanswered is excluded, because the peer may have deleted the
+    /// address already. This holds even if this side wants the address again.
     pub(in crate::association) fn usable(&self, ctx: &Ctx<'_>, peer: IpAddr) -> Vec<SocketAddr> {
-        let usable = |address: &IpAddr| self.known.contains(address) && !self.is_deleting(*address);
-        self.wanted(ctx, peer).into_iter().filter(|address| usable(&address.ip())).collect()
+        let usable = |address: &IpAddr| self.announced.contains(address) && !self.is_deleting(*address);
+        self.desired(ctx, peer).into_iter().filter(|address| usable(&address.ip())).collect()
     }
 
     /// Sets whether this association uses a local address. Returns false if too many addresses are excluded.
-    pub(super) fn set_wanted(&mut self, address: IpAddr, wanted: bool) -> bool {
-        self.withheld.retain(|other| *other != address);
-        self.stuck.retain(|other| *other != address);
-        if !wanted {
-            if self.withheld.len() >= MAX_REQUESTS * 2 {
+    pub(super) fn set_usable(&mut self, address: IpAddr, desired: bool) -> bool {
+        self.excluded.retain(|other| *other != address);
+        self.undeletable.retain(|other| *other != address);
+        if !desired {
+            if self.excluded.len() >= MAX_REQUESTS * 2 {
                 return false;
             }
-            self.withheld.push(address);
+            self.excluded.push(address);
         }
         true
     }
@@ -135,14 +137,14 @@ impl Asconf {
     /// recognize an earlier request of this kind. RFC 5061 §5.3 F3b: such a peer is not asked again.
     pub(super) fn request_primary(&mut self, address: IpAddr) -> bool {
         if !self.primary_refused {
-            self.wanted_primary = Some(address);
+            self.requested_primary = Some(address);
         }
         !self.primary_refused
     }
 
     /// Returns the path and the source address of the outstanding ASCONF, if there is one.
     pub(super) fn under_way(&self) -> Option<(usize, SocketAddr)> {
-        self.outstanding.as_ref().map(|outstanding| (outstanding.path, outstanding.ends.0))
+        self.outstanding.as_ref().map(|outstanding| (outstanding.path, outstanding.addresses.0))
     }
 
     /// RFC 5061 §5.1 A1 to A3: builds an ASCONF for `path`. The ASCONF requests to add and delete addresses, so that
@@ -156,31 +158,31 @@ impl Asconf {
         path: usize,
         prefer: bool,
     ) {
-        let wanted: Vec<IpAddr> = self.wanted(ctx, paths.peer()).iter().map(SocketAddr::ip).collect();
-        if self.outstanding.is_some() || self.refused || wanted.is_empty() {
+        let desired: Vec<IpAddr> = self.desired(ctx, paths.peer()).iter().map(SocketAddr::ip).collect();
+        if self.outstanding.is_some() || self.refused || desired.is_empty() {
             return;
         }
         // RFC 5061 §5.3 F5: additions precede deletions, so that the association always has an address.
-        let added = || wanted.iter().copied().filter(|address| !self.known.contains(address));
-        let wish = added().next_back().filter(|_| prefer).or(self.wanted_primary);
+        let added = || desired.iter().copied().filter(|address| !self.announced.contains(address));
+        let primary = added().next_back().filter(|_| prefer).or(self.requested_primary);
         let adds = added().map(Request::Add);
-        let known = |address: &IpAddr| self.known.contains(address) || wanted.contains(address);
-        let primary = wish.filter(known).filter(|_| !self.primary_refused).map(Request::Primary);
-        let gone = self.known.iter().filter(|a| !wanted.contains(a) && !self.stuck.contains(a));
+        let known = |address: &IpAddr| self.announced.contains(address) || desired.contains(address);
+        let primary = primary.filter(known).filter(|_| !self.primary_refused).map(Request::Primary);
+        let removed = self.announced.iter().filter(|a| !desired.contains(a) && !self.undeletable.contains(a));
         let requests: Vec<Request> =
-            adds.chain(primary).chain(gone.map(|&a| Request::Delete(a))).take(MAX_REQUESTS).collect();
+            adds.chain(primary).chain(removed.map(|&a| Request::Delete(a))).take(MAX_REQUESTS).collect();
         if requests.is_empty() {
             return;
         }
         if requests.iter().any(|request| matches!(request, Request::Primary(_))) {
-            self.wanted_primary = None;
+            self.requested_primary = None;
         }
         let serial = self.serial;
         self.serial = serial.wrapping_add(1);
         // RFC 5061 §5.3.2: the Address Parameter of an ASCONF is an address that the peer knows, even if that address
         // is being deleted.
-        let stays = self.known.iter().find(|address| wanted.contains(address));
-        let Some(&address) = stays.or(self.known.first()) else {
+        let stays = self.announced.iter().find(|address| desired.contains(address));
+        let Some(&address) = stays.or(self.announced.first()) else {
             return;
         };
         let mut chunk = Vec::new();
@@ -197,9 +199,16 @@ impl Asconf {
             numbered.push((id, request));
         }
         writer.close();
-        let ends = (paths.get(path).source(), paths.get(path).address());
-        self.outstanding =
-            Some(Outstanding { serial, chunk, requests: numbered, path, ends, wanted: true, unsent: false });
+        let addresses = (paths.get(path).source(), paths.get(path).address());
+        self.outstanding = Some(Outstanding {
+            serial,
+            chunk,
+            requests: numbered,
+            path,
+            addresses,
+            send_pending: true,
+            awaits_route: false,
+        });
         self.set_addresses(ctx, paths, timers, path);
     }
 
@@ -207,14 +216,14 @@ impl Asconf {
     pub(super) fn set_addresses(&mut self, ctx: &Ctx<'_>, paths: &Paths, timers: &mut Timers, path: usize) {
         let target = paths.get(path).address();
         // RFC 5061 §5.3 F1, F6: an ASCONF may be sent from a new address, but not from one that is being deleted.
-        let source = [self.usable(ctx, paths.peer()), self.wanted(ctx, paths.peer())]
+        let source = [self.usable(ctx, paths.peer()), self.desired(ctx, paths.peer())]
             .iter()
-            .find_map(|locals| source_for(locals, target.ip(), path));
+            .find_map(|local_addresses| source_for(local_addresses, target.ip(), path));
         if let Some(outstanding) = &mut self.outstanding {
             outstanding.path = path;
-            outstanding.wanted = source.is_some();
+            outstanding.send_pending = source.is_some();
             if let Some(source) = source {
-                outstanding.ends = (source, target);
+                outstanding.addresses = (source, target);
             }
         }
         if source.is_none() && !timers.is_set(Timer::Asconf) {
@@ -225,27 +234,28 @@ impl Asconf {
     /// Records that a packet from `source` to `target` could not be sent.
     pub(super) fn on_unsent(&mut self, source: IpAddr, target: IpAddr) {
         if let Some(outstanding) = &mut self.outstanding {
-            outstanding.unsent |= (outstanding.ends.0.ip(), outstanding.ends.1.ip()) == (source, target);
+            outstanding.awaits_route |=
+                (outstanding.addresses.0.ip(), outstanding.addresses.1.ip()) == (source, target);
         }
     }
 
     /// Marks the ASCONF to be sent again, if the host could not send it.
     pub(super) fn send_again(&mut self) {
         if let Some(outstanding) = &mut self.outstanding {
-            outstanding.wanted |= std::mem::take(&mut outstanding.unsent);
+            outstanding.send_pending |= std::mem::take(&mut outstanding.awaits_route);
         }
     }
 
     /// Returns the pending ASCONF-ACK or, if there is none, the ASCONF that has to be sent.
     pub(super) fn job(&self) -> Option<Job> {
-        let ask = || self.outstanding.as_ref().filter(|outstanding| outstanding.wanted);
+        let ask = || self.outstanding.as_ref().filter(|outstanding| outstanding.send_pending);
         self.answers.due().map(Job::AsconfAck).or_else(|| ask().map(|ask| Job::Asconf(ask.path)))
     }
 
     /// Returns the source and destination address for an ASCONF or ASCONF-ACK.
     pub(super) fn ends(&self, job: Job, paths: &Paths) -> Option<(SocketAddr, SocketAddr)> {
         match job {
-            Job::Asconf(_) => self.outstanding.as_ref().map(|outstanding| outstanding.ends),
+            Job::Asconf(_) => self.outstanding.as_ref().map(|outstanding| outstanding.addresses),
             Job::AsconfAck(path) => self.answers.target().map(|target| (paths.get(path).source(), target)),
             _ => None,
         }
@@ -254,7 +264,7 @@ impl Asconf {
     /// Appends the outstanding ASCONF.
     pub(super) fn write(&mut self, buffer: &mut Vec<u8>) {
         if let Some(outstanding) = &mut self.outstanding {
-            outstanding.wanted = false;
+            outstanding.send_pending = false;
             buffer.extend_from_slice(&outstanding.chunk);
         }
     }
@@ -270,17 +280,17 @@ impl Asconf {
         };
         let mut done = vec![None; outstanding.requests.len()];
         for param in ack.params.flatten() {
-            let place = param
+            let position = param
                 .correlation()
                 .and_then(|id| outstanding.requests.iter().position(|(other, _)| *other == id));
-            let Some(place) = place else {
+            let Some(position) = position else {
                 continue;
             };
             match param {
-                Param::SuccessIndication(_) => done[place] = Some(Ok(())),
+                Param::SuccessIndication(_) => done[position] = Some(Ok(())),
                 Param::ErrorCauseIndication { causes, .. } => {
                     let cause = Causes::new(causes).next().and_then(Result::ok);
-                    done[place] = Some(Err(cause.map_or(0, |cause| cause.code())));
+                    done[position] = Some(Err(cause.map_or(0, |cause| cause.code())));
                 }
                 _ => {}
             }
@@ -315,14 +325,14 @@ impl Asconf {
         }
         match (request, result) {
             (Request::Add(address), Ok(())) => {
-                self.known.push(address);
+                self.announced.push(address);
                 for (_, back) in self.deleted.iter_mut().filter(|(other, _)| *other == address) {
                     *back = Some(now);
                 }
                 (address, AddressChange::Added)
             }
             (Request::Delete(address), Ok(())) => {
-                self.known.retain(|other| *other != address);
+                self.announced.retain(|other| *other != address);
                 self.deleted.retain(|(other, _)| *other != address);
                 if self.deleted.len() >= MAX_GONE {
                     self.deleted.pop_front();
@@ -333,14 +343,14 @@ impl Asconf {
             (Request::Primary(address), Ok(())) => (address, AddressChange::Primary),
             (Request::Add(address), Err(cause)) => {
                 // RFC 5061 §5.3 F10: a refused address is not part of the association, and is not requested again.
-                self.withheld.push(address);
+                self.excluded.push(address);
                 (address, AddressChange::Refused(cause))
             }
             (Request::Delete(address), Err(cause)) => {
-                // RFC 5061 §5.3 F11: after the failure of an earlier request the deletion had to fail as well. So the
-                // deletion may be requested again.
+                // RFC 5061 §5.3 F11: once an earlier request has failed, the deletion fails as well. Such a deletion
+                // may be requested again.
                 if !behind {
-                    self.stuck.push(address);
+                    self.undeletable.push(address);
                 }
                 (address, AddressChange::Refused(cause))
             }
@@ -362,13 +372,13 @@ impl Asconf {
     /// Returns whether the deletion of a local address is unanswered or recent. ABORTs to such an address are ignored.
     pub(super) fn is_leaving(&self, now: Instant, address: IpAddr) -> bool {
         let late = |back: Option<Instant>| back.is_none_or(|back| now.since(back) < UNDER_WAY);
-        let gone = self.deleted.iter().any(|&(other, back)| other == address && late(back));
-        self.is_deleting(address) || gone
+        let removed = self.deleted.iter().any(|&(other, back)| other == address && late(back));
+        self.is_deleting(address) || removed
     }
 
     /// Returns whether the peer has not yet answered a request to delete this address.
     fn is_deleting(&self, address: IpAddr) -> bool {
-        let asked = |(_, request): &(u32, Request)| *request == Request::Delete(address);
-        self.outstanding.as_ref().is_some_and(|outstanding| outstanding.requests.iter().any(asked))
+        let deletes = |(_, request): &(u32, Request)| *request == Request::Delete(address);
+        self.outstanding.as_ref().is_some_and(|outstanding| outstanding.requests.iter().any(deletes))
     }
 }

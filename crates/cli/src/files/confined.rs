@@ -42,10 +42,11 @@ impl PendingFile {
     ///
     /// # Errors
     /// [`Failure::Host`] with the reason.
-    pub fn below(directory: &Path, name: &Path) -> Result<Self, Failure> {
-        let named = directory.join(name);
-        let refused = |why: &str| Failure::Host(format!("cannot write '{}': {why}", named.display()));
-        let failed = |error: io::Error| failure(&named, &error);
+    pub fn confined(directory: &Path, name: &Path) -> Result<Self, Failure> {
+        let user_path = directory.join(name);
+        let refused =
+            |reason: &str| Failure::Host(format!("cannot write '{}': {reason}", user_path.display()));
+        let failed = |error: io::Error| failure(&user_path, &error);
         let mut parts: Vec<_> = name.components().collect();
         let Some(Component::Normal(last)) = parts.pop() else { return Err(refused("it names no file")) };
         if parts.iter().any(|part| !matches!(part, Component::Normal(_))) {
@@ -53,42 +54,44 @@ impl PendingFile {
         }
         let root = RootDirectory::new(directory).map_err(failed)?;
         let mut parent =
-            openat(CWD, root.path(), DIRECTORY, Mode::empty()).map_err(|why| failed(why.into()))?;
-        let mut way = PathBuf::new();
+            openat(CWD, root.path(), DIRECTORY, Mode::empty()).map_err(|error| failed(error.into()))?;
+        let mut parents = PathBuf::new();
         let mut under_way = pending_paths();
         for part in parts {
             match mkdirat(&parent, part.as_os_str(), Mode::from_raw_mode(0o777)) {
-                Ok(()) => under_way.push(root.path().join(&way).join(part)),
+                Ok(()) => under_way.push(root.path().join(&parents).join(part)),
                 Err(Errno::EXIST) => {}
-                Err(why) => return Err(failed(why.into())),
+                Err(error) => return Err(failed(error.into())),
             }
             match openat(&parent, part.as_os_str(), DIRECTORY, Mode::empty()) {
                 Ok(next) => {
-                    way.push(part);
+                    parents.push(part);
                     parent = next;
                 }
                 // The existing entry is a symbolic link, or is not a directory.
                 Err(Errno::LOOP | Errno::NOTDIR) => {
-                    let link = root.path().join(&way).join(part);
-                    let there = link.canonicalize().map_err(failed)?;
+                    let link = root.path().join(&parents).join(part);
+                    let destination = link.canonicalize().map_err(failed)?;
                     let is_hidden =
                         |part: Component<'_>| part.as_os_str().as_encoded_bytes().starts_with(b".");
-                    let why = match there.strip_prefix(root.path()) {
+                    let problem = match destination.strip_prefix(root.path()) {
                         Err(_) => "leads out of the directory",
-                        Ok(there) if there.components().any(is_hidden) => "leads to a hidden directory",
-                        Ok(there) => {
-                            parent = root.directory(there).map_err(failed)?;
-                            way = there.to_owned();
+                        Ok(destination) if destination.components().any(is_hidden) => {
+                            "leads to a hidden directory"
+                        }
+                        Ok(destination) => {
+                            parent = root.directory(destination).map_err(failed)?;
+                            parents = destination.to_owned();
                             continue;
                         }
                     };
-                    return Err(refused(&format!("the link '{}' {why}", link.display())));
+                    return Err(refused(&format!("the link '{}' {problem}", link.display())));
                 }
-                Err(why) => return Err(failed(why.into())),
+                Err(error) => return Err(failed(error.into())),
             }
         }
-        if let Ok(there) = statat(&parent, last, AtFlags::SYMLINK_NOFOLLOW) {
-            match FileType::from_raw_mode(there.st_mode) {
+        if let Ok(destination) = statat(&parent, last, AtFlags::SYMLINK_NOFOLLOW) {
+            match FileType::from_raw_mode(destination.st_mode) {
                 FileType::RegularFile => {}
                 FileType::Symlink => return Err(refused("a symbolic link has that name")),
                 FileType::Directory => return Err(refused("a directory has that name")),
@@ -96,8 +99,8 @@ impl PendingFile {
             }
         }
         let parent = Parent(parent);
-        let target = root.path().join(way).join(last);
-        let file = Self::begin(&named, target, &mut under_way, |partial| parent.create_new(partial))?;
+        let target = root.path().join(parents).join(last);
+        let file = Self::begin(&user_path, target, &mut under_way, |partial| parent.create_new(partial))?;
         Ok(Self { parent: Some(parent), ..file })
     }
 }
@@ -126,21 +129,21 @@ mod tests {
             fs::create_dir_all(directory).expect("directories");
         }
         let over = Arc::new(AtomicBool::new(false));
-        let (stop, place, lure) = (over.clone(), copy.clone(), outside.clone());
+        let (stop, path, lure) = (over.clone(), copy.clone(), outside.clone());
         let swapping = std::thread::spawn(move || {
             while !stop.load(Ordering::Relaxed) {
-                let _ = fs::rename(place.join("sub"), place.join("away"));
+                let _ = fs::rename(path.join("sub"), path.join("away"));
                 // The writing thread may have created the directory again in the meantime.
-                let _ = symlink(&lure, place.join("sub"));
-                let _ = fs::remove_file(place.join("sub"));
-                let _ = fs::remove_dir_all(place.join("sub"));
-                let _ = fs::rename(place.join("away"), place.join("sub"));
+                let _ = symlink(&lure, path.join("sub"));
+                let _ = fs::remove_file(path.join("sub"));
+                let _ = fs::remove_dir_all(path.join("sub"));
+                let _ = fs::rename(path.join("away"), path.join("sub"));
             }
         });
         let (mut written, mut refused) = (0, 0);
         for number in 0..20_000 {
             let name = format!("sub/deep/{number}");
-            let reserved = PendingFile::below(&copy, Path::new(&name));
+            let reserved = PendingFile::confined(&copy, Path::new(&name));
             match reserved.and_then(|file| file.fill(b"x")).and_then(|file| publish(vec![file])) {
                 Ok(()) => written += 1,
                 Err(_) => refused += 1,

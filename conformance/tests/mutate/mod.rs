@@ -3,7 +3,7 @@
 use anabranch_base::Rng;
 
 /// Returns `text` with one to five changes: a character from `pool` inserted or substituted, or one removed.
-pub fn strange(text: &str, pool: &str, rng: &mut Rng) -> String {
+pub fn mutate(text: &str, pool: &str, rng: &mut Rng) -> String {
     let (mut chars, pool): (Vec<char>, Vec<char>) = (text.chars().collect(), pool.chars().collect());
     for _ in 0..=rng.below(4) {
         let at = rng.below(chars.len() as u64) as usize;

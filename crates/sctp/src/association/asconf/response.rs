@@ -3,7 +3,7 @@
 //! Requests are carried out in order. Their answers are kept, so that a repeated ASCONF gets the same answer and is not
 //! carried out again.
 //!
-//! Home of RFC 5061 §5.2, of §5.3 F7 to F14 and of §5.4.
+//! Implements RFC 5061 §5.2, §5.3 F7 to F14, and §5.4.
 
 use super::super::{Association, Ctx};
 use crate::association::inbound::PacketMeta;
@@ -23,8 +23,8 @@ const MAX_REQUESTS: usize = 64;
 /// The maximum length in bytes of the answer to one ASCONF. Once the answer is longer than this, no further requests
 /// are carried out.
 const MAX_BYTES: usize = 1_000;
-/// The maximum number of answers that are kept for repeated requests. The same limit holds for answers that wait to be
-/// sent.
+/// The maximum number of answers that are kept in case an ASCONF is repeated. The queue of answers to send has the same
+/// limit.
 const KEPT: usize = 8;
 
 /// The types of Add IP Address and Delete IP Address (RFC 5061 §4.2).
@@ -38,7 +38,7 @@ type Waiting = VecDeque<(usize, SocketAddr, Vec<u8>)>;
 pub(super) struct Answers {
     /// RFC 5061 §5.2: the Peer-Sequence-Number, which is the number of the last ASCONF that was carried out.
     last: u32,
-    kept: VecDeque<(u32, Vec<u8>)>,
+    responses: VecDeque<(u32, Vec<u8>)>,
     waiting: Waiting,
     /// The address that the peer requested as primary. It is kept until the address is verified.
     requested_primary: Option<IpAddr>,
@@ -48,7 +48,7 @@ impl Answers {
     pub(super) fn new(peer_tsn: u32) -> Self {
         Self {
             last: peer_tsn.wrapping_sub(1),
-            kept: VecDeque::new(),
+            responses: VecDeque::new(),
             waiting: VecDeque::new(),
             requested_primary: None,
         }
@@ -68,18 +68,18 @@ impl Answers {
         next
     }
 
-    /// Queues the answer to an ASCONF, for a path and an address. `done` is the answer if the ASCONF was carried out
-    /// now.
+    /// Queues the answer to an ASCONF, to be sent on a path to an address. `done` is the new answer if the ASCONF has
+    /// just been carried out, and `None` if not.
     fn answer(&mut self, serial: u32, done: Option<Vec<u8>>, (path, target): (usize, SocketAddr)) {
         if let Some(answer) = done {
-            if self.kept.len() == KEPT {
-                self.kept.pop_front();
+            if self.responses.len() == KEPT {
+                self.responses.pop_front();
             }
-            self.kept.push_back((serial, answer));
+            self.responses.push_back((serial, answer));
         }
         // RFC 5061 §5.2 E2: an ASCONF that was carried out before gets the same answer again. E5: any other ASCONF with
         // an unexpected number is ignored.
-        if let Some((_, answer)) = self.kept.iter().find(|(other, _)| *other == serial)
+        if let Some((_, answer)) = self.responses.iter().find(|(other, _)| *other == serial)
             && self.waiting.len() < KEPT
         {
             self.waiting.push_back((path, target, answer.clone()));
@@ -100,8 +100,8 @@ impl Answers {
 }
 
 impl Association {
-    /// RFC 5061 §5.2 D2: finds the association of an ASCONF that comes from an unknown source address. Returns the path
-    /// whose address the ASCONF contains.
+    /// RFC 5061 §5.2 D2: an ASCONF from an unknown source address belongs to this association if its Address Parameter
+    /// is an address of the peer. Returns the path to that address.
     #[cold]
     pub(crate) fn path_of_asconf(&self, mut chunks: Chunks<'_>) -> Option<usize> {
         if !self.extensions.agreed.asconf {
@@ -210,8 +210,8 @@ impl Association {
                     failed |= fail(&mut answer, id, &cause);
                 }
             }
-            // The requests after request `n` are not carried out. Without an answer after a failed request, they count
-            // as failed (RFC 5061 §5.1 A7).
+            // No request after request `n` is carried out. RFC 5061 §5.1 A7: once a request has failed, later requests
+            // without an answer count as failed.
             if n == MAX_REQUESTS || answer.length() > MAX_BYTES {
                 break;
             }
@@ -240,14 +240,15 @@ impl Association {
         if self.paths.find(target.ip()).is_some() {
             return Ok(());
         }
-        let place =
+        let position =
             self.paths.free_index(target.ip(), MAX_PATHS).ok_or(Cause::NoRoomForAddress(raw.bytes))?;
-        let path = path_to(&self.config, ctx, target, place).ok_or(Cause::UnresolvableAddress(raw.bytes))?;
+        let path =
+            path_to(&self.config, ctx, target, position).ok_or(Cause::UnresolvableAddress(raw.bytes))?;
         // RFC 5061 §5.3 F14: until the new address is verified, only HEARTBEATs are sent to it.
-        self.paths.put(place, path);
-        self.paths.at(place).ask_heartbeat();
+        self.paths.set(position, path);
+        self.paths.at(position).ask_heartbeat();
         self.choose_sources(ctx);
-        ctx.events.push_back(Event::PathAdded { id: self.id, path: place, address: target.ip() });
+        ctx.events.push_back(Event::PathAdded { id: self.id, path: position, address: target.ip() });
         Ok(())
     }
 
@@ -274,26 +275,26 @@ impl Association {
         if address == source {
             return Err(Cause::DeleteSourceAddress(raw.bytes));
         }
-        let heir = self.paths.find(source).filter(|&path| path != index).unwrap_or(other);
-        self.remove_path(ctx, index, heir);
+        let successor = self.paths.find(source).filter(|&path| path != index).unwrap_or(other);
+        self.remove_path(ctx, index, successor);
         Ok(())
     }
 
-    /// RFC 5061 §5.3 F13: removes an address of the peer from the association. `heir` is the path that takes over the
-    /// pending packets.
-    fn remove_path(&mut self, ctx: &mut Ctx<'_>, index: usize, heir: usize) {
+    /// RFC 5061 §5.3 F13: removes an address of the peer from the association. Pending packets are sent on the path
+    /// `successor` instead.
+    fn remove_path(&mut self, ctx: &mut Ctx<'_>, index: usize, successor: usize) {
         if self.paths.get(index).is_removed() {
             return;
         }
         self.give_up_flight(index);
-        self.paths.remove(index, heir);
+        self.paths.remove(index, successor);
         if self.outbox.take_cookie_ack(index) {
-            self.outbox.ask_cookie_ack(heir);
+            self.outbox.ask_cookie_ack(successor);
         }
         self.measure();
         let asconf = self.extensions.asconf.as_ref();
         if asconf.and_then(|asconf| asconf.under_way()).is_some_and(|(path, _)| path == index) {
-            self.set_asconf_addresses(ctx, heir);
+            self.set_asconf_addresses(ctx, successor);
         }
         if matches!(self.state, State::ShutdownSent) && self.is_stranded() {
             // HEARTBEATs stopped when the SHUTDOWN was sent. But the address of the current path must be verified,

@@ -69,26 +69,30 @@ impl StoredScores {
             let _ = writeln!(varying, "{id} {change:?} {of} {metric:?} {at:?} {effect:?} {:?}", cause.kind());
         }
         let [of_scores, of_sensitivity] = [scored, varying].map(|text| hex(text.as_bytes()));
-        let mut kept = Self { of_scores, of_sensitivity, ..Self::default() };
+        let mut stored = Self { of_scores, of_sensitivity, ..Self::default() };
         let [first, second] = FILES;
-        let wrong = |file: &'static str| move |what: String| format!("{file}: {what}");
+        let wrong = |file: &'static str| move |message: String| format!("{file}: {message}");
         if let Some(text) = find(first)? {
             let found = scores(&text).map_err(wrong(first))?;
-            if found.of == kept.of_scores { kept.scores = Some(found) } else { kept.stale.push(first) }
+            if found.digest == stored.of_scores {
+                stored.scores = Some(found)
+            } else {
+                stored.stale.push(first)
+            }
         }
         if let Some(text) = find(second)? {
             let found = sensitivity(&text).map_err(wrong(second))?;
-            match found.of == kept.of_sensitivity {
-                true => kept.sensitivity = Some(found),
-                false => kept.stale.push(second),
+            match found.digest == stored.of_sensitivity {
+                true => stored.sensitivity = Some(found),
+                false => stored.stale.push(second),
             }
         }
-        Ok(kept)
+        Ok(stored)
     }
 }
 
 /// The columns of `readings.csv` that come before the columns of the scored rows.
-const READING: [&str; 8] =
+const READINGS_COLUMNS: [&str; 8] =
     ["what", "reading", "stated", "default", "exploratory", "calibrated", "left", "loss"];
 /// The prefix of the name of a column with orders. The rest is the name of the table's row.
 const ORDERS: &str = "orders ";
@@ -97,14 +101,15 @@ const ORDERS: &str = "orders ";
 #[must_use]
 pub fn readings_csv(scores: &Scores) -> String {
     let orders = scores.order_rows.iter().map(|row| format!("{ORDERS}{}", row.name));
-    let head = READING.into_iter().map(str::to_owned).chain(scores.rows.iter().cloned()).chain(orders);
+    let head =
+        READINGS_COLUMNS.into_iter().map(str::to_owned).chain(scores.rows.iter().cloned()).chain(orders);
     let mut rows = vec![head.collect::<Vec<_>>()];
     let numbers = |loss: f64, errors: Vec<f64>| {
         std::iter::once(loss).chain(errors).map(|value| value.to_string()).collect::<Vec<_>>()
     };
-    let width = READING.len() + scores.rows.len() + scores.order_rows.len();
-    let mut add = |what: &str, name: &str, of: [String; 5], numbers: Vec<String>, orders: Vec<String>| {
-        let mut row = vec![what.to_owned(), name.to_owned()];
+    let width = READINGS_COLUMNS.len() + scores.rows.len() + scores.order_rows.len();
+    let mut add = |kind: &str, name: &str, of: [String; 5], numbers: Vec<String>, orders: Vec<String>| {
+        let mut row = vec![kind.to_owned(), name.to_owned()];
         row.extend(of);
         row.extend(numbers);
         row.resize(width - scores.order_rows.len(), String::new());
@@ -116,18 +121,18 @@ pub fn readings_csv(scores: &Scores) -> String {
         let reading = &scores.readings[at];
         let (stated, default) = reading.departures;
         let exploratory = if reading.exploratory { "yes" } else { "no" };
-        let left = optional(reading.left);
+        let left = optional(reading.remaining_error);
         let calibrated = reading.calibrated.join(" ");
         [stated.to_string(), default.to_string(), exploratory.to_owned(), calibrated, left]
     };
-    let kept = |at: usize| -> Vec<String> {
+    let orders_of = |at: usize| -> Vec<String> {
         scores.readings[at].orders.iter().map(|(same, all)| format!("{same}/{all}")).collect()
     };
     let none = || [const { String::new() }; 5];
     add("file", &scores.hash, none(), Vec::new(), Vec::new());
-    for (what, at) in [("selected", scores.selected), ("stated only", scores.stated)] {
+    for (kind, at) in [("selected", scores.selected), ("stated only", scores.stated_only)] {
         let reading = &scores.readings[at];
-        add(what, &reading.name, of(at), numbers(reading.loss(), reading.errors.clone()), kept(at));
+        add(kind, &reading.name, of(at), numbers(reading.loss(), reading.errors.clone()), orders_of(at));
     }
     let held_out = scores.held_out.iter().map(|(error, _)| *error).collect();
     let orders = scores.held_out_each();
@@ -135,10 +140,10 @@ pub fn readings_csv(scores: &Scores) -> String {
     add("held out", "", none(), numbers(scores.held_out_loss(), held_out), orders.collect());
     add("median of all", "", none(), numbers(scores.median, Vec::new()), Vec::new());
     for (at, reading) in scores.readings.iter().enumerate() {
-        add("reading", &reading.name, of(at), numbers(reading.loss(), reading.errors.clone()), kept(at));
+        add("reading", &reading.name, of(at), numbers(reading.loss(), reading.errors.clone()), orders_of(at));
     }
     add("seeds", &scores.seeds.to_string(), none(), Vec::new(), Vec::new());
-    add("of", &scores.of, none(), Vec::new(), Vec::new());
+    add("of", &scores.digest, none(), Vec::new(), Vec::new());
     let shares = scores.order_rows.iter().map(|row| {
         row.shares.iter().filter_map(|at| scores.rows.get(*at)).cloned().collect::<Vec<_>>().join(" ")
     });
@@ -168,21 +173,25 @@ fn number(text: &str) -> Result<f64, String> {
 /// A one-line message that describes the error.
 pub fn scores(text: &str) -> Result<Scores, String> {
     let (header, all) = rows(text)?;
-    if header.len() < READING.len() || header[..READING.len()] != READING {
+    if header.len() < READINGS_COLUMNS.len() || header[..READINGS_COLUMNS.len()] != READINGS_COLUMNS {
         return Err("its first columns are not those of readings".to_owned());
     }
-    let columns = &header[READING.len()..];
+    let columns = &header[READINGS_COLUMNS.len()..];
     let count = columns.iter().take_while(|name| !name.starts_with(ORDERS)).count();
     let (names, order_names) = columns.split_at(count);
     let of =
         |what: &'static str| all.iter().find(|row| row[0] == what).ok_or_else(|| format!("no row '{what}'"));
     let shares = of("orders share cells with")?;
-    let order_rows = order_names.iter().zip(&shares[READING.len() + count..]).map(|(name, shares)| {
-        let at = |name: &str| names.iter().position(|row| row == name);
-        let shares = shares.split(' ').filter(|name| !name.is_empty());
-        let shares = shares.map(|name| at(name).ok_or_else(|| format!("no row '{name}'")));
-        Ok(OrderRow { name: name[ORDERS.len()..].to_owned(), shares: shares.collect::<Result<_, String>>()? })
-    });
+    let order_rows =
+        order_names.iter().zip(&shares[READINGS_COLUMNS.len() + count..]).map(|(name, shares)| {
+            let at = |name: &str| names.iter().position(|row| row == name);
+            let shares = shares.split(' ').filter(|name| !name.is_empty());
+            let shares = shares.map(|name| at(name).ok_or_else(|| format!("no row '{name}'")));
+            Ok(OrderRow {
+                name: name[ORDERS.len()..].to_owned(),
+                shares: shares.collect::<Result<_, String>>()?,
+            })
+        });
     let order_rows = order_rows.collect::<Result<Vec<_>, String>>()?;
     let readings = all.iter().filter(|row| row[0] == "reading").map(|row| {
         let whole = |text: &str| text.parse::<u32>().map_err(|_| format!("'{text}' is no whole number"));
@@ -190,13 +199,13 @@ pub fn scores(text: &str) -> Result<Scores, String> {
             let numbers = text.split_once('/').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
             numbers.ok_or_else(|| format!("'{text}' where n/m was expected"))
         };
-        let (errors, orders) = row[READING.len()..].split_at(count);
+        let (errors, orders) = row[READINGS_COLUMNS.len()..].split_at(count);
         Ok(ScoredReading {
             name: row[1].clone(),
             departures: (whole(&row[2])?, whole(&row[3])?),
             exploratory: row[4] == "yes",
             calibrated: row[5].split(' ').filter(|one| !one.is_empty()).map(str::to_owned).collect(),
-            left: if row[6].is_empty() { None } else { Some(number(&row[6])?) },
+            remaining_error: if row[6].is_empty() { None } else { Some(number(&row[6])?) },
             errors: errors.iter().map(|text| number(text)).collect::<Result<_, _>>()?,
             orders: orders.iter().map(pair).collect::<Result<_, _>>()?,
         })
@@ -205,38 +214,39 @@ pub fn scores(text: &str) -> Result<Scores, String> {
     let seeds = of("seeds")?[1].parse().map_err(|_| "seeds: no whole number".to_owned())?;
     let (hash, made_of) = (of("file")?[1].clone(), of("of")?[1].clone());
     Scores::of(hash, names.to_vec(), order_rows, readings)
-        .map(|scores| Scores { seeds, of: made_of, ..scores })
+        .map(|scores| Scores { seeds, digest: made_of, ..scores })
         .ok_or_else(|| "no reading that could be chosen".to_owned())
 }
 
 /// The columns of `sensitivity.csv`.
-const HELD: [&str; 7] = ["what", "holds_points", "points", "fragile", "broken_by", "kind", "error"];
+const SENSITIVITY_COLUMNS: [&str; 7] =
+    ["what", "holds_points", "points", "fragile", "broken_by", "kind", "error"];
 
 /// Returns the text of `sensitivity.csv`. First come the orders and findings, with one row each. Then comes one row per
 /// assumption, with the error when it is changed alone. The last rows have the errors when all assumptions are changed
 /// at once.
 #[must_use]
 pub fn sensitivity_csv(found: &Sensitivity) -> String {
-    let mut rows = vec![HELD.map(str::to_owned).to_vec()];
-    for held in &found.held {
-        let fragile = if held.is_fragile() { "yes" } else { "no" };
-        let (holds, of) = held.joint;
-        let kind = if held.name.starts_with("finding ") { "finding" } else { "order" };
-        let broken = held.broken_by.join(" ");
-        let row = [&held.name, &holds.to_string(), &of.to_string(), fragile, &broken, kind, ""];
+    let mut rows = vec![SENSITIVITY_COLUMNS.map(str::to_owned).to_vec()];
+    for robustness in &found.robustness {
+        let fragile = if robustness.is_fragile() { "yes" } else { "no" };
+        let (holds, of) = robustness.joint;
+        let kind = if robustness.name.starts_with("finding ") { "finding" } else { "order" };
+        let broken = robustness.broken_by.join(" ");
+        let row = [&robustness.name, &holds.to_string(), &of.to_string(), fragile, &broken, kind, ""];
         rows.push(row.map(str::to_owned).to_vec());
     }
-    let mut add = |what: &str, kind: &str, error: Option<f64>| {
+    let mut add = |label: &str, kind: &str, error: Option<f64>| {
         let error = optional(error);
-        rows.push([what, "", "", "", "", kind, &error].map(str::to_owned).to_vec());
+        rows.push([label, "", "", "", "", kind, &error].map(str::to_owned).to_vec());
     };
     for (change, error) in &found.alone {
         add(change, "alone", *error);
     }
-    for (what, error) in ["least", "median", "most"].iter().zip(found.joint_error.iter().flatten()) {
-        add(what, "all at once", Some(*error));
+    for (label, error) in ["least", "median", "most"].iter().zip(found.joint_error.iter().flatten()) {
+        add(label, "all at once", Some(*error));
     }
-    add(&found.of, "of", None);
+    add(&found.digest, "of", None);
     of_rows(&rows)
 }
 
@@ -246,7 +256,7 @@ pub fn sensitivity_csv(found: &Sensitivity) -> String {
 /// A one-line message that describes the error.
 pub fn sensitivity(text: &str) -> Result<Sensitivity, String> {
     let (header, all) = rows(text)?;
-    if header != HELD {
+    if header != SENSITIVITY_COLUMNS {
         return Err("its columns are not those of a sensitivity".to_owned());
     }
     let mut found = Sensitivity::default();
@@ -256,12 +266,16 @@ pub fn sensitivity(text: &str) -> Result<Sensitivity, String> {
         match row[5].as_str() {
             "alone" => found.alone.push((row[0].clone(), error()?)),
             "all at once" => joint.extend(error()?),
-            "of" => found.of.clone_from(&row[0]),
+            "of" => found.digest.clone_from(&row[0]),
             _ => {
                 let count = |text: &str| text.parse().map_err(|_| format!("'{text}' is no whole number"));
                 let broken = row[4].split(' ').filter(|one| !one.is_empty()).map(str::to_owned);
                 let joint = (count(&row[1])?, count(&row[2])?);
-                found.held.push(Robustness { name: row[0].clone(), broken_by: broken.collect(), joint });
+                found.robustness.push(Robustness {
+                    name: row[0].clone(),
+                    broken_by: broken.collect(),
+                    joint,
+                });
             }
         }
     }
@@ -280,7 +294,7 @@ mod tests {
             departures: (1, 0),
             exploratory: name == "c",
             calibrated: vec!["rate=1mbit".to_owned(), "rtt=2ms".to_owned()],
-            left: (name != "a").then_some(0.125),
+            remaining_error: (name != "a").then_some(0.125),
             errors: errors.to_vec(),
             orders: orders.to_vec(),
         };
@@ -292,29 +306,32 @@ mod tests {
         let order_rows = vec![OrderRow { name: "t/1%".to_owned(), shares: vec![0, 1] }];
         let rows = vec!["t/one".to_owned(), "t/two".to_owned()];
         let scores = Scores::of("hash".to_owned(), rows, order_rows, readings).expect("scores");
-        let scores = Scores { seeds: 4, of: "digest".to_owned(), ..scores };
+        let scores = Scores { seeds: 4, digest: "digest".to_owned(), ..scores };
         let text = readings_csv(&scores);
         assert_eq!(super::scores(&text), Ok(scores));
-        for (from, to, told) in [
+        for (from, to, expected) in [
             ("what,", "who,", "first columns"),
             ("reading,b,1", "reading,b,x", "no whole number"),
             ("3/3", "3", "n/m"),
             ("seeds", "seed", "no row 'seeds'"),
             ("\nreading,", "\nother,", "no reading"),
         ] {
-            let error = super::scores(&text.replace(from, to)).expect_err(told);
-            assert!(error.contains(told) && error.lines().count() == 1, "{told}: {error}");
+            let error = super::scores(&text.replace(from, to)).expect_err(expected);
+            assert!(error.contains(expected) && error.lines().count() == 1, "{expected}: {error}");
         }
-        let held = |name: &str, joint| Robustness {
+        let robustness_of = |name: &str, joint| Robustness {
             name: name.to_owned(),
             broken_by: vec!["rtt=1ms".to_owned()],
             joint,
         };
         let found = Sensitivity {
-            of: "digest".to_owned(),
+            digest: "digest".to_owned(),
             alone: vec![("rtt=1ms".to_owned(), Some(0.25)), ("rtt=2ms".to_owned(), None)],
             joint_error: Some([0.1, 0.2, 0.5]),
-            held: vec![held("finding x", (3, 64)), held("order of a and b at 1%", (64, 64))],
+            robustness: vec![
+                robustness_of("finding x", (3, 64)),
+                robustness_of("order of a and b at 1%", (64, 64)),
+            ],
         };
         assert_eq!(sensitivity(&sensitivity_csv(&found)), Ok(found));
         assert!(sensitivity("a,b\n").is_err());

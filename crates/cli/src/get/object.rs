@@ -1,4 +1,4 @@
-//! What a `get` command fetches: an object, the settings of all its requests, and how one ended.
+//! The objects that a `get` command fetches, the settings of all requests, and the outcome of a request.
 
 use super::account::{self, FetchRecord, Ledger, LeftOut};
 use super::meter::Meter;
@@ -42,10 +42,10 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Records that object `number` failed for the reason `why`.
-    pub(super) fn failed(&self, number: usize, why: String) -> ObjectOutcome {
-        self.ledger.note(number, |fetched| fetched.error = Some(why.clone()));
-        ObjectOutcome::Failed(why)
+    /// Records that object `number` failed for the reason `reason`.
+    pub(super) fn failed(&self, number: usize, reason: String) -> ObjectOutcome {
+        self.ledger.note(number, |fetched| fetched.error = Some(reason.clone()));
+        ObjectOutcome::Failed(reason)
     }
 
     /// Writes the result of a `get` from `start` to `end`.
@@ -64,8 +64,8 @@ impl Settings {
         outputs.write("", json, || account::csv(objects, transports, start))
     }
 
-    /// Returns the server of `url` as a target. If a redirect from an unencrypted URL led to this server, the command has
-    /// read no trust settings, so the defaults are used.
+    /// Returns the server of `url` as a target. If a redirect from an unencrypted URL leads to an encrypted one, the
+    /// user's trust settings were not read, so the defaults are used.
     pub(super) fn target(&self, url: &Url, addresses: Vec<SocketAddr>) -> Result<Target, NoTarget> {
         let security = match self.tls.clone() {
             None if url.scheme.is_secure() => {
@@ -87,16 +87,16 @@ impl Settings {
 
 /// The reason why a server cannot be connected to.
 pub(super) enum NoTarget {
-    /// There is no trust to verify the server with.
+    /// The trusted certificates, needed to verify the server, cannot be loaded.
     Trust(String),
-    /// This host does not permit the settings.
+    /// This host does not permit or support the settings of the transport.
     Host(Failure),
 }
 
 impl From<NoTarget> for ObjectOutcome {
-    fn from(why: NoTarget) -> Self {
-        match why {
-            NoTarget::Trust(why) => Self::Failed(why),
+    fn from(error: NoTarget) -> Self {
+        match error {
+            NoTarget::Trust(error) => Self::Failed(error),
             NoTarget::Host(failure) => Self::Host(failure),
         }
     }
@@ -109,6 +109,6 @@ pub(super) enum ObjectOutcome {
     Failed(String),
     /// The server redirected the request to another URL.
     Redirected(Box<ObjectRequest>),
-    /// This host does not permit the request. The exit code is 3.
+    /// This host does not permit or support the request. The exit code is 3.
     Host(Failure),
 }

@@ -1,8 +1,8 @@
-//! Tests `Road`, which impairs the packets of the field cases on a real network.
+//! Tests `PathEmulator`, which impairs the packets of the field cases on a real network.
 
 use anabranch_base::time::Duration;
 use anabranch_base::{RecvBatch, SendBatch};
-use anabranch_interop::field::road::{Field, Road};
+use anabranch_interop::field::path_emulator::{Field, PathEmulator};
 use anabranch_world::os::{self, Options};
 use anabranch_world::{DatagramSocket, Detach, Local, Timer, World};
 use std::future::poll_fn;
@@ -15,9 +15,9 @@ fn a_lone_packet_leaves_in_time() {
     let options =
         Options { addresses: vec![Ipv4Addr::LOCALHOST.into()], seed: Some(1), ..Options::default() };
     let arrived = os::run(options, async |world| {
-        let road = Road::new(1);
-        road.delay.set(Duration::from_millis(2));
-        let field = Field::new(world.clone(), road);
+        let path = PathEmulator::new(1);
+        path.delay.set(Duration::from_millis(2));
+        let field = Field::new(world.clone(), path);
         let far = world.bind(Local::Udp { port: 0 }).await.expect("a socket");
         let near = field.bind(Local::Udp { port: 0 }).await.expect("another");
         let (source, target) = (near.local()[0], far.local()[0]);

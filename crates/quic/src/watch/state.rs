@@ -13,14 +13,15 @@ pub(super) struct WatchState {
     /// The packets with application data that are ack-eliciting and not acknowledged.
     pub(super) sent: Flight,
     pub(super) in_flight: u64,
-    /// The streams on which we send, by stream ID. A stream is removed when all its data and its end are acknowledged.
+    /// The streams on which we send, by stream ID. A stream is removed when the peer has acknowledged all its data and
+    /// its end.
     pub(super) outgoing: BTreeMap<u64, Outgoing>,
     pub(super) unacknowledged: u64,
     /// The number of stream bytes sent for the first time. The connection's flow control limits this number.
     pub(super) transmitted: u64,
     pub(super) max_data: u64,
     /// The peer's initial flow control limits.
-    pub(super) granted: FlowControlLimits,
+    pub(super) initial_limits: FlowControlLimits,
     /// The received ranges of each stream by stream ID, recorded only while tracing is on.
     pub(super) incoming: BTreeMap<u64, Ranges>,
     /// The numbers of the packets that were most recently declared lost.
@@ -43,7 +44,7 @@ pub(super) struct WatchState {
     pub(super) smoothed_rtt: Option<Duration>,
     pub(super) min_rtt: Option<Duration>,
     /// The bytes of ack-eliciting data packets sent since the last query (`take_sent_bytes`).
-    pub(super) left: u64,
+    pub(super) unreported_bytes: u64,
     pub(super) limit: Option<Limit>,
 }
 
@@ -101,11 +102,11 @@ pub(super) struct Outgoing {
     pub(super) high: u64,
     pub(super) acked: Ranges,
     pub(super) fin_acked: bool,
-    /// The data that was declared lost and not sent again yet, and whether it was lost because a timer expired.
+    /// The data that was declared lost and not sent again yet. The next field says whether a timer declared it lost.
     pub(super) lost: Ranges,
     pub(super) lost_by_timer: bool,
     /// The peer's latest flow control limit for the stream.
-    pub(super) most: Option<u64>,
+    pub(super) max_stream_data: Option<u64>,
 }
 
 impl Outgoing {
@@ -173,8 +174,8 @@ impl WatchState {
         }
     }
 
-    /// Finds the oldest packets whose sizes add up to `bytes`, declares them lost, and returns their numbers. If no
-    /// data packets have that total size, handshake packets were lost, and the result is empty.
+    /// Finds the oldest packets whose sizes add up to `bytes`, declares them lost, and returns their numbers. If the
+    /// sizes do not add up to exactly `bytes`, handshake packets were lost, and the result is empty.
     pub(super) fn take_for_lost(&mut self, bytes: u64) -> Vec<u64> {
         let (mut sum, mut numbers) = (0, Vec::new());
         for (number, packet) in &self.sent.0 {
@@ -221,7 +222,8 @@ impl WatchState {
         if self.recovery_from.is_some() {
             return Limit::Recovery;
         }
-        let most = |stream: &Outgoing| stream.most.unwrap_or(0).max(self.granted.stream_data);
+        let most =
+            |stream: &Outgoing| stream.max_stream_data.unwrap_or(0).max(self.initial_limits.stream_data);
         if !repairs
             && (self.transmitted >= self.max_data || waiting.all(|stream| stream.high >= most(stream)))
         {
@@ -232,9 +234,9 @@ impl WatchState {
     }
 }
 
-/// The number of lost packets that are remembered, to detect spurious retransmissions.
+/// The maximum number of lost packets that are remembered. They serve to detect spurious retransmissions.
 const REMEMBERED: usize = 256;
-/// In the trace's sequence space, an offset within a stream takes this number of bits.
+/// The number of bits that an offset within a stream takes in the trace's sequence space.
 pub(super) const UNITS: u32 = 40;
 
 /// Converts a byte range of a stream to the trace's sequence space, in which each stream has its own range.
@@ -244,7 +246,7 @@ pub(super) fn units(id: u64, bytes: &Range<u64>) -> Range<u64> {
     base.wrapping_add(bytes.start)..base.wrapping_add(bytes.end)
 }
 
-/// Returns the number by which a session names a two-way stream. A one-way stream gets a number that no two-way stream
+/// Returns the number that applications use for a two-way stream. A one-way stream gets a number that no two-way stream
 /// has.
 fn number_in_session(id: u64) -> u64 {
     // RFC 9000 §2.1: the second bit of a stream ID marks a one-way stream.

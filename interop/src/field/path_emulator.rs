@@ -1,8 +1,8 @@
-//! The operating system's world behind a road: a layer that can lose, delay and reorder packets, can be cut, and
-//! captures them.
+//! The operating system's world behind a path emulator. The emulator is a layer that can lose, delay, reorder and
+//! capture packets, and can cut off addresses.
 //!
-//! The road is between our engine and the socket. It therefore acts on both directions like a network, for every
-//! carrier, and needs no privilege to change the host's filters. Packets pass it one by one.
+//! The emulator is between our engine and the socket. It therefore acts on both directions like a network, for every
+//! layer below SCTP, and needs no privilege to change the host's filters. Packets pass it one by one.
 
 use super::tun::TunSocket;
 use crate::peer::Seen;
@@ -24,14 +24,14 @@ use std::task::{Context, Poll};
 
 /// The impairments of packets, and statistics of them.
 #[derive(Debug)]
-pub struct Road {
+pub struct PathEmulator {
     rng: RefCell<Rng>,
     /// The rate of lost packets, per million.
     pub loss_ppm: Cell<u64>,
     /// The rate of packets that later packets overtake, per million.
     pub reorder_ppm: Cell<u64>,
     /// The additional delay of overtaken packets.
-    pub behind: Cell<Duration>,
+    pub reorder_delay: Cell<Duration>,
     /// The one-way delay of every packet.
     pub delay: Cell<Duration>,
     /// Addresses that are cut off: packets from and to them are lost.
@@ -44,15 +44,15 @@ pub struct Road {
     dropped: Cell<u64>,
 }
 
-impl Road {
-    /// Creates a road without impairments.
+impl PathEmulator {
+    /// Creates an emulator without impairments.
     #[must_use]
     pub fn new(seed: u64) -> Rc<Self> {
         Rc::new(Self {
             rng: RefCell::new(Rng::new(seed)),
             loss_ppm: Cell::new(0),
             reorder_ppm: Cell::new(0),
-            behind: Cell::new(Duration::from_millis(5)),
+            reorder_delay: Cell::new(Duration::from_millis(5)),
             delay: Cell::new(Duration::ZERO),
             cut: RefCell::default(),
             from_us: RefCell::default(),
@@ -87,7 +87,7 @@ impl Road {
     }
 
     /// Returns when a packet that is sent now arrives; `None` if it is lost.
-    fn arrival(&self, now: Instant, packet: &Held) -> Option<Instant> {
+    fn arrival(&self, now: Instant, packet: &DelayedPacket) -> Option<Instant> {
         self.note(now, packet);
         let cut = self.cut.borrow();
         let mut rng = self.rng.borrow_mut();
@@ -99,7 +99,7 @@ impl Road {
             return None;
         }
         let late = self.reorder_ppm.get() > 0 && rng.below(1_000_000) < self.reorder_ppm.get();
-        Some(now + self.delay.get() + if late { self.behind.get() } else { Duration::ZERO })
+        Some(now + self.delay.get() + if late { self.reorder_delay.get() } else { Duration::ZERO })
     }
 
     fn see(&self, outward: bool, packet: &[u8]) {
@@ -107,7 +107,7 @@ impl Road {
         seen.borrow_mut().note(packet);
     }
 
-    fn note(&self, now: Instant, packet: &Held) {
+    fn note(&self, now: Instant, packet: &DelayedPacket) {
         if packet.protocol == SCTP {
             self.see(packet.outward, &packet.bytes);
         }
@@ -137,31 +137,31 @@ impl Road {
         whole.extend_from_slice(&packet.bytes);
         let original = whole.len();
         whole.truncate(SNAP);
-        let way = if packet.outward { pcap::Direction::Outbound } else { pcap::Direction::Inbound };
-        let _ = writer.truncated_packet(0, now.as_nanos(), &whole, original, Some(way), None);
+        let direction = if packet.outward { pcap::Direction::Outbound } else { pcap::Direction::Inbound };
+        let _ = writer.truncated_packet(0, now.as_nanos(), &whole, original, Some(direction), None);
     }
 }
 
-/// A world whose sockets are behind a road.
+/// A world whose sockets are behind a path emulator.
 #[derive(Clone, Debug)]
 pub struct Field {
     os: OsWorld,
-    /// The road.
-    pub road: Rc<Road>,
+    /// The path emulator.
+    pub path: Rc<PathEmulator>,
     /// The device for TCP packets. Other packets go to a socket of the operating system.
     tun: Rc<RefCell<Option<TunSocket>>>,
-    /// Whether UDP carries DTLS records, whose content the road cannot read.
+    /// Whether UDP carries DTLS records, whose content the emulator cannot read.
     secure: bool,
 }
 
 impl Field {
-    /// Creates the operating system's world behind `road`.
+    /// Creates the operating system's world behind `path`.
     #[must_use]
-    pub fn new(os: OsWorld, road: Rc<Road>) -> Self {
-        Self { os, road, tun: Rc::default(), secure: false }
+    pub fn new(os: OsWorld, path: Rc<PathEmulator>) -> Self {
+        Self { os, path, tun: Rc::default(), secure: false }
     }
 
-    /// Returns this world with UDP that carries DTLS records if `secure`.
+    /// Returns this world. If `secure` is set, the datagrams of its UDP sockets carry DTLS records.
     #[must_use]
     pub fn secured(self, secure: bool) -> Self {
         Self { secure, ..self }
@@ -174,7 +174,7 @@ impl Field {
 }
 
 impl World for Field {
-    type Socket = RoadSocket;
+    type Socket = EmulatedSocket;
     type Timer = OsTimer;
     type Task<T: 'static> = OsTask<T>;
 
@@ -202,7 +202,7 @@ impl World for Field {
         self.os.poll_address_change(cx)
     }
 
-    async fn bind(&self, at: Local) -> io::Result<RoadSocket> {
+    async fn bind(&self, at: Local) -> io::Result<EmulatedSocket> {
         let tun = self.tun.borrow_mut().take();
         let (inner, protocol) = match (tun, at) {
             (Some(tun), _) => (Lane::Tun(tun), TCP),
@@ -210,12 +210,12 @@ impl World for Field {
             (None, Local::Udp { .. }) if self.secure => (Lane::Os(self.os.bind(at).await?), UDP),
             (None, Local::Udp { .. }) => (Lane::Os(self.os.bind(at).await?), SCTP),
         };
-        Ok(RoadSocket {
+        Ok(EmulatedSocket {
             world: self.clone(),
             inner,
             protocol,
             timer: RefCell::new(self.os.timer()),
-            held: RefCell::default(),
+            delayed: RefCell::default(),
             count: Cell::new(0),
             input: RefCell::new(RecvBatch::new(1)),
             output: RefCell::new(SendBatch::new(1)),
@@ -223,7 +223,7 @@ impl World for Field {
     }
 }
 
-/// The socket behind the road: one of the operating system, or the device for TCP.
+/// The socket behind the path emulator: a socket of the operating system, or the device for TCP.
 #[derive(Debug)]
 enum Lane {
     Os(OsSocket),
@@ -248,7 +248,7 @@ impl Lane {
 
 /// A packet in flight.
 #[derive(Debug)]
-struct Held {
+struct DelayedPacket {
     outward: bool,
     protocol: u8,
     source: SocketAddr,
@@ -258,58 +258,58 @@ struct Held {
     bytes: Vec<u8>,
 }
 
-/// A socket behind the road.
+/// A socket behind the path emulator.
 #[derive(Debug)]
-pub struct RoadSocket {
+pub struct EmulatedSocket {
     world: Field,
     inner: Lane,
     protocol: u8,
     timer: RefCell<OsTimer>,
-    held: RefCell<BTreeMap<(Instant, u64), Held>>,
+    delayed: RefCell<BTreeMap<(Instant, u64), DelayedPacket>>,
     count: Cell<u64>,
     input: RefCell<RecvBatch>,
     /// The packet that the socket has not accepted yet. The batch is empty if there is none.
     output: RefCell<SendBatch>,
 }
 
-impl RoadSocket {
-    /// Puts a packet on the road. For received packets it is unknown whether they may be fragmented.
+impl EmulatedSocket {
+    /// Hands a packet to the emulator. For received packets it is unknown whether they may be fragmented.
     fn set_out(&self, packet: Packet<'_>, outward: bool, may_fragment: bool) {
         let now = self.world.now();
         let Packet { source, target, ecn, payload, .. } = packet;
         let protocol = self.protocol;
         let bytes = payload.to_vec();
-        let packet = Held { outward, protocol, source, target, ecn, may_fragment, bytes };
-        if let Some(at) = self.world.road.arrival(now, &packet)
-            && self.held.borrow().len() < MOST_HELD
+        let packet = DelayedPacket { outward, protocol, source, target, ecn, may_fragment, bytes };
+        if let Some(at) = self.world.path.arrival(now, &packet)
+            && self.delayed.borrow().len() < MOST_HELD
         {
             self.count.set(self.count.get() + 1);
-            self.held.borrow_mut().insert((at, self.count.get()), packet);
+            self.delayed.borrow_mut().insert((at, self.count.get()), packet);
         }
     }
 
     /// Removes and returns the first packet of one direction that has arrived.
-    fn arrived(&self, outward: bool) -> Option<Held> {
+    fn arrived(&self, outward: bool) -> Option<DelayedPacket> {
         let now = self.world.now();
-        let mut held = self.held.borrow_mut();
+        let mut delayed = self.delayed.borrow_mut();
         let key =
-            held.iter().take_while(|(key, _)| key.0 <= now).find(|(_, packet)| packet.outward == outward);
+            delayed.iter().take_while(|(key, _)| key.0 <= now).find(|(_, packet)| packet.outward == outward);
         let key = *key?.0;
-        held.remove(&key)
+        delayed.remove(&key)
     }
 
     /// Returns whether the next packet has arrived. If it has not, sets the timer to its arrival.
     fn is_time(&self, cx: &mut Context<'_>) -> bool {
         // A packet that waits for the socket needs no timer.
         let stuck = !self.output.borrow().is_empty();
-        let held = self.held.borrow();
-        let next = held.iter().find(|(_, packet)| !(stuck && packet.outward)).map(|(key, _)| key.0);
+        let delayed = self.delayed.borrow();
+        let next = delayed.iter().find(|(_, packet)| !(stuck && packet.outward)).map(|(key, _)| key.0);
         let mut timer = self.timer.borrow_mut();
         timer.set(next);
         next.is_some() && timer.poll(cx).is_ready()
     }
 
-    /// Passes outgoing packets that have reached the end of the road to the socket.
+    /// Passes outgoing packets to the socket once they have reached the end of the road.
     fn forward(&self, cx: &mut Context<'_>) -> io::Result<()> {
         let mut batch = self.output.borrow_mut();
         loop {
@@ -330,7 +330,7 @@ impl RoadSocket {
     }
 }
 
-impl DatagramSocket for RoadSocket {
+impl DatagramSocket for EmulatedSocket {
     fn poll_send(&self, cx: &mut Context<'_>, batch: &mut SendBatch) -> Poll<io::Result<()>> {
         batch.packets().for_each(|packet| self.set_out(packet, true, batch.may_fragment));
         batch.clear();
@@ -391,26 +391,26 @@ impl DatagramSocket for RoadSocket {
     }
 }
 
-/// A socket above DTLS, which observes the packets that the road cannot.
+/// A socket above DTLS. It observes the packets that the emulator sees only encrypted.
 pub struct Watched {
     /// The DTLS layer.
     pub inner: Box<dyn DatagramSocket>,
-    /// The road that carries the datagrams of the DTLS layer.
-    pub road: Rc<Road>,
+    /// The emulator that carries the datagrams of the DTLS layer.
+    pub path: Rc<PathEmulator>,
 }
 
 impl DatagramSocket for Watched {
     fn poll_send(&self, cx: &mut Context<'_>, batch: &mut SendBatch) -> Poll<io::Result<()>> {
-        batch.packets().for_each(|packet| self.road.see(true, packet.payload));
+        batch.packets().for_each(|packet| self.path.see(true, packet.payload));
         self.inner.poll_send(cx, batch)
     }
 
     fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut RecvBatch) -> Poll<io::Result<()>> {
-        let came = self.inner.poll_recv(cx, batch);
-        if matches!(came, Poll::Ready(Ok(()))) && batch.icmp.is_none() {
-            batch.packets().for_each(|packet| self.road.see(false, packet.payload));
+        let received = self.inner.poll_recv(cx, batch);
+        if matches!(received, Poll::Ready(Ok(()))) && batch.icmp.is_none() {
+            batch.packets().for_each(|packet| self.path.see(false, packet.payload));
         }
-        came
+        received
     }
 
     fn poll_flush(&self, cx: &mut Context<'_>, unsent: &mut SendBatch) -> Poll<io::Result<()>> {

@@ -1,0 +1,258 @@
+//! Applies three recipes of CONTRIBUTING.md: an impairment, a knob and a JSON field.
+//!
+//! `tests/recipes/` has each addition as edits of files. The edits touch exactly the files that the recipe lists. With
+//! all edits, a copy of the tree compiles, its tests pass, and a race shows the additions. Without any one of them,
+//! the compiler, a test or the race fails. A recipe that leaves out a file is therefore found here.
+//!
+//! Compiling the copy takes minutes, so that test is in the second ring.
+
+use anabranch_base::testing::are_slow_tests_enabled;
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const ADDITIONS: [&str; 3] = ["impairment", "knob", "field"];
+
+/// The commands of cargo that find missing edits, by name, in the order in which they run. Commands for crates that
+/// others depend on come first, so that each change recompiles few crates. The last five commands select the same
+/// packages, so they share their build output.
+const COMMANDS: &[(&str, &str)] = &[
+    ("link", "test -p anabranch-link --test chain -- a_link_whose_runs_differ every_impairment"),
+    ("sim", "test -p anabranch-sim --lib -- every_impairment"),
+    ("results", "test -p anabranch-results --lib --test schema -- a_full_result"),
+    ("report", "check -p anabranch-report --tests"),
+    ("compile", "test -p anabranch-cli -p anabranch-lab -p anabranch-tests --test own_transport --no-run"),
+    (
+        "race",
+        "test -p anabranch-cli -p anabranch-lab -p anabranch-tests --test own_transport -- anabranch race",
+    ),
+    ("lists", "test -p anabranch-cli -p anabranch-lab -p anabranch-tests --lib -- every_knob every_setting"),
+    (
+        "lab",
+        "test -p anabranch-cli -p anabranch-lab -p anabranch-tests --test lab -- plan::every_impairment \
+         handover::wrong_moves pages::each_",
+    ),
+    ("system", "test -p anabranch-cli -p anabranch-lab -p anabranch-tests --test system -- every_impairment"),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// An addition to the tree that follows a recipe.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Addition {
+    /// The heading of the recipe.
+    recipe: String,
+    /// The word that replaces `NAME` in the paths of the recipe.
+    name: String,
+    /// The arguments of a race that shows the addition.
+    race: String,
+    /// A text that the race prints.
+    prints: String,
+    /// A part of `race`. Without it, the times of the race differ.
+    without: Option<String>,
+    /// The files of the recipe that the addition does not touch, as the recipe writes them. Each has a reason.
+    unneeded: BTreeMap<String, String>,
+    #[serde(rename = "edit")]
+    edits: Vec<Edit>,
+}
+
+/// Replaces a text of a file, or creates a file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Edit {
+    file: String,
+    /// The text to replace; `None` creates the file.
+    at: Option<String>,
+    becomes: String,
+    /// The name of the command in `COMMANDS` that fails without this edit.
+    found_by: String,
+}
+
+/// Returns the additions, in the order of `ADDITIONS`.
+fn additions() -> Vec<Addition> {
+    let read = |name: &str| {
+        let path = root().join("tests/recipes").join(name).with_extension("toml");
+        let text = fs::read_to_string(&path).expect("an addition");
+        toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    };
+    ADDITIONS.iter().map(|name| read(name)).collect()
+}
+
+/// Returns the paths that a recipe says to create or to change, as it writes them.
+fn listed<'a>(page: &'a str, recipe: &str) -> BTreeSet<&'a str> {
+    let section = page.split("\n### ").find_map(|section| section.strip_prefix(recipe)?.strip_prefix('\n'));
+    let section = section.unwrap_or_else(|| panic!("CONTRIBUTING.md has no recipe '{recipe}'"));
+    let begin = ["\nCreate", "\nChange"].iter().filter_map(|word| section.find(word)).min();
+    let steps = section[begin.expect("steps")..].split("\nShows it").next().unwrap_or_default();
+    steps.split('`').skip(1).step_by(2).filter(|word| word.contains('/')).collect()
+}
+
+#[test]
+fn additions_touch_the_files_of_their_recipe() {
+    let page = fs::read_to_string(root().join("CONTRIBUTING.md")).expect("CONTRIBUTING.md");
+    for addition in additions() {
+        let recipe = &addition.recipe;
+        for edit in &addition.edits {
+            let is_known = COMMANDS.iter().any(|(name, _)| *name == edit.found_by);
+            assert!(is_known, "{recipe}: no command is called '{}'", edit.found_by);
+        }
+        let listed: BTreeSet<String> =
+            listed(&page, recipe).iter().map(|path| path.replace("NAME", &addition.name)).collect();
+        // The recipe cannot name the file whose behavior changes, which the race finds.
+        let edited: BTreeSet<String> = (addition.edits.iter().filter(|edit| edit.found_by != "race"))
+            .map(|edit| edit.file.strip_prefix("crates/").unwrap_or(&edit.file).to_owned())
+            .collect();
+        let unneeded: BTreeSet<String> = addition.unneeded.into_keys().collect();
+        let both: Vec<_> = edited.intersection(&unneeded).collect();
+        assert!(both.is_empty(), "{recipe}: edited, although unneeded: {both:?}");
+        let accounted = &edited | &unneeded;
+        let (missing, untouched) = (&accounted - &listed, &listed - &accounted);
+        assert!(
+            missing.is_empty() && untouched.is_empty(),
+            "CONTRIBUTING.md, {recipe}: not listed there: {missing:?}; neither edited nor unneeded in \
+             tests/recipes: {untouched:?}"
+        );
+    }
+}
+
+/// Returns the content of a file with the edits of all additions except `left_out`; `None` if the file does not exist.
+fn edited(file: &str, additions: &[Addition], left_out: Option<&Edit>) -> Option<String> {
+    let mut content = fs::read_to_string(root().join(file)).ok();
+    let edits = additions.iter().flat_map(|addition| &addition.edits).filter(|edit| edit.file == file);
+    for edit in edits.filter(|edit| left_out.is_none_or(|left_out| !std::ptr::eq(left_out, *edit))) {
+        content = Some(match (&edit.at, content) {
+            (None, None) => edit.becomes.clone(),
+            (Some(at), Some(text)) => {
+                let count = text.matches(at).count();
+                assert_eq!(count, 1, "tests/recipes: {file} has the text to edit {count} times: '{at}'");
+                text.replacen(at, &edit.becomes, 1)
+            }
+            (at, _) => panic!("tests/recipes: {file}: only an edit without 'at' creates a file: {at:?}"),
+        });
+    }
+    content
+}
+
+#[test]
+fn the_texts_to_edit_stand_in_their_files_once() {
+    let additions = additions();
+    for edit in additions.iter().flat_map(|addition| &addition.edits) {
+        edited(&edit.file, &additions, None);
+        // The other edits of the file do not depend on this one.
+        edited(&edit.file, &additions, Some(edit));
+    }
+}
+
+/// A copy of the tree with its own build output. It is removed at the end of the test.
+struct TreeCopy {
+    root: PathBuf,
+}
+
+impl Drop for TreeCopy {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.root);
+    }
+}
+
+impl TreeCopy {
+    /// Copies the files that git tracks or would add.
+    fn new() -> Self {
+        let copy = Self { root: Path::new(env!("CARGO_TARGET_TMPDIR")).join("recipes") };
+        let _ = fs::remove_dir_all(&copy.root);
+        let list = Command::new("git")
+            .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+            .current_dir(root())
+            .output()
+            .expect("git");
+        assert!(list.status.success(), "git ls-files: {}", String::from_utf8_lossy(&list.stderr));
+        let files = String::from_utf8(list.stdout).expect("names in UTF-8");
+        for file in files.split_terminator('\0') {
+            if let Ok(content) = fs::read(root().join(file)) {
+                copy.write(file, Some(&content));
+            }
+        }
+        copy
+    }
+
+    /// Writes a file, or removes it.
+    fn write(&self, file: &str, content: Option<&[u8]>) {
+        let path = self.root.join(file);
+        let Some(content) = content else { return fs::remove_file(path).expect("a file to remove") };
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        fs::write(path, content).expect("a file to write");
+    }
+
+    /// Runs cargo without optimization, because compilation takes longer than the tests. Returns the output; an error
+    /// if cargo fails.
+    fn cargo(&self, arguments: &str) -> Result<String, String> {
+        let output = Command::new(env!("CARGO"))
+            .current_dir(&self.root)
+            .args(arguments.split(' '))
+            .env("CARGO_TARGET_DIR", self.root.join("target"))
+            .env("CARGO_INCREMENTAL", "1")
+            .env("CARGO_PROFILE_DEV_DEBUG", "0")
+            .env("CARGO_PROFILE_TEST_OPT_LEVEL", "0")
+            .env_remove("ANABRANCH_FULL")
+            .output()
+            .expect("cargo");
+        let [out, err] =
+            [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+        if output.status.success() { Ok(out) } else { Err(format!("{out}{err}")) }
+    }
+
+    /// Runs a command. Returns an error if it fails, or if the race of an addition does not show it.
+    fn run(&self, (name, arguments): (&str, &str), additions: &[Addition]) -> Result<(), String> {
+        if name != "race" {
+            return self.cargo(arguments).map(drop);
+        }
+        let race = |flags: &str| self.cargo(&format!("{arguments} --quiet --json - {flags}"));
+        let times = |output: &str| -> Vec<String> {
+            output.lines().filter(|line| line.contains("\"page_ns\"")).map(str::to_owned).collect()
+        };
+        for Addition { race: flags, prints, without, .. } in additions {
+            let output = race(flags)?;
+            if !output.contains(prints) {
+                return Err(format!("'{flags}' does not print {prints}"));
+            }
+            if let Some(part) = without
+                && times(&race(&flags.replace(part, ""))?) == times(&output)
+            {
+                return Err(format!("without '{part}', the times of '{flags}' are the same"));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn each_edit_of_a_recipe_is_needed() {
+    if !are_slow_tests_enabled() {
+        return;
+    }
+    let (additions, copy) = (additions(), TreeCopy::new());
+    let write = |file: &str, left_out: Option<&Edit>| {
+        copy.write(file, edited(file, &additions, left_out).as_deref().map(str::as_bytes));
+    };
+    let edits = || additions.iter().flat_map(|addition| &addition.edits);
+    edits().for_each(|edit| write(&edit.file, None));
+    for &command in COMMANDS {
+        for edit in edits().filter(|edit| edit.found_by == command.0) {
+            eprintln!("{}, without an edit of {}", command.0, edit.file);
+            write(&edit.file, Some(edit));
+            let is_found = copy.run(command, &additions).is_err();
+            write(&edit.file, None);
+            let at = edit.at.as_deref().unwrap_or("the whole file");
+            assert!(is_found, "{}: 'cargo {}' passes without the edit of '{at}'", edit.file, command.1);
+        }
+    }
+    // Last, because this compiles everything.
+    for &command in COMMANDS {
+        let result = copy.run(command, &additions);
+        result.unwrap_or_else(|error| panic!("with all edits, 'cargo {}' fails: {error}", command.1));
+    }
+}

@@ -1,6 +1,6 @@
-//! Situations whose true cause is known, and the causes that the search names, as one table.
+//! Compares the causes that the search of `lab` finds with the true causes, for situations whose true cause is known.
 //!
-//! The command `causes` prints the table. A test of `lab` checks it with fewer seeds.
+//! The program `causes` prints the comparison as a table. A test of `lab` checks it with fewer seeds.
 
 #[path = "causes/situations.rs"]
 mod situations;
@@ -31,7 +31,7 @@ pub struct Row {
     pub experiment: Option<Experiment>,
 }
 
-/// Races a situation with `runs` seeds, and searches for its causes: `quick` or `full`.
+/// Races a situation with `runs` seeds, and searches for its causes. `causes` is `quick` or `full`.
 pub fn run(situation: &'static Situation, runs: &str, causes: &str, threads: usize) -> Row {
     let flags = situation.flags.iter().copied().chain([
         ("transport", situation.fast),
@@ -62,7 +62,7 @@ fn judge(situation: &'static Situation, race: &Race) -> Row {
     let right = experiment.winner == situation.fast
         && is_true(situation.truth, &comparison.causes)
         && against.iter().all(|key| expected.contains(key.as_str()))
-        // If the results are random, the search may miss a small adverse cause.
+        // If results differ from seed to seed, the search may miss an expected adverse cause whose effect is small.
         && (against.len() == expected.len() || !comparison.exact);
     let named = words(&comparison.causes, &experiment.held_back_by);
     Row { situation, gap, named, right, experiment: Some(experiment) }
@@ -82,8 +82,8 @@ fn is_true(truth: Truth, causes: &[Cause]) -> bool {
     }
 }
 
-/// Returns the keys of the settings that these changes set. All settings for the number of outstanding requests count
-/// as one key.
+/// Returns the names of the settings that the causes change. The settings that limit outstanding requests count as one
+/// setting, and the settings for the number of objects per connection count as another.
 fn keys(causes: &[Cause]) -> BTreeSet<String> {
     let pairs = causes.iter().flat_map(|cause| cause.change.split(','));
     let key = |pair: &str| match pair.split_once('=').map_or(pair, |(key, _)| key) {

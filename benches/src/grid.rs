@@ -1,7 +1,8 @@
-//! Goodput over round trips and losses: a bulk transfer at 100 Mbit/s for each cell and contestant, printed as one
-//! table.
+//! Goodput over round trips and losses, as one table. Each cell is the goodput of a contestant's bulk transfer at 100
+//! Mbit/s, with one round trip and one loss rate.
 //!
-//! The command `grid` prints the table. A test of `lab` compares a smaller table with `crates/lab/tests/grid.txt`.
+//! The program `grid` prints this table. A test of the crate `lab` makes the same table with fewer cells and compares
+//! it with `crates/lab/tests/grid.txt`.
 //!
 //! Goodputs are geometric means over seeds, because a few early losses can make one seed ten times slower than another.
 //! The ratio is computed seed by seed and has a 95 % t-interval on the logarithms, unless all ratios are equal.
@@ -20,7 +21,7 @@ use std::sync::atomic::AtomicBool;
 pub const RTTS: [&str; 4] = ["20ms", "50ms", "100ms", "200ms"];
 /// The losses of the grid.
 pub const LOSSES: [&str; 4] = ["0", "0.01%", "0.1%", "1%"];
-/// The contestants of the recorded grid.
+/// The contestants of the default table.
 pub const TRANSPORTS: [&str; 3] = ["tcp:profile=modern", "sctp:profile=modern", "sctp:profile=rfc9260"];
 
 /// One cell of the grid.

@@ -7,9 +7,9 @@
 //! bytes every 200 to 600 ms. The delay of a small message is measured from the call of `send` until the message has
 //! been read. If the send buffer has no room, the delay starts when `send` would have been called.
 //!
-//! The delays are measured with DATA, where a message that has begun is finished first, and with I-DATA under each
-//! scheduler (RFC 8260 §3). The priority scheduler sends small messages first. The weighted scheduler gives them
-//! sixteen times the weight.
+//! The delays are measured with DATA and with I-DATA, under each scheduler (RFC 8260 §3). With DATA, a message whose
+//! transmission has begun is finished before the next message. The priority scheduler sends small messages first. The
+//! weighted scheduler gives them sixteen times the weight.
 
 use anabranch_base::time::Duration;
 use anabranch_base::{Ecn, Engine, Instant, Packet, Rng, SendBatch};
@@ -179,8 +179,8 @@ fn run(scheduler: &str, interleaving: &str, with_bulk: bool) -> Outcome {
     let mut buffer = vec![0; 1 << 16];
     let id =
         world.ends[0].associate(world.now, Associate::to(world.addresses[1], 80)).expect("an association");
-    // For the priority scheduler, stream 0 (large messages) gets the worse value. For the weighted scheduler, stream 1
-    // (small messages) gets the larger weight.
+    // Stream 0 has the large messages, stream 1 the small ones. Both schedulers prefer stream 1: by a lower value,
+    // which means a higher priority, or by a larger weight.
     let values = if scheduler == "priority" { [1, 0] } else { [1, 16] };
     for (stream, value) in [0, 1].into_iter().zip(values) {
         world.ends[0].set_stream_value(world.now, id, stream, value).expect("a stream");

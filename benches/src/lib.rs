@@ -1,12 +1,11 @@
-//! Helpers of the benchmarks: CPU time, medians, and the tables that tests of the workspace also compute.
+//! Functions that the benchmark programs share: CPU time, medians, transfers, and the tables that programs print.
 //!
-//! Figures measured here describe this program on this machine. They are never results of a race, and a race is never a
-//! benchmark.
+//! Figures measured here describe this program on this machine. They never appear in the results of a race.
 
 pub mod causes;
 pub mod grid;
 pub mod interleaving;
-pub mod peers;
+pub mod simulators;
 pub mod stacks;
 pub mod transfer;
 

@@ -51,7 +51,7 @@ pub struct Transfer {
 /// checks.
 ///
 /// # Errors
-/// One line: a message differs from the message that was sent, or there is no progress.
+/// Returns one line if a received message differs from the sent message, or if there is no progress.
 pub fn transfer(pair: &mut impl StackPair, size: usize, total: u64) -> Result<Transfer, String> {
     let mut message: Vec<u8> = (0..size).map(|i| i as u8).collect();
     let mut received = vec![0; size];

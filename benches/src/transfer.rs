@@ -29,7 +29,7 @@ impl Flow {
     /// Parses `tcp` or `sctp`, with settings: `tcp:profile=ns2,sack=no`.
     ///
     /// # Errors
-    /// A description in one line.
+    /// Returns one line that describes the wrong setting.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (name, settings) = text.split_once(':').unwrap_or((text, ""));
         let pairs: Vec<(&str, &str)> = settings
@@ -72,9 +72,9 @@ pub struct Figures {
     /// Retransmission timeouts.
     pub timeouts: u64,
     /// Retransmissions of segments or chunks without a timeout.
-    pub fast: u64,
+    pub fast_retransmissions: u64,
     /// Retransmissions after a timeout.
-    pub late: u64,
+    pub timeout_retransmissions: u64,
     /// The number of times that a fast recovery reduced the congestion window.
     pub recoveries: u64,
 }
@@ -96,7 +96,7 @@ pub struct Outcome {
 /// `up` direction carries the data.
 ///
 /// # Errors
-/// A description in one line.
+/// Returns one line that describes the failure.
 pub fn run(link: &LinkSpec, flows: &[Flow], span: Duration, seed: u64) -> Result<Outcome, String> {
     let network = Network::new(seed);
     let bottleneck = match flows.len() {
@@ -174,8 +174,8 @@ async fn begin(
                 if let Some(stats) = session.stats() {
                     let mut figures = figures.borrow_mut();
                     figures.timeouts = stats.timeouts;
-                    figures.fast = stats.retransmitted_fast;
-                    figures.late = stats.retransmitted_timeout;
+                    figures.fast_retransmissions = stats.retransmitted_fast;
+                    figures.timeout_retransmissions = stats.retransmitted_timeout;
                     figures.recoveries = stats.fast_recoveries;
                 }
                 drop((client, host));
@@ -202,8 +202,8 @@ async fn begin(
 
 fn sctp_figures(figures: &mut Figures, stats: &anabranch_sctp::AssociationStats) {
     figures.timeouts = stats.t3_expirations;
-    figures.fast = stats.retransmitted_fast;
-    figures.late = stats.retransmitted_timeout;
+    figures.fast_retransmissions = stats.retransmitted_fast;
+    figures.timeout_retransmissions = stats.retransmitted_timeout;
     figures.recoveries = stats.fast_recoveries;
 }
 

@@ -185,7 +185,7 @@ pub(crate) fn number_of(name: &str) -> Option<i64> {
     NUMBERS.iter().find(|(known, _)| *known == name).map(|(_, number)| *number)
 }
 
-/// Returns the number of a value: an integer, a name, or names combined by `|`.
+/// Converts a value to a number. The value is an integer, the name of a constant, or such values combined by `|`.
 pub(crate) fn number(value: &Value) -> Option<i64> {
     match value {
         Value::Int(n) => Some(*n),
@@ -199,7 +199,8 @@ pub(crate) fn number(value: &Value) -> Option<i64> {
 /// Checks that a value (`seen`) is allowed by the script's value (`expected`).
 pub(crate) fn compare(what: &str, expected: &Value, seen: &Value) -> Result<(), String> {
     let matches = match (expected, seen) {
-        // `seen` is `...` where a value has no meaning, such as the number of an association that does not exist.
+        // The interpreter sets `seen` to `...` if the value has no meaning, such as the number of a missing
+        // association.
         (expected, seen) if expected.is_any() || seen.is_any() => true,
         (Value::Call(e, args), Value::Call(s, seen)) if e == s && e == "inet_addr" => {
             let address = |args: &[Value]| match args {

@@ -10,8 +10,8 @@ use toml::Spanned;
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Deviation {
-    /// The script as `directory/file`, without `.pkt`, or the case of a suite as `file.suite/id`. More parent
-    /// directories may precede the name, to distinguish scripts with the same name in two suites.
+    /// The script as `directory/file`, without `.pkt`, or the case of a suite as `file.suite/id`. The name may include
+    /// further parent directories. They distinguish scripts of two suites with the same directory and file name.
     pub name: String,
     /// The line at which the script fails. A failure at another line is not excused.
     pub line: Option<usize>,
@@ -47,7 +47,7 @@ impl Deviations {
     /// Reads a list of deviations.
     ///
     /// # Errors
-    /// The first mistake, as `line: what`.
+    /// Returns the line number and a description of the first mistake.
     pub fn read(text: &str) -> Result<Self, String> {
         let raw: Text = toml_text::read(text)?;
         let mut deviation: Vec<Deviation> = Vec::new();

@@ -1,4 +1,4 @@
-//! ICMP messages by packetdrill's names, and the events that a host reports to SCTP for them.
+//! Translates packetdrill's names of ICMP messages to the events that a host reports to SCTP.
 //!
 //! Implements the rules ICMP1 to ICMP3 of RFC 9260 §10: which ICMP messages reach SCTP at all.
 
@@ -34,7 +34,7 @@ const UNREACHABLE_V6: &[(&str, u8)] = &[
     ("port_unreachable", 4),
 ];
 
-/// ICMPv4 messages that no host hands to SCTP, with their codes.
+/// ICMPv4 messages that a host does not report to SCTP, with their codes.
 const OTHERS_V4: &[(&str, &[&str])] = &[
     ("source_quench", &[]),
     ("redirect", &[]),
@@ -42,7 +42,7 @@ const OTHERS_V4: &[(&str, &[&str])] = &[
     ("parameter_problem", &[]),
 ];
 
-/// ICMPv6 messages that no host hands to SCTP, with their codes.
+/// ICMPv6 messages that a host does not report to SCTP, with their codes.
 const OTHERS_V6: &[(&str, &[&str])] = &[
     ("time_exceeded", &["exceeded_hop_limit", "exceeded_frag_time"]),
     ("parameter_problem", &["header_field", "unknown_option"]),

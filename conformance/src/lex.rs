@@ -185,7 +185,7 @@ impl<'a> Lexer<'a> {
         let end = self.rest.find(|c: char| !(c.is_ascii_hexdigit() || c == ':' || c == '.'))?;
         let text = &self.rest[..end];
         let next_is_word = self.rest[end..].starts_with(is_word);
-        // An IPv4 address may be followed by a port, and a number may be followed by the dots of a range.
+        // After an IPv4 address, a `:` begins a port. Text with dots may also be a number before the dots of a range.
         let v4_end = text.find(':').unwrap_or(text.len());
         if !next_is_word && let Ok(v4) = text[..v4_end].parse::<Ipv4Addr>() {
             self.rest = &self.rest[v4_end..];
@@ -230,7 +230,7 @@ impl<'a> Lexer<'a> {
             self.rest = &fraction[end..];
             return Ok(Some(Token::Micros(sign * total)));
         }
-        // `3com` is one word, not a number and a word.
+        // A word may begin with digits, such as `3com`.
         if whole.is_empty() || after.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
             return Ok(None);
         }

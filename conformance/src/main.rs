@@ -24,7 +24,8 @@ struct Cli {
     /// A list of known deviations instead of the built-in one.
     #[arg(long, value_name = "FILE")]
     deviations: Option<PathBuf>,
-    /// A list of stages (script, peer_addresses, towards, reason) instead of the built-in one.
+    /// A list of stages (script, peer_addresses, towards, reason) instead of the built-in list. A stage sets the number
+    /// of the peer's addresses and the expected destinations of data for a script.
     #[arg(long, value_name = "FILE")]
     stages: Option<PathBuf>,
     /// The number of the peer's addresses in scripts without a stage.
@@ -67,7 +68,7 @@ fn print_rules(missing: bool) -> ExitCode {
     }
 }
 
-/// Reads a table from a file. A mistake in the file is reported as `file:line: what`.
+/// Reads a table from a file. The error has the form `file:line: description`.
 fn read<T>(path: &Path, table: impl Fn(&str) -> Result<T, String>) -> Result<T, String> {
     /// The maximum size of a table, in bytes.
     const MOST: u64 = 1 << 20;
@@ -112,7 +113,7 @@ fn run(cli: &Cli) -> Result<Summary, String> {
         }
     };
     for path in &scripts {
-        // Deviations name a folder and a file, so the path must be complete.
+        // A deviation is listed as folder and file, so a path that is only a file name must be made absolute.
         let full_path = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
         if path.extension().is_some_and(|extension| extension == "suite") {
             for (name, outcome) in check_suite(path, &stages)? {

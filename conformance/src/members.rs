@@ -125,7 +125,8 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// Returns a member; `None` if it is left out or `...`.
+    /// Returns the value of the member `key`. Returns `None` if the script leaves the member out, or writes `...`,
+    /// which stands for any value.
     pub(crate) fn get(self, key: &str) -> Option<&'a Value> {
         let found = self.fields.iter().find(|(name, _)| name == key).map(|(_, value)| value);
         found.filter(|value| !value.is_any())

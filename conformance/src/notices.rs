@@ -6,8 +6,9 @@ use crate::calls::address_value;
 use crate::script::Value;
 use anabranch_sctp::socket::{AddressChange, AssociationChange, KeyChange, Notification};
 
-/// Returns the structure and its size in bytes. With `old`, the notification of a failed message has the older form
-/// (RFC 6458 §6.1.4). `port` is the peer's port. `own_tsn` converts a TSN of the engine to the TSN in the script.
+/// Returns a notification as a structure of the socket API, and the size of the structure in bytes. If `old` is set,
+/// the notification of a failed message has the older form (RFC 6458 §6.1.4). `port` is the peer's port. `own_tsn`
+/// converts a TSN of the engine to the TSN in the script.
 pub(crate) fn describe(
     notification: &Notification,
     association: i64,
@@ -36,7 +37,8 @@ pub(crate) fn describe(
             put("sac_inbound_streams", (*inbound_streams).into());
             put("sac_assoc_id", association);
             put("sac_length", 20);
-            // RFC 6458 §6.1.1: the features of an association may follow here. This interpreter does not list them.
+            // RFC 6458 §6.1.1: this notification may end with a list of the association's features. This interpreter
+            // leaves the list empty.
             more.push(("sac_info", Value::List(Vec::new())));
             20
         }
@@ -65,8 +67,8 @@ pub(crate) fn describe(
             put("sre_flags", 0);
             put("sre_error", (*code).into());
             put("sre_assoc_id", association);
-            // RFC 6458 §6.1.3: the data is the ERROR chunk. A chunk with several causes becomes one notification per
-            // cause.
+            // RFC 6458 §6.1.3: the notification contains the ERROR chunk. If the chunk has several causes, each cause
+            // becomes a notification of its own.
             let (cause, chunk) = (4 + data.len() as u16, 8 + data.len() as u16);
             let mut error = vec![9, 0];
             error.extend_from_slice(&chunk.to_be_bytes());

@@ -73,14 +73,14 @@ pub fn check(name: &str, text: &str) -> Outcome {
     run_text(name, text, &Stage::default(), false)
 }
 
-/// Runs the script `text` with the peer addresses and the data destinations of `stage`.
+/// Runs the script `text`. `stage` sets the peer's addresses and the addresses to which data is sent.
 #[must_use]
 pub fn check_on(stage: &Stage, name: &str, text: &str) -> Outcome {
     run_text(name, text, stage, false)
 }
 
-/// Runs the script `text` as a case of a suite. The outcome is a failure if the engine sent packets that the script
-/// does not expect.
+/// Runs the script `text` as a case of a suite. Unlike [`check`], also fails if the engine sends packets after those
+/// that the script expects.
 #[must_use]
 pub fn check_to_the_end(name: &str, text: &str) -> Outcome {
     run_text(name, text, &Stage::default(), true)
@@ -142,7 +142,7 @@ pub fn check_file(path: &Path, stages: &Stages) -> Outcome {
 /// name. The scripts may use the preludes in the `preludes.suite` of the same folder.
 ///
 /// # Errors
-/// The file that cannot be read, in one line.
+/// Returns one line that names the file that cannot be read.
 pub fn check_suite(path: &Path, stages: &Stages) -> Result<Vec<(String, Outcome)>, String> {
     let name = path.display().to_string();
     let line = |error: std::io::Error| format!("{name}: {error}");
@@ -166,7 +166,7 @@ pub fn check_suite(path: &Path, stages: &Stages) -> Result<Vec<(String, Outcome)
 /// Lists the scripts (`*.pkt`) and suites (`*.suite`) at a path and below it, in order.
 ///
 /// # Errors
-/// The path that cannot be read, in one line.
+/// Returns one line that names the path that cannot be read.
 pub fn scripts_in(path: &Path) -> Result<Vec<PathBuf>, String> {
     let line = |error: std::io::Error| format!("{}: {error}", path.display());
     if !std::fs::metadata(path).map_err(line)?.is_dir() {
@@ -192,7 +192,7 @@ pub struct Summary {
     pub passed: usize,
     /// Scripts that failed as the list of deviations states.
     pub known: usize,
-    /// Scripts that failed and are not listed, or failed in another way.
+    /// Scripts that failed and are not in the list of deviations, or failed in another way than the list states.
     pub failed: usize,
     /// Scripts that passed although they are listed as failing.
     pub passed_unexpectedly: usize,

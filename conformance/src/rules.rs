@@ -5,7 +5,7 @@
 //! SHOULD, SHOULD NOT, REQUIRED or RECOMMENDED, in our own words. The name of a rule is the section and the number of
 //! the sentence in the section, as in `9260 §5.1-3`. Rules that are stated without these words (lettered items of a
 //! list, rows of a table) have names that end in a letter, as in `9260 §6.3.3-E2`. The file states the number of
-//! sentences in each section, so that none is left out.
+//! sentences in each section. A test compares this number with the number of rules.
 
 use crate::toml_text;
 use serde::{Deserialize, Deserializer};
@@ -61,9 +61,9 @@ impl fmt::Display for Level {
 
 /// A rule without a test gives a reason, which begins with one of these prefixes.
 pub const REASONS: &[&str] = &[
-    // The engine does not have the feature or the role to which the rule applies.
+    // The rule applies to a feature or a role that the engine does not have.
     "does not apply: ",
-    // The engine obeys the rule, but without an effect that a peer or a program can observe.
+    // The engine obeys the rule, but neither a peer nor an application can observe whether it does.
     "cannot be seen: ",
     // The engine does not implement the rule. The reason follows.
     "not done: ",
@@ -129,7 +129,7 @@ pub struct Rules {
     pub rfc: u16,
     /// The title of the section.
     pub title: String,
-    /// The number of sentences with a keyword, by section of the RFC.
+    /// The number of sentences with a requirement keyword (RFC 2119, for example MUST), by section of the RFC.
     pub sentences: BTreeMap<String, usize>,
     /// The rules, in the order of the RFC.
     #[serde(default)]
@@ -140,7 +140,7 @@ impl Rules {
     /// Reads a file of rules.
     ///
     /// # Errors
-    /// The first mistake, as `line: what`.
+    /// Returns the line number and a description of the first mistake.
     pub fn read(text: &str) -> Result<Self, String> {
         toml_text::read(text)
     }
@@ -148,7 +148,7 @@ impl Rules {
     /// Returns all files of rules that are built into the interpreter, by name.
     ///
     /// # Errors
-    /// The file, the line and the mistake.
+    /// Returns the file, the line number and a description of the mistake.
     pub fn known() -> Result<Vec<(&'static str, Self)>, String> {
         let read = |(name, text): &(&'static str, &str)| match Self::read(text) {
             Ok(rules) => Ok((*name, rules)),

@@ -36,7 +36,7 @@ impl Script {
         self.uses("AUTH", OPTIONS)
     }
 
-    /// Whether the script has chunks of this name, or calls with one of these words.
+    /// Whether the script has chunks with the name `chunk`, or calls that contain one of `words`.
     fn uses(&self, chunk: &str, words: &[&str]) -> bool {
         self.events.iter().any(|event| match &event.action {
             Action::Inbound(packet) | Action::Outbound(packet) => {
@@ -47,7 +47,8 @@ impl Script {
         })
     }
 
-    /// Returns the line of the first outbound packet that names its destination.
+    /// Returns the number of the first line whose action is an outbound packet with an explicit destination. Returns
+    /// `None` if the script has no such line.
     pub(crate) fn names_targets(&self) -> Option<usize> {
         let named = |event: &&Event| matches!(&event.action, Action::Outbound(p) if p.target.is_some());
         self.events.iter().find(named).map(|event| event.line)
@@ -94,8 +95,7 @@ pub(crate) struct Call {
     pub(crate) args: Vec<Value>,
     pub(crate) result: Value,
     pub(crate) errno: Option<String>,
-    /// For a call that blocks: the time in microseconds when it must return, counted from the same origin as the
-    /// event's time.
+    /// The time in microseconds when a blocking call must return. It has the same origin as the event's time.
     pub(crate) until: Option<i64>,
 }
 
@@ -133,7 +133,7 @@ pub(crate) struct Icmp {
     pub(crate) kind: String,
     pub(crate) code: Option<String>,
     pub(crate) mtu: Option<u32>,
-    /// The verification tag of the packet to which the message refers.
+    /// The verification tag of the SCTP packet that caused the ICMP message.
     pub(crate) about: Option<u32>,
 }
 

@@ -1,15 +1,15 @@
 //! Suites: many short scripts in one file that share set-up and clean-up.
 //!
 //! ```text
-//! @ client: what follows can be used by its name
+//! @ client: the lines of this block run wherever a case says `use client`
 //! 0 socket(..., SOCK_STREAM, IPPROTO_SCTP) = 3
 //!
-//! == as-i-1-2-1: what the case is to show
+//! == as-i-1-2-1: a description of what the case checks
 //! use client
 //! +0 connect(3, ..., ...) = -1 EINPROGRESS
 //!
-//! == as-i-1-4: a case that is no script
-//! in code: the name of a test
+//! == as-i-1-4: a case that is a Rust test instead of a script
+//! in code: the name of the Rust test
 //! ```
 //!
 //! Lines that begin with `#` and a blank are comments. Script lines keep their line numbers, so that messages name the
@@ -69,7 +69,7 @@ impl Preludes {
 /// Returns the cases of a suite, with the preludes that they use inserted.
 ///
 /// # Errors
-/// The line and the mistake.
+/// Returns the line number and a description of the mistake.
 pub fn cases(text: &str, preludes: &Preludes) -> Result<Vec<Case>, String> {
     let mut all: Vec<Case> = Vec::new();
     let mut script: Option<String> = None;
@@ -88,7 +88,8 @@ pub fn cases(text: &str, preludes: &Preludes) -> Result<Vec<Case>, String> {
                 line: at,
                 content,
             });
-            // Blank lines replace the lines before the case, so that line numbers are those of the file.
+            // The script of a case begins with a blank line for each line of the file before it. Line numbers in errors
+            // are then line numbers of the file.
             script = Some("\n".repeat(at));
             continue;
         }

@@ -2,7 +2,7 @@
 
 use serde::de::DeserializeOwned;
 
-/// Reads a TOML table. A mistake is reported as `line: what`.
+/// Reads a TOML table. The error has the form `line: description`.
 pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
@@ -10,7 +10,7 @@ pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     })
 }
 
-/// Describes the mistake at an offset, as `line: what`.
+/// Returns an error of the form `line: what`. The line is that of the byte offset `at`.
 pub(crate) fn fault(text: &str, at: usize, what: &str) -> String {
     let before = text.as_bytes().iter().take(at);
     format!("{}: {what}", before.filter(|&&byte| byte == b'\n').count() + 1)

@@ -16,8 +16,8 @@ fn main() {
         None => "from source without a repository".to_owned(),
     };
     println!("cargo::rustc-env=ANABRANCH_SOURCE={} ({revision})", var("CARGO_PKG_VERSION"));
-    // These files change when the revision changes. The log has an entry for every commit on any branch. A missing file
-    // is not watched, because cargo would then rebuild the package each time.
+    // One of these files changes whenever the revision changes; the log gets an entry for every commit. A missing file
+    // is not watched, because cargo would rebuild the package each time.
     for name in ["HEAD", "logs/HEAD"] {
         if let Some(path) = output_line(&mut git(), &["rev-parse", "--git-path", name])
             && Path::new(&path).exists()

@@ -42,7 +42,8 @@ fn main() -> ExitCode {
         let mut number = || arguments.next().and_then(|text| text.parse().ok()).expect("a number");
         match argument.as_str() {
             "--seconds" => seconds = number(),
-            // With a fixed number of inputs, every machine runs the same inputs.
+            // The number of inputs usually ends the run before the limit of one hour. So every machine runs the same
+            // inputs.
             "--inputs" => (inputs, seconds) = (number(), 3600),
             "--seed" => seed = number(),
             _ => files.push(PathBuf::from(argument)),

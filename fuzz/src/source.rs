@@ -1,4 +1,5 @@
-//! Reads an input as decisions. A decision is a number below a bound, and is 0 when the input is used up.
+//! Reads a fuzz input as a series of decisions. A decision is a number below a bound that the caller chooses. After the
+//! end of the input, every decision is 0.
 
 /// The rest of the input.
 pub struct Source<'a>(&'a [u8]);
@@ -9,7 +10,7 @@ impl<'a> Source<'a> {
         Self(bytes)
     }
 
-    /// Whether the input is used up. Every further decision is 0.
+    /// Returns whether the input is used up. If so, every further decision is 0.
     pub fn is_over(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,7 +1,7 @@
-//! The cases that are run with every peer, and their conditions.
+//! The test cases that are run with every peer, and what each case requires.
 //!
 //! In every case, each message must be delivered intact and once, and ordered messages in order. Only messages that may
-//! be abandoned can be missing. Each script states its additional conditions.
+//! be abandoned can be missing. Each script states its additional requirements.
 
 use crate::meeting::{Meeting, Setup, Shown, run};
 use crate::peer::DeliveryOptions;
@@ -20,7 +20,7 @@ pub enum By {
     Them,
 }
 
-/// The kind of a run.
+/// The test that a run performs with a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Case {
     /// The handshake. The given side sends the INIT.
@@ -41,7 +41,8 @@ pub enum Case {
     Lifetime(By),
     /// The peer queues messages of all sizes with a lifetime, and packets are lost.
     LifetimeBulk,
-    /// The given side sends messages with at most one or two transmissions, and packets are lost (RFC 3758, RFC 7496).
+    /// The given side sends messages that are abandoned after one or two transmissions, and packets are lost (RFC 3758,
+    /// RFC 7496).
     Retransmissions(By),
     /// Messages in I-DATA chunks, with loss (RFC 8260).
     Interleaving,
@@ -85,8 +86,8 @@ impl Case {
         Self::Abort(By::Them),
     ];
 
-    /// Returns the chunk types that we must have sent, and those that the peer must have sent, in at least one seed.
-    /// Without these chunks the case has tested nothing.
+    /// Returns two lists of chunk types: those that our side must have sent in at least one seed, and those that the
+    /// peer must have sent. Without these chunks the case has tested nothing.
     #[must_use]
     pub const fn must_show(self) -> (&'static [u8], &'static [u8]) {
         const RE_CONFIG: &[u8] = &[0x82];
@@ -272,8 +273,8 @@ async fn both(
     m.until("the messages", Meeting::all_arrived).await
 }
 
-/// Sends messages on four streams, resets two of them, and sends more messages on all four. The other side must be
-/// notified, and the SSNs of the reset streams must start at zero again.
+/// Side `by` sends messages on four streams, resets two of them, and sends more messages on all four. The other side
+/// must be notified of the resets, and the SSNs of the reset streams must start at zero again.
 async fn reset(m: &mut Meeting, by: By) -> Result<(), String> {
     for round in 0..3 {
         for _ in 0..20 {
@@ -332,7 +333,8 @@ async fn reset(m: &mut Meeting, by: By) -> Result<(), String> {
     m.until("the messages after the reset", Meeting::all_arrived).await
 }
 
-/// Sends messages that may be abandoned, and on one stream messages that may not be abandoned.
+/// Sends messages on six streams. On five streams, messages may be abandoned after the given limit; on the sixth
+/// stream, messages are fully reliable.
 async fn limited(
     m: &mut Meeting,
     by: By,
@@ -360,8 +362,8 @@ async fn limited(
     m.until("the messages at the end", Meeting::all_arrived).await
 }
 
-/// Lets the peer send small messages one by one, so that none is queued or fragmented. Every abandoned message was
-/// therefore sent and lost.
+/// Lets the peer send small messages one by one, so that no message is queued or fragmented. Every abandoned message
+/// was therefore sent and lost.
 async fn trickle(m: &mut Meeting) -> Result<(), String> {
     for _ in 0..150 {
         let stream = m.rng.below(6) as u16;

@@ -2,7 +2,7 @@
 //!
 //! A seeded mutator changes real packets from runs of our stack with dcsctp, and both decoders read the results.
 //! dcsctp's parser is private. With checksum verification off, its API only shows whether a socket accepts the bytes as
-//! a packet. The comparison is therefore whether each decoder can read every chunk, parameter and cause. If the two
+//! a packet. This is compared with whether our decoder can read every chunk, parameter and cause. If the two decoders
 //! disagree, [`Rule`] has to name the reason.
 
 use crate::cases::{By, Case};
@@ -21,11 +21,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub enum Rule {
     /// The last chunk has no padding.
     LastPadding,
-    /// A malformed chunk of a type that dcsctp does not know.
+    /// A malformed chunk of a type that our decoder knows, but dcsctp does not.
     ChunkOnlyOurs,
-    /// A malformed parameter or cause of a type that dcsctp does not know.
+    /// A malformed parameter or error cause of a type that our decoder knows, but dcsctp does not.
     ParamOnlyOurs,
-    /// A HEARTBEAT or HEARTBEAT ACK that does not begin with Heartbeat Info.
+    /// The first parameter of a HEARTBEAT or HEARTBEAT ACK is not Heartbeat Info.
     HeartbeatInfo,
     /// A RE-CONFIG without a parameter, or with a parameter that a RE-CONFIG must not have.
     ReConfigForm,
@@ -39,9 +39,9 @@ pub enum Rule {
     EmptyError,
     /// A HEARTBEAT whose bytes after the Heartbeat Info are not a parameter.
     HeartbeatRest,
-    /// A parameter that acts as a flag by its presence has a value.
+    /// A Forward-TSN-Supported parameter that is not empty.
     FlagWithValue,
-    /// A malformed parameter in a chunk to which it does not belong.
+    /// A malformed parameter in a chunk in which parameters of its type have no meaning.
     Elsewhere,
 }
 
@@ -117,8 +117,8 @@ pub fn corpus() -> Vec<Vec<u8>> {
     lines.map(|line| line.as_bytes().chunks(2).map(byte).collect()).collect()
 }
 
-/// Runs our stack with dcsctp in several cases. Returns their packets of at most 300 bytes, and each kind of packet
-/// only a few times.
+/// Runs several test cases between our stack and dcsctp, and returns packets of both stacks. Leaves out packets of more
+/// than 300 bytes, and all but the first eight packets with the same sequence of chunk types.
 #[must_use]
 pub fn collect() -> Vec<Vec<u8>> {
     let cases = [
@@ -294,7 +294,7 @@ fn flag_has_value(mut params: &[u8]) -> bool {
     false
 }
 
-/// Whether a chunk and all parameters and causes in it can be read.
+/// Whether a chunk can be parsed, with all parameters and error causes in it.
 fn fits(raw: RawChunk<'_>) -> bool {
     Chunk::parse(raw).is_ok_and(|chunk| read_within(&chunk).is_ok())
 }

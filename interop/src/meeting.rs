@@ -51,7 +51,7 @@ pub struct Theirs {
     pub ours_reset: Vec<u16>,
     /// The foreign end's own streams that were reset.
     pub theirs_reset: Vec<u16>,
-    /// The number of reset requests of the foreign end that failed.
+    /// The number of stream resets that the foreign end requested without success.
     pub refused: usize,
     /// The messages that we send to the foreign end.
     pub inbox: Ledger,
@@ -85,10 +85,10 @@ pub struct Meeting {
 const OURS: [u8; 4] = [10, 0, 0, 1];
 const THEIRS: [u8; 4] = [10, 0, 0, 2];
 
-/// The end of a failure message if the peer had interrupted a message before its last fragment.
+/// A suffix for failure messages. It says that the peer had started an SCTP message and never sent its last fragment.
 pub const CUT_OFF: &str = " (after they had cut a message off)";
 
-/// The end of a failure message if the peer had requested a reset while another was outstanding.
+/// The end of a failure message if the peer had requested a stream reset while its previous request was outstanding.
 pub const OVERLAPPING: &str = " (after they had asked for two resets at once)";
 
 /// The longest wait of a script.
@@ -202,7 +202,7 @@ impl Meeting {
         self.ours.borrow_mut().tell(now, tell)
     }
 
-    /// Calls the foreign end.
+    /// Calls `tell` with the endpoint of the other implementation and the current time. Returns the result of `tell`.
     pub fn tell_theirs<T>(&mut self, tell: impl FnOnce(&mut Foreign, Instant) -> T) -> T {
         let now = self.world.now();
         let mut theirs = self.theirs.borrow_mut();
@@ -236,8 +236,7 @@ impl Meeting {
 
     /// Waits until `done` returns true.
     ///
-    /// # Errors
-    /// The time is over, or a message was delivered wrongly meanwhile.
+    /// `done` did not return true within `PATIENCE`, or a message was delivered wrongly meanwhile.
     pub async fn until(&mut self, what: &str, done: impl Fn(&Self) -> bool) -> Result<(), String> {
         let mut timer = self.world.timer();
         timer.set(Some(self.world.now() + PATIENCE));

@@ -1,7 +1,7 @@
 //! Our end of an association, with its queue and its events.
 //!
-//! The end is used in the virtual network and on a real network. It consists of an endpoint that the drive loop of
-//! `transport` drives, a queue of messages to send, and a ledger that checks each message when it arrives.
+//! Our end runs in the virtual network and on a real network. It consists of an SCTP endpoint, a queue of messages to
+//! send, and a ledger that checks each message when it arrives. The drive loop of `transport` drives the endpoint.
 
 use crate::peer::DeliveryOptions;
 use crate::traffic::{Ledger, Post};
@@ -40,7 +40,7 @@ pub struct Ours {
 }
 
 impl Ours {
-    /// Creates an end. `id` is the association in progress; `None` if the end waits for one.
+    /// Creates an end. `id` is the association in progress; `None` if the end waits for an association.
     #[must_use]
     pub fn new(endpoint: Endpoint, id: Option<AssociationId>) -> Self {
         Self {

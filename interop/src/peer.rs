@@ -1,8 +1,8 @@
-//! A foreign stack as an engine on a host of the virtual network.
+//! Runs an SCTP stack of another project as an engine on a host of the virtual network.
 //!
 //! [`Peer`] is the interface to which each stack is adapted: packets and time go in, packets and [`PeerEvent`] come
 //! out. [`Foreign`] turns a peer into an [`Engine`], so that the loop of our endpoint also drives the peer. `Foreign`
-//! also records the packets on the wire, to show what a run has used or why it failed.
+//! also records the packets on the wire. The record shows which features a run has used, or why the run failed.
 
 use anabranch_base::trace::TraceRecord;
 use anabranch_base::{Engine, Instant, Packet, SendBatch};
@@ -12,7 +12,7 @@ use anabranch_wire::sctp::{Chunk, Data, PacketView, ReConfigParam, packet};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
-/// An event of a foreign stack.
+/// An event of another project's SCTP stack.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PeerEvent {
     /// The association is established.
@@ -87,7 +87,7 @@ pub trait Peer {
     fn abort(&mut self, now: Instant) -> Result<(), String>;
 }
 
-/// The chunks and packets at the foreign end, in one direction.
+/// The chunks and packets that the other project's SCTP stack sent, or those that it received.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     /// The number of chunks by type.
@@ -98,14 +98,15 @@ pub struct Seen {
     pub unsummed: u64,
     /// Gap blocks of NR-SACKs: the number of renegable gap blocks, and the number of non-renegable gap blocks.
     pub nr_sack_blocks: (u64, u64),
-    /// Messages that were interrupted: their next TSN belonged to another message before their last fragment was
-    /// sent, which RFC 9260 §6.9 does not allow.
+    /// The number of interrupted messages. A message is interrupted if the TSN after one of its fragments, except the
+    /// last, belongs to another message. RFC 9260 §6.9 does not allow this.
     pub cut_off: u64,
-    /// Stream resets that were requested while another reset was outstanding, which RFC 6525 §5.1.2 does not allow.
+    /// The number of stream resets that were requested while another reset was outstanding. RFC 6525 §5.1.2 does not
+    /// allow this.
     pub overlapping: u64,
     /// The request sequence numbers of outstanding stream resets.
     outstanding_resets: BTreeSet<u32>,
-    /// The highest TSN of DATA, its stream, and whether the chunk ends a message.
+    /// The DATA chunk with the highest TSN so far: its TSN, its stream number, and whether it ends a message.
     latest: Option<(u32, u16, bool)>,
 }
 
@@ -159,7 +160,8 @@ impl Seen {
             if ahead == 0 || ahead > u32::MAX / 2 {
                 return;
             }
-            // After a skipped TSN nothing is known, because the skipped chunk may have been abandoned.
+            // A message counts as cut off only if no TSN was skipped. The message of a skipped chunk may have been
+            // abandoned.
             self.cut_off += u64::from(ahead == 1 && !ends && (data.begin || data.stream != stream));
         }
         self.latest = Some((data.tsn.0, data.stream, data.end));
@@ -220,7 +222,7 @@ impl Foreign {
         self.log.iter().map(|(_, _, bytes)| bytes.clone()).collect()
     }
 
-    /// Returns the latest packets as a ladder, as seen at the foreign end's interface.
+    /// Returns the latest packets as a ladder diagram, as seen at the network interface of the other project's stack.
     #[must_use]
     pub fn ladder(&self) -> String {
         let mut ladder = Ladder::new(Transport::Sctp, "ours", "theirs");

@@ -1,4 +1,4 @@
-//! Runs every case with every peer over many seeds, and prints the table.
+//! Runs every test case with every foreign SCTP stack over many seeds, and prints a table of the results.
 
 use crate::cases::Case;
 use crate::peer::Seen;
@@ -31,7 +31,8 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// Whether every seed has passed, or the peer lacks a feature.
+    /// Whether no seed has failed, except by a known fault of the peer. Also true if the peer lacks a feature that the
+    /// case needs.
     #[must_use]
     pub fn holds(&self) -> bool {
         match self {
@@ -64,7 +65,7 @@ impl Cell {
     }
 }
 
-/// Runs `case` with `stack` over the seeds from 1 on, on all processors.
+/// Runs the test case `case` between our engine and `stack` with `seeds` seeds, counted from 1, on all processors.
 #[must_use]
 pub fn cell(stack: Stack, case: Case, seeds: u64) -> Cell {
     if let Some(what) = stack.lacks(case) {
@@ -128,7 +129,8 @@ struct Total {
     them: Seen,
 }
 
-/// Runs the whole table, and passes each row to `row`. Returns whether all cells are good.
+/// Runs each case with each stack, except those that `chosen` excludes. Passes each row of the table to `row` and each
+/// failure to `failed`. Returns whether nothing failed.
 pub fn table(
     seeds: u64,
     chosen: impl Fn(Stack, Case) -> bool,

@@ -27,7 +27,8 @@ impl Post {
     }
 }
 
-/// Returns the content of message `number`, which a foreign program can generate and check as well.
+/// Returns the `size` bytes of message `number`. The formula is simple, so that other stacks' test programs can compute
+/// the bytes too.
 #[must_use]
 pub fn pattern(number: u32, size: usize) -> Vec<u8> {
     let mut bytes: Vec<u8> =
@@ -116,7 +117,8 @@ impl Ledger {
         self.expected.values().filter(|post| post.options.reliability == Reliability::Full).count()
     }
 
-    /// Returns the number of messages that have not arrived, including messages that may be abandoned.
+    /// Returns the number of messages that have not arrived. Messages with limited reliability, which the sender may
+    /// abandon, count as well.
     #[must_use]
     pub fn outstanding(&self) -> u64 {
         self.expected.len() as u64

@@ -2,7 +2,7 @@
 
 use anabranch_base::time::Duration;
 use anabranch_base::{RecvBatch, SendBatch};
-use anabranch_interop::field::path_emulator::{Field, PathEmulator};
+use anabranch_interop::field::path_emulator::{EmulatedWorld, PathEmulator};
 use anabranch_world::os::{self, Options};
 use anabranch_world::{DatagramSocket, Detach, Local, Timer, World};
 use std::future::poll_fn;
@@ -17,13 +17,13 @@ fn a_lone_packet_leaves_in_time() {
     let arrived = os::run(options, async |world| {
         let path = PathEmulator::new(1);
         path.delay.set(Duration::from_millis(2));
-        let field = Field::new(world.clone(), path);
+        let emulated = EmulatedWorld::new(world.clone(), path);
         let far = world.bind(Local::Udp { port: 0 }).await.expect("a socket");
-        let near = field.bind(Local::Udp { port: 0 }).await.expect("another");
+        let near = emulated.bind(Local::Udp { port: 0 }).await.expect("another");
         let (source, target) = (near.local()[0], far.local()[0]);
         // Like the loop that drives an engine: it receives, sends, and then waits.
         let mut sent = false;
-        let task = field.spawn(
+        let task = emulated.spawn(
             "near",
             poll_fn(move |cx| {
                 let mut input = RecvBatch::new(1);

@@ -1,5 +1,5 @@
-//! Helpers of the tests of the whole system. They run races that a line of flags describes, check the invariants of
-//! every run, and read seeds from the environment.
+//! Helpers of the tests of the whole system. They run races with the given flags of `anabranch race`, check the
+//! invariants of every run, and read seeds from the environment.
 
 use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan};
@@ -28,10 +28,10 @@ pub fn plan(line: &str) -> Plan {
     plan.unwrap_or_else(|error| panic!("{line}: {error}"))
 }
 
-/// Runs the race of a plan on this number of threads.
+/// Runs the race that `plan` describes, on `threads` threads. Returns its results.
 ///
 /// # Panics
-/// If a run breaks an invariant of the laboratory.
+/// If the race cannot be run, or if a run breaks an invariant that the laboratory checks.
 #[must_use]
 pub fn race_on(threads: usize, plan: &Plan) -> Race {
     let options = Options { threads, progress: &|_| {}, stop: &AtomicBool::new(false) };
@@ -79,8 +79,8 @@ pub fn check(description: &str, run: &Run) {
         assert!(!failure.contains("is not intact"), "{description}: {name}: {failure}");
         let (Some(issued), Some(done)) = (object.issued_ns, object.delivered_ns) else { continue };
         let why = object.why.as_ref().unwrap_or_else(|| panic!("{description}: {name} has no why"));
-        // The parts are unsigned. If a negative part had been replaced by zero, their sum would differ from the
-        // response time.
+        // `why` splits the response time into unsigned parts. If a negative part had been replaced by zero, the sum of
+        // the parts would differ from the response time.
         assert_eq!(why.sum(), done - issued, "{description}: the parts of {name} do not add up: {why:?}");
         let t = object.instants.as_ref().unwrap_or_else(|| panic!("{description}: {name} has no instants"));
         let instants = [
@@ -105,8 +105,9 @@ pub fn check(description: &str, run: &Run) {
     }
 }
 
-/// Calls the function `one` with each seed: the seed `SEED=n` of the environment, else the first `SEEDS=n` seeds, else
-/// the first `default` seeds. For a seed that fails, the command that runs it again is printed.
+/// Calls `one` with each seed. If the environment variable `SEED` is set, only this seed is used. Otherwise the seeds
+/// start at 0, and their number is the variable `SEEDS`, or `default` if `SEEDS` is not set. If a seed fails, prints
+/// the command that runs this seed again.
 ///
 /// # Panics
 /// If `one` panics.

@@ -82,7 +82,8 @@ fn map() -> String {
     fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md")
 }
 
-/// Returns the number of each crate's floor. A line of `map` has the number of a floor, its name, and its crates.
+/// Returns the number of the layer (floor) of each crate. A line of `map` has the number of a floor, its name, and its
+/// crates.
 fn floors(map: &str) -> BTreeMap<&str, u32> {
     let mut floors = BTreeMap::new();
     for line in map.lines() {
@@ -93,7 +94,8 @@ fn floors(map: &str) -> BTreeMap<&str, u32> {
     floors
 }
 
-/// Returns the imports of each crate. A line of `map` has the form `a, b → c d | e → f`.
+/// Returns the imports of each crate. The entries of a line of `map` are separated by ` | `. The entry `a, b → c d`
+/// means that `a` and `b` each import `c` and `d`.
 fn edges(map: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut edges = BTreeMap::new();
     for (from, to) in
@@ -110,7 +112,7 @@ fn the_map_lists_exactly_the_imports_of_each_crate() {
     let existing: BTreeMap<_, _> = crates().into_iter().map(|(name, path)| (name, imports(&path))).collect();
     let map = map();
     let mut listed = edges(&map);
-    // `base` imports nothing, so no arrow of the map begins at `base`.
+    // The crate `base` imports no other crate, so the map has no entry `base → ..`.
     listed.insert("base".to_owned(), BTreeSet::new());
     for name in listed.keys().chain(existing.keys()) {
         assert_eq!(listed.get(name), existing.get(name), "{name}: the map, and its manifest");
@@ -158,7 +160,7 @@ fn engines_contain_no_clock_socket_thread_or_task() {
     }
 }
 
-/// Whether the module in `file`, or one that contains it, is declared with a `cfg`.
+/// Whether the module in `file`, or a module that contains it, is declared with a `cfg`.
 fn is_conditional(source: &Path, file: &Path) -> bool {
     let relative = file.strip_prefix(source).expect("below its source").with_extension("");
     let mut parts: Vec<String> = relative.iter().map(|part| part.to_string_lossy().into_owned()).collect();
@@ -216,8 +218,8 @@ fn transports_never_import_each_other() {
     }
 }
 
-/// Tests that `cli`, `http`, `load` and `gateway` reach every transport through the registry, so that a further
-/// transport needs no change in these crates. Test code may name engines.
+/// Tests that `cli`, `http`, `load` and `gateway` reach every transport through the registry. A further transport then
+/// needs no change in these crates. Test code may name engines.
 #[test]
 fn verbs_know_no_engine() {
     let imports_of = |name| imports(&root().join("crates").join(name));
@@ -268,7 +270,7 @@ fn only_outbound_builds_packets_of_sctp() {
     for file in rust_files(&source) {
         let path = file.strip_prefix(&source).expect("below");
         let text = fs::read_to_string(&file).expect("a source file");
-        // Test code is not checked, because it builds packets that no association would.
+        // Test code is not checked, because tests also build packets that an association never sends.
         let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
         let builds =
             ["packet::begin", "packet::finish", "crc32c::put"].iter().any(|word| code.contains(word));
@@ -279,8 +281,8 @@ fn only_outbound_builds_packets_of_sctp() {
     }
 }
 
-/// Files above `transport` that may name a transport, with the reason. All other files must ask a transport for its
-/// capabilities.
+/// The files of crates that depend on `transport` whose code may contain the name of a transport, each with the reason.
+/// All other files must ask a transport for its capabilities.
 const NAMED: &[(&str, &str)] = &[
     ("lab/src/plan/bare.rs", "the contestants of a plan that names none"),
     ("features/src/", "the feature table probes each engine below sessions, with mechanisms of its own"),
@@ -384,7 +386,8 @@ fn every_test_file_is_part_of_a_program() {
     }
 }
 
-/// The program `identical` compares the output of two commits. Tests that its list of commands runs every study.
+/// The program `identical` runs a list of commands with two commits and compares the outputs. Tests that the list runs
+/// every study in the folder `studies`.
 #[test]
 fn the_comparison_with_an_earlier_commit_runs_every_study() {
     let commands = root().join("benches/src/bin/identical/commands.txt");

@@ -1,5 +1,5 @@
-//! Tests our packets with tshark. Every checksum must be valid, nothing may be malformed, and expert messages may only
-//! report what the network did.
+//! Tests our packets with tshark. Every checksum must be valid, and nothing may be malformed. Every expert message must
+//! describe normal operation or an effect of the network, such as loss or reordering.
 //!
 //! Needs `tshark` (Debian and Ubuntu: `apt-get install tshark`; macOS: `brew install wireshark`). Without it the tests
 //! print a message and pass, unless `ANABRANCH_REQUIRE_PEERS` is set.
@@ -16,7 +16,7 @@ type Allowed = &'static [(&'static str, ExpertReason)];
 /// The reason why an expert message is allowed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum ExpertReason {
-    /// Normal operation: connections open and close, requests are made, windows move.
+    /// Normal operation: connections open and close, requests are made, receive windows change.
     Always,
     /// The network lost packets or marked them, or a path failed.
     Disturbed,
@@ -46,8 +46,8 @@ const NOTES: Allowed = &[
     ("This frame is a (suspected) fast retransmission", Disturbed),
     ("This frame is a (suspected) spurious retransmission", Disturbed),
     ("Retransmitted TSN", Disturbed),
-    // If a FIN overtakes an ACK, tshark takes the ACK for a keep-alive, because its sequence number is one less than
-    // the expected one. The second message is for the ACK that RFC 9293 §3.10.7.4 requires in return.
+    // If a FIN overtakes an ACK, the ACK's sequence number is one less than tshark expects, and tshark takes the ACK
+    // for a keep-alive. RFC 9293 §3.10.7.4 requires an ACK in return, which is the second message.
     ("TCP keep-alive segment", Disordered),
     ("ACK to a TCP keep-alive segment", Disordered),
 ];
@@ -58,9 +58,10 @@ const WARNINGS: Allowed = &[
     ("Previous segment(s) not captured (common at capture start)", Disturbed),
     // The segment was retransmitted, or other segments overtook it.
     ("This frame is a (suspected) out-of-order segment", Disturbed),
-    // RFC 2883: the receiver reports a duplicate from the network or from a spurious retransmission.
+    // RFC 2883: the receiver reports a segment that arrived twice. The network duplicated the segment, or the sender
+    // retransmitted it needlessly.
     ("D-SACK Sequence", Disturbed),
-    // RFC 9293 §3.10.7.1: a late or duplicated ACK arrives after the connection has ended.
+    // RFC 9293 §3.10.7.1: a late or duplicated ACK arrives after the connection has ended, and is answered by a reset.
     ("Connection reset (RST)", Disordered),
 ];
 
@@ -207,8 +208,8 @@ fn tally(verdicts: &[Verdict]) -> BTreeMap<&str, usize> {
     counted
 }
 
-/// Runs `line`, and checks the packets. Allows expert messages whose [`ExpertReason`] is at most `most` in the order of
-/// the variants.
+/// Runs the command line `line`, and checks the captured packets with tshark. Allows an expert message of tshark only
+/// if its [`ExpertReason`] is `most` or an earlier variant.
 fn clean(name: &str, line: &str, most: ExpertReason) {
     let Some(found) = verdicts(name, line) else { return };
     for verdict in &found {
@@ -292,8 +293,8 @@ fn contestants_and_background_traffic_in_one_queue_are_understood() {
     );
 }
 
-/// Tests that only packets which the network damaged have a wrong checksum, and only in the capture of the host where
-/// they arrive.
+/// In a race over a network that damages packets, some packets have a wrong checksum in the capture of the host that
+/// receives them. No packet has a wrong checksum in the capture of its sender.
 #[test]
 fn only_damaged_packets_have_bad_checksums() {
     let line = "--page gallery --corrupt 3% --transport tcp,sctp";

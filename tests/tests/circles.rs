@@ -1,15 +1,16 @@
 //! Checks which modules import each other. `CIRCLES` lists the groups of modules that may import each other, with
 //! reasons.
 //!
-//! Modules are compared with their siblings, including everything within them: a file in a folder counts as the folder.
-//! A child may import from its parent, so that a type can be spread over several files. Only imports count, not calls
-//! of methods.
+//! Only sibling modules are compared. An import in a child module counts as an import of the sibling that contains the
+//! child. A child may import from its parent, so that the methods of a type can be in several files. Calls of methods
+//! do not count as imports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Groups of siblings that import each other, sorted, with the reason. There may be at most six groups.
+/// The groups of sibling modules that import each other, in sorted order, each with the reason. There may be at most
+/// six groups.
 const CIRCLES: &[(&str, &str)] = &[
     (
         "cli: args bulk link load merge packages race sweep",
@@ -106,8 +107,8 @@ fn imports(module: &Module, code: &str, all: &BTreeMap<Module, String>) -> BTree
     paths.into_iter().filter_map(absolute).collect()
 }
 
-/// Returns the pairs of siblings of which the first imports the second. A sibling's imports include those of everything
-/// within it.
+/// Returns pairs of siblings: the first sibling of a pair imports the second. The imports of a sibling include the
+/// imports of all modules within it.
 fn sibling_edges(source: &Path) -> BTreeSet<(String, String)> {
     let all = modules(source);
     let mut edges = BTreeSet::new();
@@ -122,7 +123,8 @@ fn sibling_edges(source: &Path) -> BTreeSet<(String, String)> {
     edges
 }
 
-/// Returns the groups of siblings in which imports lead from each sibling to each other sibling.
+/// Returns the groups of modules that import each other in a circle. Within a group, a chain of imports leads from
+/// each module to each other module.
 fn circles(edges: &BTreeSet<(String, String)>) -> Vec<BTreeSet<String>> {
     let reached = |from: &String| {
         let (mut found, mut next) = (BTreeSet::new(), vec![from.clone()]);

@@ -1,7 +1,8 @@
-//! An external transport races against ours. This test registers the transport, and no other code knows of it.
+//! Compares a transport that only this test defines (Go-back-N) with the built-in transports.
 //!
-//! The test shows that a transport is a plug-in. Plan, table, JSON, report, capture, limit and the parts of a response
-//! time work for the transport without code outside this test.
+//! The test shows that a transport is a plug-in: no code outside this test knows Go-back-N. Nevertheless, plans,
+//! tables, JSON results, reports and captures work with it. The lower limit of the page time and the parts of each
+//! response time are computed as well.
 
 #[path = "contestant/gbn.rs"]
 mod gbn;
@@ -47,7 +48,8 @@ fn a_transport_from_outside_races_beside_ours() {
             assert_eq!((run.outcome, run.objects.len()), (Outcome::Done, 6), "{}", contestant.name);
             // The limit must not exceed the page time.
             assert!(run.limit_ns.is_some() && run.limit_ns <= run.page_ns, "{}", contestant.name);
-            // All parts of a response time must be known, and their sum must equal the response time.
+            // Each response time is split into parts, for example the wait for a timer. All parts must be known, and
+            // their sum must equal the response time.
             for object in &run.objects {
                 let why = object.why.expect("attributed");
                 let took = object.delivered_ns.expect("delivered") - object.issued_ns.expect("issued");
@@ -55,7 +57,8 @@ fn a_transport_from_outside_races_beside_ours() {
             }
         }
     }
-    // Go-back-N repairs losses by its timer, so the parts of response times include waits for that timer.
+    // Go-back-N retransmits lost packets when its timer expires. So some response times must include a wait for that
+    // timer.
     let gbn = &contestants[1];
     assert!(gbn.runs.iter().any(|run| run.events.timeouts > 0 && run.packets.down.retransmitted > 0));
     let waits = gbn.runs.iter().flat_map(|run| &run.objects).filter_map(|object| object.why?.timeout_ns);

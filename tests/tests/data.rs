@@ -11,7 +11,7 @@ fn root() -> PathBuf {
 /// File name extensions of code and prose.
 const CODE: [&str; 13] =
     [".rs", ".md", ".sh", ".c", ".cc", ".go", ".go.mod", ".go.sum", ".tcl", ".css", ".js", ".lock", ".cff"];
-/// Names of files with code or prose, and of files that configure builds.
+/// Files with code or prose, and files that configure builds, by the end or the beginning of their paths.
 const NAMED: [&str; 14] = [
     "Cargo.toml",
     "clippy.toml",

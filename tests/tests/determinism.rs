@@ -7,7 +7,7 @@ use anabranch_tests::{check, plan, race_on, runs};
 
 /// Small races of every kind that a plan can request. The tests add the seed and `--runs`.
 const SCENARIOS: &[&str] = &[
-    // The first two scenarios are the default race with and without encryption: the news page, each without loss and
+    // The first two scenarios load the news page with and without encryption. Each has a link without loss and a link
     // with a loss of 1 %.
     "",
     "--cleartext",

@@ -99,7 +99,8 @@ fn prose(page: &str) -> Vec<(usize, String)> {
 /// Words that occur in promises, for example about bounds.
 const PROMISES: [&str; 6] = ["at most", "never", "cannot", "makes room", "is bounded", "is refused"];
 
-/// Promises must be items of lists, which name their tests. Checks that the prose between the lists has no promise.
+/// Each promise of the security page must be a list item that names its tests. Checks that the prose between the lists
+/// contains no promise.
 #[test]
 fn the_prose_of_the_security_page_promises_nothing() {
     let page = fs::read_to_string(root().join("docs/security.md")).expect("docs/security.md");
@@ -126,7 +127,7 @@ fn pages() -> Vec<PathBuf> {
     found
 }
 
-/// Returns a page's blocks of Rust, each with the file that the line above it names.
+/// Returns the Rust code blocks of a Markdown page, each with the file that a comment in the line above names.
 fn quotations(page: &str) -> Vec<(Option<&str>, Vec<&str>)> {
     let mut found = Vec::new();
     let mut lines = page.lines();
@@ -141,7 +142,7 @@ fn quotations(page: &str) -> Vec<(Option<&str>, Vec<&str>)> {
     found
 }
 
-/// Returns the first quoted line that does not follow the previous ones in the file, ignoring indentation.
+/// Returns the first quoted line that does not follow the previous quoted lines in the file. Indentation is ignored.
 fn missing<'a>(quoted: &[&'a str], source: &str) -> Option<&'a str> {
     let mut source = source.lines().map(str::trim);
     quoted.iter().map(|line| line.trim()).find(|line| !line.is_empty() && !source.any(|found| found == *line))
@@ -187,7 +188,8 @@ fn links_lead_to_files_that_exist() {
     assert!(count > 30, "the pages have lost their links: {count}");
 }
 
-/// Returns pairs of file and function, as ARCHITECTURE.md and docs/walks.md name them: ``path.rs` `name``.
+/// Returns each pair of a file and a function that a page names side by side, each between backticks: a path that ends
+/// in `.rs`, a space, and the name of the function.
 fn steps(page: &str) -> Vec<(&str, &str)> {
     let quoted: Vec<&str> = page.split('`').collect();
     let pairs = quoted.windows(3).filter(|three| three[0].ends_with(".rs") && three[1].trim().is_empty());
@@ -247,7 +249,8 @@ fn references(sentence: &str) -> Vec<(&str, Vec<&str>)> {
     found
 }
 
-/// Returns the file that a page means: in a crate, in a folder of the root, or beside the file that it named before.
+/// Returns the file that a page names as `file`. Looks in the folder of crates, in the root, and beside `before`, the
+/// file that the page named before.
 fn find(file: &str, before: Option<&Path>) -> Option<PathBuf> {
     let sibling = before.and_then(Path::parent).map(Path::to_owned);
     [Some(root().join("crates")), Some(root()), sibling]
@@ -257,8 +260,8 @@ fn find(file: &str, before: Option<&Path>) -> Option<PathBuf> {
         .find(|path| path.exists())
 }
 
-/// Every Rust file that a list of CONTRIBUTING.md names must exist, and must contain the names that follow it in the
-/// sentence.
+/// Every Rust file that CONTRIBUTING.md names must exist. Identifiers that follow the file in the same sentence must
+/// occur in the file.
 #[test]
 fn the_lists_of_files_name_files_and_names_that_exist() {
     let page = fs::read_to_string(root().join("CONTRIBUTING.md")).expect("CONTRIBUTING.md");

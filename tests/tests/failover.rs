@@ -1,7 +1,7 @@
 //! One of two paths fails during a transfer. Tests that the association moves to the other path when RFC 9260 requires
 //! it.
 //!
-//! The expected times are calculated by hand from RTO and Path.Max.Retrans, and compared with what the engine did.
+//! The expected times are calculated by hand from RTO and Path.Max.Retrans, and compared with the times of the engine.
 
 use anabranch_report::table;
 use anabranch_results::{Outcome, PathEvent, PathState, Run, Side, json};
@@ -10,9 +10,9 @@ use anabranch_transports::Transports;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Runs a long download over two equal paths, of which the first fails after one second. The profile follows RFC 9260
+/// Runs a long download over two equal paths. The first path fails after one second. The profile follows RFC 9260
 /// exactly, because these tests calculate the times that this RFC requires.
-fn dying(contestant: &str, more: &str) -> Run {
+fn run_with_path_failure(contestant: &str, more: &str) -> Run {
     let keys = contestant.strip_prefix("sctp").expect("sctp").replace(':', ",");
     let contestant = format!("sctp:profile=rfc9260{keys}");
     let line = format!(
@@ -36,14 +36,14 @@ fn first(run: &Run, by: Side, path: u64, state: PathState) -> u64 {
 
 /// RFC 9260 §8.2: a path fails when its error counter *exceeds* Path.Max.Retrans, that is at expiration
 /// Path.Max.Retrans + 1 in a row. §6.3.3 E2 doubles the RTO at each expiration. The first RTO is RTO.Min (§6.3.1),
-/// because the path has a round trip of only 40 ms. The failure therefore takes RTO.Min x (1 + 2 + 4 + ...) from the
-/// last start of the timer, each term at most RTO.Max.
+/// because the path has a round trip of only 40 ms. The failure is therefore detected RTO.Min x (1 + 2 + 4 + ...) after
+/// the last start of the timer. Each term is at most RTO.Max.
 fn expirations(rto_min: u64, rto_max: u64, number: u32) -> u64 {
     (0..number).map(|n| (rto_min << n).min(rto_max)).sum()
 }
 
-/// The retransmission timer was last started when the last SACK arrived. SACKs arrive every 2.4 ms until the failure,
-/// so this start was at most a round trip before or after the failure.
+/// The time in nanoseconds at which the retransmission timer was last started, by the arrival of the last SACK. The
+/// path fails at 1 s. The last SACK arrives at most one round trip (40 ms) before or after the failure.
 const LAST_START: std::ops::RangeInclusive<u64> = SECOND - 40_000_000..=SECOND + 40_000_000;
 
 /// The sender retransmits all outstanding data at once, because neither the initial window nor a burst limit restricts
@@ -62,13 +62,13 @@ fn a_path_is_declared_failed_after_the_time_that_rto_and_path_max_retrans_give()
         (",rto_max=2s", SECOND, 2 * SECOND, 5, 11.0),
     ] {
         let contestant = format!("sctp:{at_once}{keys}");
-        let run = dying(&contestant, "");
+        let run = run_with_path_failure(&contestant, "");
         assert_eq!(run.outcome, Outcome::Done, "{contestant}");
         let expected = expirations(rto_min, rto_max, retrans + 1);
         assert_eq!(expected as f64 / 1e9, seconds, "{contestant}");
         let found = first(&run, Side::Server, 1, PathState::Failed);
-        // Retransmissions fill the window. New data, which starts the next timer, waits for the SACK of the
-        // retransmissions. The wait is 40 ms plus 54 ms for the serialization of 64 KiB.
+        // After an expiration, the retransmissions fill the receiver's window of 64 KiB. New data, which starts the
+        // next timer, waits for the SACK of the retransmissions: 40 ms, plus 54 ms to serialize 64 KiB.
         let early = LAST_START.start() + expected;
         let late = LAST_START.end() + expected + u64::from(retrans) * 94_000_000;
         assert!(
@@ -81,15 +81,15 @@ fn a_path_is_declared_failed_after_the_time_that_rto_and_path_max_retrans_give()
     }
 }
 
-/// RFC 9260 §8.2 also clears the error counter when an acknowledgement arrives for data that was last sent to the path.
-/// When the path fails, the data of the last 20 ms has arrived, but its SACKs are lost. The first expiration
-/// retransmits only the start of the window (§7.2.1: three packets). The SACK of those packets also acknowledges the
-/// other data, so the counter starts again, with the RTO already doubled. The path fails after (1 +) 2 + 4 s and so on,
-/// with one more expiration in all.
+/// RFC 9260 §8.2 also clears the error counter when the peer acknowledges data that was last sent to the path. The data
+/// of the last 20 ms before the failure arrives, but its SACKs are lost. The first expiration retransmits only the
+/// start of the window (§7.2.1: three packets). The SACK of these packets also acknowledges the data that had arrived,
+/// so the error counter returns to 0. The RTO remains doubled. The path therefore fails one expiration later, after 1 +
+/// 2 + 4 s and so on.
 #[test]
 fn data_that_had_arrived_before_the_failure_makes_the_count_begin_anew() {
     for (retrans, seconds) in [(1, 7.0), (2, 15.0), (5, 123.0)] {
-        let run = dying(&format!("sctp:path_max_retrans={retrans}"), "");
+        let run = run_with_path_failure(&format!("sctp:path_max_retrans={retrans}"), "");
         assert_eq!(run.outcome, Outcome::Done);
         // With the defaults, the last doubling ends at RTO.Max, so the path fails after 1 + 2 + 4 + 8 + 16 + 32 + 60 s.
         let expected = expirations(SECOND, 60 * SECOND, retrans + 2);
@@ -100,15 +100,16 @@ fn data_that_had_arrived_before_the_failure_makes_the_count_begin_anew() {
     }
 }
 
-/// RFC 9260 §6.4.1, §6.3.3 E3: timed-out data is sent on the other path at the first expiration, long before the first
-/// path has failed. The next delivery is expected one RTO after the last start of the timer, plus the one-way delay.
+/// RFC 9260 §6.4.1, §6.3.3 E3: when the retransmission timer of the first path expires for the first time, the data is
+/// sent again on the second path. The first path counts as failed much later. So deliveries resume one RTO plus the
+/// one-way delay after the last start of the timer.
 #[test]
 fn delivery_goes_on_after_one_rto() {
     for (contestant, rto_min) in [("sctp", SECOND), ("sctp:rto_min=300ms", 3 * SECOND / 10)] {
-        let run = dying(contestant, "");
+        let run = run_with_path_failure(contestant, "");
         let failover = run.failover_ns.expect("a failover");
-        // The timer's last start is at most 80 ms after the failure. One RTO, 20 ms of propagation and 1.2 ms of
-        // serialization follow, and a few milliseconds more if packets queue on the other path.
+        // The retransmission timer was last started at most 80 ms after the failure. One RTO, 20 ms of propagation and
+        // 1.2 ms of serialization follow, and a few milliseconds more if packets queue on the other path.
         let expected = rto_min + 21_000_000..=rto_min + 80_000_000 + 25_000_000;
         assert!(expected.contains(&failover), "{contestant}: {failover}");
         assert!(run.path_events.iter().any(|e| e.at_ns > SECOND + failover), "{contestant}: found out later");
@@ -124,7 +125,10 @@ fn delivery_goes_on_after_one_rto() {
 /// active again. As the primary path, it then carries the data again.
 #[test]
 fn data_returns_when_the_path_does() {
-    let run = dying("sctp:iw=100,max_burst=0,rcvbuf=64KiB,path_max_retrans=1,hb_interval=1s", ",for=6s");
+    let run = run_with_path_failure(
+        "sctp:iw=100,max_burst=0,rcvbuf=64KiB,path_max_retrans=1,hb_interval=1s",
+        ",for=6s",
+    );
     assert_eq!(run.outcome, Outcome::Done);
     let down = first(&run, Side::Server, 1, PathState::Failed);
     assert!((4 * SECOND - 40_000_000..4 * SECOND + 140_000_000).contains(&down), "1 s + 1 + 2 s: {down}");
@@ -157,8 +161,8 @@ fn the_failover_stands_in_json_table_and_report() {
             let event = &run["path_events"][0];
             let actual = (event["path"].as_u64(), event["state"].as_str(), event["by"].as_str());
             assert_eq!(actual, (Some(1), Some("failed"), Some("server")));
-            // The path fails at 1 s. With path_max_retrans=1 the error counter starts again once, and the path is
-            // declared failed 1 + 2 + 4 s later. With path_max_retrans=0 it is declared failed 1 s later.
+            // The link of path 1 fails at 1 s. With path_max_retrans=1 the error counter is cleared once, and the
+            // server reports the failure 1 + 2 + 4 s later. With path_max_retrans=0 it reports the failure 1 s later.
             let at = event["at_ns"].as_u64().expect("an instant") as f64 / 1e9;
             assert!((expected_s..expected_s + 0.1).contains(&at), "{at}");
         }
@@ -181,9 +185,9 @@ fn the_failover_stands_in_json_table_and_report() {
     }
 }
 
-/// Data on the other path does not mean that service is restored. RFC 9260 §6.4.1: until the primary path has failed,
-/// new data is sent to it, and only one packet per expiration arrives. With RFC 7829, new data moves after the first
-/// expiration.
+/// After the primary path is cut, the first data on the secondary path does not mean that service is restored. RFC 9260
+/// §6.4.1: until the primary path is declared failed, new data is sent on it. Each expiration of its timer moves only
+/// one packet to the secondary path. With RFC 7829, new data moves after the first expiration.
 #[test]
 fn service_is_restored_when_the_rate_is() {
     let found = race(

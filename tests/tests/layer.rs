@@ -1,5 +1,5 @@
-//! Tests a layer between a transport and the network. The layer seals outgoing packets and opens incoming packets, and
-//! neither the transport nor the world notices.
+//! Tests a layer between a transport and the network. The layer seals outgoing packets and opens incoming packets.
+//! Neither the transport nor the world (which provides the sockets) needs to know of the layer.
 //!
 //! The cipher is a toy (an XOR with a stream, and a tag), because the test is about the interface: one `DatagramSocket`
 //! wraps another. The test runs in virtual time and on the loopback interface.
@@ -39,8 +39,8 @@ impl<D: DatagramSocket> Sealed<D> {
         Self { inner, key, out, received }
     }
 
-    /// Encrypts a packet, or decrypts an encrypted one.
-    fn crossed(&self, packet: &[u8]) -> Vec<u8> {
+    /// Encrypts a packet, or decrypts an encrypted packet.
+    fn xor_keystream(&self, packet: &[u8]) -> Vec<u8> {
         let mut stream = Rng::new(self.key);
         packet.iter().map(|byte| byte ^ stream.below(256) as u8).collect()
     }
@@ -58,7 +58,7 @@ impl<D: DatagramSocket> DatagramSocket for Sealed<D> {
         (out.source, out.target, out.ecn) = (batch.source, batch.target, batch.ecn);
         (out.may_fragment, out.first_tag, out.lane) = (batch.may_fragment, batch.first_tag, batch.lane);
         for packet in batch.segments() {
-            let sealed = self.crossed(packet);
+            let sealed = self.xor_keystream(packet);
             out.push_with(|buffer| {
                 buffer.extend_from_slice(&sealed);
                 buffer.extend_from_slice(&self.tag(&sealed));
@@ -83,13 +83,14 @@ impl<D: DatagramSocket> DatagramSocket for Sealed<D> {
             (batch.icmp, batch.first_tag) = (received.icmp, received.first_tag);
             for packet in received.segments() {
                 if received.icmp.is_some() {
-                    // An ICMP message quotes the beginning of one of our packets, without its tag.
-                    batch.push(&self.crossed(packet));
+                    // An ICMP message quotes only the beginning of one of our packets, so the authentication tag at
+                    // the end of the packet cannot be checked.
+                    batch.push(&self.xor_keystream(packet));
                 } else if let Some((sealed, tag)) = packet.split_last_chunk::<TAG>()
                     && self.tag(sealed) == *tag
                     && !sealed.is_empty()
                 {
-                    batch.push(&self.crossed(sealed));
+                    batch.push(&self.xor_keystream(sealed));
                 }
             }
             if !batch.is_empty() {
@@ -111,7 +112,8 @@ impl<D: DatagramSocket> DatagramSocket for Sealed<D> {
     }
 }
 
-/// Creates a host for SCTP in UDP. With a key, a sealing layer is between SCTP and the world's socket.
+/// Creates a host that runs SCTP in UDP. If `key` is given, a layer between SCTP and the UDP socket seals the packets
+/// with this key.
 async fn host<W: World>(world: &W, key: Option<u64>) -> SctpHost<W> {
     let socket = world.bind(Local::Udp { port: 0 }).await.expect("a socket");
     let config = Config::profile("modern").expect("a profile");
@@ -121,7 +123,8 @@ async fn host<W: World>(world: &W, key: Option<u64>) -> SctpHost<W> {
     }
 }
 
-/// Sends the secret a hundred times on three streams of a client. The server echoes it.
+/// The client sends a hundred copies of `SECRET` on each of three streams. The server echoes them. Returns the number
+/// of bytes that the client received.
 async fn talk<W: World>(client: W, server: W, keys: [Option<u64>; 2]) -> Result<usize, CloseReason> {
     let (near, far) = (host(&client, keys[0]).await, host(&server, keys[1]).await);
     let addresses = far.inspect(|engine| engine.addresses().to_vec());
@@ -171,7 +174,8 @@ async fn echo<W: World>(world: W, mut listener: AnyListener) {
     }
 }
 
-/// Runs the exchange in virtual time, with loss. Returns its result, and whether the secret was visible on the wire.
+/// Runs the client and the server in virtual time, with loss. Returns the client's result. Also returns whether the
+/// secret text was readable in the captured packets.
 fn in_virtual_time(keys: [Option<u64>; 2]) -> (Option<Result<usize, CloseReason>>, bool) {
     let network = Network::new(3);
     let addresses: [IpAddr; 2] = [[10, 0, 0, 1].into(), [10, 0, 0, 2].into()];
@@ -191,7 +195,7 @@ fn in_virtual_time(keys: [Option<u64>; 2]) -> (Option<Result<usize, CloseReason>
 fn sctp_runs_sealed_in_virtual_time() {
     let all = SECRET.len() * 300;
     assert_eq!(in_virtual_time([Some(7), Some(7)]), (Some(Ok(all)), false));
-    // Without the layer, the secret must be visible on the wire.
+    // Without encryption, the secret must be visible on the wire.
     assert_eq!(in_virtual_time([None, None]), (Some(Ok(all)), true));
 }
 

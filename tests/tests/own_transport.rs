@@ -1,6 +1,7 @@
-//! Tests an external program: anabranch with one more transport. It serves, requests and loads the transport's URLs.
+//! Tests a program that adds a transport of its own to anabranch. The program serves URLs of this transport, requests
+//! them, and loads pages over them.
 //!
-//! The test starts itself as that program. Only this test registers the transport.
+//! The test starts its own executable as that program. Only this executable registers the transport.
 
 #[path = "contestant/gbn.rs"]
 mod gbn;

@@ -1,5 +1,5 @@
-//! Tests whole page loads: three hundred objects with every kind of contestant, and the number of connections that
-//! Osterdahl's two pages open.
+//! Tests whole page loads: three hundred objects over TCP and SCTP with few and many connections or streams, and the
+//! number of connections that Osterdahl's two pages open.
 
 use anabranch_results::Outcome;
 use anabranch_tests::{check, race, runs};
@@ -29,8 +29,8 @@ fn a_page_of_three_hundred_objects_finishes_over_few_and_many_connections_and_st
     }
 }
 
-/// Osterdahl's figures 1 and 2 show an HTML file with 3 and with 9 embedded files. Checks that the contestants open the
-/// published number of connections.
+/// Osterdahl's figures 1 and 2 show an HTML file with 3 and with 9 embedded files. Checks that each contestant opens as
+/// many connections for each page as Osterdahl published.
 #[test]
 fn the_two_published_pages_open_the_published_number_of_connections() {
     for (page, objects) in [("osterdahl-news", 4), ("osterdahl-gallery", 10)] {

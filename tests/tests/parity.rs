@@ -1,5 +1,5 @@
-//! Tests one program in two worlds. An HTTP exchange over SCTP, and one over TCP, must give the same events in virtual
-//! time and on the loopback interface, except for times and ports.
+//! Tests that one program gives the same events in two worlds, virtual time and the loopback interface. The program is
+//! an HTTP exchange over SCTP or TCP. Only times and ports may differ.
 
 #![cfg(target_os = "linux")]
 
@@ -30,12 +30,12 @@ struct Objects;
 impl Site for Objects {
     fn find(&self, target: &str) -> Option<Resource> {
         let content = Content::Pattern(Pattern::of(target), 900);
-        (target != "/none").then(|| Resource { content, content_type: "x/y".to_owned(), head: None })
+        (target != "/none").then(|| Resource { content, content_type: "x/y".to_owned(), head_size: None })
     }
 }
 
-/// Gets three objects on two streams (on one, if the transport has only one) and closes. Returns the events of both
-/// ends as text.
+/// Gets three objects on two streams, or on one stream if the transport has only one, and closes. Returns the events of
+/// both ends as text.
 async fn exchange<W, C, L>(client: W, server: W, connector: C, listener: L) -> String
 where
     W: World,
@@ -78,7 +78,7 @@ where
 fn write_trace(out: &mut String, host: &str, trace: Vec<TraceRecord>) {
     for record in trace {
         let _ = match record.event {
-            // The two networks have different packet sizes, and therefore different windows.
+            // These events are left out. They depend on the packet size, which differs between the two networks.
             TraceEvent::Limited(_) | TraceEvent::Window(_) => continue,
             TraceEvent::Sent { stream, bytes, cause, .. } => {
                 writeln!(out, "{host} sends {bytes:?} of stream {stream}, {cause:?}")

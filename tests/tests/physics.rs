@@ -15,8 +15,9 @@ fn carried(run: &Run, from_s: usize, until_s: usize) -> f64 {
     down.map(|buckets| buckets.iter().take(until_s * 10).skip(from_s * 10).sum::<u64>()).sum::<u64>() as f64
 }
 
-/// Returns the mean over the seeds of Jain's index of two contestants, each with an endless download, on one drop-tail
-/// bottleneck of 10 Mbit/s. The index is measured over a hundred seconds, after twenty seconds of settling.
+/// Returns Jain's index of two contestants, as the mean over the seeds. Each contestant has an endless download over
+/// the same drop-tail bottleneck of 10 Mbit/s. The index is measured over a hundred seconds, after twenty seconds of
+/// settling.
 fn fairness(network: &str, first: &str, second: &str) -> f64 {
     let line = format!(
         "--together --rate 10mbit {network} --bulk 1GB --deadline 120s --runs 3 --transport {first} --transport {second}"
@@ -47,7 +48,7 @@ fn two_flows_of_a_kind_share_fairly() {
         ("--rtt 80ms --jitter 1ms --queue 60p", "tcp:profile=reno-2002,rcvbuf=256KiB,sndbuf=256KiB"),
         ("--rtt 80ms --jitter 1ms --queue 60p", "sctp:profile=lksctp-2.6,rcvbuf=256KiB,sndbuf=256KiB"),
     ] {
-        // The second contestant is the first one under another name, because one connection is the default.
+        // `connections=1` is the default, so the two contestants differ only in their names.
         let index = fairness(network, kind, &format!("{kind},connections=1"));
         assert!(index > 0.95, "{kind} on {network}: {index}");
     }
@@ -109,10 +110,11 @@ fn a_race_of_two_shares_the_capacity_and_no_more() {
     for (contestant, run) in runs(&together) {
         check(contestant, run);
         let every_100_ms = run.series.paths.iter().flat_map(|path| &path.down.delivered);
-        // At 4 Mbit/s, 50,000 bytes arrive in 100 ms. A packet may end in the next interval.
+        // At 4 Mbit/s, 50,000 bytes arrive in 100 ms. A packet that began in the interval before adds at most 1,500
+        // bytes.
         assert!(every_100_ms.clone().all(|bytes| *bytes <= 51_500), "{contestant}");
     }
     let last = runs(&together).filter_map(|(_, run)| run.page_ns).max().expect("done");
-    // Two transfers of a megabyte with headers need four seconds at 4 Mbit/s.
+    // Two transfers of 1 MB each and their packet headers need four seconds at 4 Mbit/s.
     assert!(last >= 4_000_000_000, "{last}");
 }

@@ -1,5 +1,5 @@
-//! Checks that comments are plain English: no phrase of a list, no long sentence, and no documentation that only
-//! repeats a name. Also checks that no name is one that a protocol engineer would have to look up.
+//! Checks that comments are plain English: none of the listed phrases, no long sentence, and no documentation that only
+//! repeats a name. Also checks that a protocol engineer need not look up any name.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,8 +21,8 @@ const PHRASES: &[&str] = &[
     "^So long",
 ];
 
-/// Names that mean nothing to a protocol engineer, or that unrelated items shared, each with a term to use. Four names
-/// of fields and knobs are right as names of methods and modules: `inbound`, `streams`, `last` and `either`.
+/// Names that mean nothing to a protocol engineer, or that unrelated items shared, each with a term to use instead.
+/// `inbound`, `streams`, `last` and `either` are not listed, because they are good names of methods and modules.
 const NAMES: &[(&str, &str)] = &[
     ("Purse", "MemoryAccount"),
     ("Far", "ColdStreams"),
@@ -51,7 +51,7 @@ const NAMES: &[(&str, &str)] = &[
     ("Spoken", "ServerParameters"),
     ("entrance", "handshake_limiter"),
     ("visits", "resumption"),
-    ("Telling", "LoggingVerifier"),
+    ("Telling", "RecordingVerifier"),
     ("Duty", "SessionDriver"),
     ("beneath", "root_dir"),
     ("opening", "preface"),
@@ -233,7 +233,7 @@ fn words_of(name: &str) -> Vec<String> {
     words
 }
 
-/// Tells whether documentation says nothing that the name does not say: `/// The path.` above `struct Path`.
+/// Returns whether documentation only repeats a name, as `/// The path.` above `struct Path` does.
 fn repeats(documentation: &str, name: &str) -> bool {
     const EMPTY: &[&str] =
         &["a", "an", "the", "of", "this", "its", "returns", "is", "to", "and", "get", "gets", "one", "in"];

@@ -1,10 +1,11 @@
 //! Applies three recipes of CONTRIBUTING.md: an impairment, a knob and a JSON field.
 //!
 //! `tests/recipes/` has each addition as edits of files. The edits touch exactly the files that the recipe lists. With
-//! all edits, a copy of the tree compiles, its tests pass, and a race shows the additions. Without any one of them,
-//! the compiler, a test or the race fails. A recipe that leaves out a file is therefore found here.
+//! all edits, a copy of the tree compiles, its tests pass, and a race shows the additions. If one of the edits is
+//! missing, the compiler, a test or the race fails. This shows that every file in the recipe is necessary, and that no
+//! file is missing from the recipe.
 //!
-//! Compiling the copy takes minutes, so that test is in the second ring.
+//! Compiling the copy takes minutes, so the test that does it runs only if `ANABRANCH_FULL=1` is set.
 
 use anabranch_base::testing::are_slow_tests_enabled;
 use serde::Deserialize;
@@ -15,8 +16,8 @@ use std::process::Command;
 
 const ADDITIONS: [&str; 3] = ["impairment", "knob", "field"];
 
-/// The commands of cargo that find missing edits, by name, in the order in which they run. Commands for crates that
-/// others depend on come first, so that each change recompiles few crates. The last five commands select the same
+/// The commands of cargo that find missing edits, by name, in the order in which they run. Commands for crates with
+/// many dependents come first, so that each change recompiles few crates. The last five commands select the same
 /// packages, so they share their build output.
 const COMMANDS: &[(&str, &str)] = &[
     ("link", "test -p anabranch-link --test chain -- a_link_whose_runs_differ every_impairment"),
@@ -53,9 +54,10 @@ struct Addition {
     race: String,
     /// A text that the race prints.
     prints: String,
-    /// A part of `race`. Without it, the times of the race differ.
+    /// A part of the arguments in `race`. If this part is left out, the race must have other times.
     without: Option<String>,
-    /// The files of the recipe that the addition does not touch, as the recipe writes them. Each has a reason.
+    /// The files that the recipe lists and that this addition does not change, in the recipe's spelling. The value is
+    /// the reason why the file needs no change.
     unneeded: BTreeMap<String, String>,
     #[serde(rename = "edit")]
     edits: Vec<Edit>,
@@ -69,7 +71,7 @@ struct Edit {
     /// The text to replace; `None` creates the file.
     at: Option<String>,
     becomes: String,
-    /// The name of the command in `COMMANDS` that fails without this edit.
+    /// The name of a command in `COMMANDS`. The command fails if this edit is missing.
     found_by: String,
 }
 
@@ -83,7 +85,7 @@ fn additions() -> Vec<Addition> {
     ADDITIONS.iter().map(|name| read(name)).collect()
 }
 
-/// Returns the paths that a recipe says to create or to change, as it writes them.
+/// Returns the paths that the steps "Create" and "Change" of a recipe in CONTRIBUTING.md (`page`) name.
 fn listed<'a>(page: &'a str, recipe: &str) -> BTreeSet<&'a str> {
     let section = page.split("\n### ").find_map(|section| section.strip_prefix(recipe)?.strip_prefix('\n'));
     let section = section.unwrap_or_else(|| panic!("CONTRIBUTING.md has no recipe '{recipe}'"));
@@ -103,7 +105,8 @@ fn additions_touch_the_files_of_their_recipe() {
         }
         let listed: BTreeSet<String> =
             listed(&page, recipe).iter().map(|path| path.replace("NAME", &addition.name)).collect();
-        // The recipe cannot name the file whose behavior changes, which the race finds.
+        // If only the race finds that an edit is missing, the edit is in the file whose behavior changes.
+        // CONTRIBUTING.md cannot name that file.
         let edited: BTreeSet<String> = (addition.edits.iter().filter(|edit| edit.found_by != "race"))
             .map(|edit| edit.file.strip_prefix("crates/").unwrap_or(&edit.file).to_owned())
             .collect();
@@ -120,7 +123,8 @@ fn additions_touch_the_files_of_their_recipe() {
     }
 }
 
-/// Returns the content of a file with the edits of all additions except `left_out`; `None` if the file does not exist.
+/// Returns the content of a file after the edits of all additions. The edit `left_out` is not applied. `None` if the
+/// file does not exist.
 fn edited(file: &str, additions: &[Addition], left_out: Option<&Edit>) -> Option<String> {
     let mut content = fs::read_to_string(root().join(file)).ok();
     let edits = additions.iter().flat_map(|addition| &addition.edits).filter(|edit| edit.file == file);
@@ -143,7 +147,7 @@ fn the_texts_to_edit_stand_in_their_files_once() {
     let additions = additions();
     for edit in additions.iter().flat_map(|addition| &addition.edits) {
         edited(&edit.file, &additions, None);
-        // The other edits of the file do not depend on this one.
+        // This call leaves out `edit`, and panics if another edit does not find its text without `edit`.
         edited(&edit.file, &additions, Some(edit));
     }
 }
@@ -205,7 +209,7 @@ impl TreeCopy {
         if output.status.success() { Ok(out) } else { Err(format!("{out}{err}")) }
     }
 
-    /// Runs a command. Returns an error if it fails, or if the race of an addition does not show it.
+    /// Runs a command. Returns an error if the command fails, or if the race of an addition does not show the addition.
     fn run(&self, (name, arguments): (&str, &str), additions: &[Addition]) -> Result<(), String> {
         if name != "race" {
             return self.cargo(arguments).map(drop);
@@ -250,7 +254,7 @@ fn each_edit_of_a_recipe_is_needed() {
             assert!(is_found, "{}: 'cargo {}' passes without the edit of '{at}'", edit.file, command.1);
         }
     }
-    // Last, because this compiles everything.
+    // These commands come last, because they compile everything.
     for &command in COMMANDS {
         let result = copy.run(command, &additions);
         result.unwrap_or_else(|error| panic!("with all edits, 'cargo {}' fails: {error}", command.1));

@@ -1,8 +1,8 @@
-//! Storms of whole races. The seed chooses a page or transfer, a transport and a bad network. The tests check
-//! invariants that must always hold.
+//! Storms: random tests of complete runs. The seed chooses a page or transfer, a transport and a bad network. The tests
+//! check invariants that must always hold.
 //!
-//! `SEED=n` runs one storm, `SEEDS=n` the first n seeds. Each kind of fault is off in about half of the seeds, so that
-//! some runs have a single fault and some a combination (Groce et al., "Swarm Testing", 2012).
+//! `SEED=n` runs one storm, `SEEDS=n` the first n seeds. Each kind of fault is off in about half of the seeds. Some
+//! runs then have a single fault, and some have a combination (Groce et al., "Swarm Testing", 2012).
 
 use anabranch_base::Rng;
 use anabranch_lab::run::{batch, one};
@@ -37,8 +37,8 @@ const FAULTS: &[(&str, &[&str])] = &[
 
 #[test]
 fn every_impairment_is_a_fault_or_has_a_reason() {
-    // Keys that are no faults: each path has a rate and a delay, and the other keys change sizes or what the queue
-    // drops.
+    // These keys are not faults. Each path has a rate and a delay. The other keys change the sizes of packets, or which
+    // packets the queue drops.
     let untested_knobs =
         ["rate", "delay", "rtt", "overhead", "packet-time", "aqm", "ecn", "mtu", "trace", "preset"];
     for row in anabranch_link::ROWS {
@@ -75,7 +75,7 @@ fn storm(seed: u64) -> Storm {
             }
         }
     }
-    // Outages are of single paths, or of the network if it has one path. Some are permanent.
+    // An outage concerns one path, or the network if the network has a single path. Some outages are permanent.
     for _ in 0..one_of(&["0", "0", "1", "2", "3"]).parse().unwrap_or(0) {
         let path = one_of(&["1", "2", "3"]).parse::<usize>().unwrap_or(1).min(paths);
         let at = one_of(&["0ms", "50ms", "200ms", "700ms", "1500ms", "4s"]);
@@ -156,7 +156,8 @@ fn conserved(
     };
     let bytes = if up { run.wire_bytes.up } else { run.wire_bytes.down };
     assert_eq!(series(|path| &path.wire), bytes, "{description}: bytes over time and in all");
-    // The counters of a run end with the run, but the capture continues.
+    // The run's counters stop at the end of the run, but the capture continues. So the counters cover only the first
+    // captured packets.
     let until = sent.get(counted.sent as usize).map_or(u64::MAX, |(at, _)| *at);
     let captured: u64 = sent.iter().take(counted.sent as usize).map(|(_, packet)| packet.len() as u64).sum();
     assert!(sent.len() as u64 >= counted.sent, "{description}: {} packets captured, {counted:?}", sent.len());
@@ -175,7 +176,8 @@ fn conserved(
             assert!(storm.duplicates || *left >= 0, "{description}: a packet twice where nothing duplicates");
         }
         if !storm.duplicates {
-            // sent = arrived + lost + in flight must hold at the end of the run and at the end of the capture.
+            // Each packet sent must have arrived, been lost, or be in flight. This is checked for the time when the
+            // run's counters stop, and for the end of the capture.
             let arrived = received.iter().filter(|(at, _)| *at < until).count() as u64;
             let never: u64 = balance.values().map(|n| (*n).max(0) as u64).sum();
             assert!(arrived + counted.lost <= counted.sent, "{description}: {arrived} arrived, {counted:?}");
@@ -197,7 +199,8 @@ fn random_races_keep_their_invariants() {
         let description = &format!("anabranch race{}", storm.line);
         let plan = plan(&storm.line);
         let scenario = batch::scenario(&plan, 0, Some(0), plan.seeds[0]);
-        // An error is a defect of this program: the world is stuck or spins, or the clients exceed their own deadline.
+        // An error is a defect of this program: a deadlock, events without end at one instant, or a client that exceeds
+        // its own deadline.
         let (runs, captures) =
             one::capture(&scenario).unwrap_or_else(|error| panic!("{description}: {error}"));
         let run = &runs[0];

@@ -61,8 +61,8 @@ impl Bench {
         PathReport { unseen, ..self.relay.stop().unwrap_or_else(|error| panic!("{error}")).report }
     }
 
-    /// Sends datagrams that make packets of `bytes`, one every `gap`, for `span` (if `gap` is 0, as fast as possible).
-    /// Returns the send time of each datagram, and its arrival time if it arrived.
+    /// Sends one datagram every `gap` for the time `span`. A `gap` of 0 means as fast as possible. `bytes` is the
+    /// packet size with IP and UDP headers. Returns the send time of each datagram, and its arrival time if it arrived.
     fn send(&self, bytes: usize, gap: Duration, span: Duration) -> Vec<(u64, Option<u64>)> {
         let target = SocketAddr::new(self.far, PORT);
         let receiver = self.wiring.far.run(|| UdpSocket::bind(target)).expect("a thread").expect("a socket");
@@ -111,7 +111,8 @@ impl Bench {
     }
 }
 
-/// Returns the numbers of the received datagrams with the kernel's receive times, until `over` is set.
+/// Receives datagrams until `over` is set. Returns the sequence number of each datagram and the kernel's receive time
+/// in nanoseconds.
 fn receive(socket: &UdpSocket, over: &AtomicBool) -> Vec<(u32, u64)> {
     let mut got = Vec::new();
     let mut buffer = [0; 2048];
@@ -180,8 +181,7 @@ fn delay_is_right(median: i64, p99: i64) -> bool {
     median.abs() <= 200_000 && p99.abs() <= 1_000_000
 }
 
-/// Returns bounds that contain the number of losses in 999 of 1000 cases, for `count` packets with loss probability
-/// `share`.
+/// Returns the 99.9 % bounds of the number of lost packets among `count` packets with loss probability `share`.
 fn losses(count: f64, share: f64) -> (f64, f64) {
     let spread = 3.290_5 * (count * share * (1.0 - share)).sqrt();
     (count * share - spread, count * share + spread)
@@ -311,7 +311,9 @@ fn ceiling(choice: DeviceKind, seconds: u64, verdicts: &mut Verdicts) {
     verdicts.add(format!("ceiling of the kernel's TCP: {cause}"), report.up.meter.left.packets > 0);
 }
 
-/// Names the bottleneck of the throughput: the thread of the link if it is always busy, otherwise the sender.
+/// Returns the cause that limits the throughput. `busy` is the share of the time in which the link's thread works.
+/// `unseen` is the number of packets
+/// that the kernel dropped before the link saw them.
 fn cause(busy: f64, unseen: u64) -> &'static str {
     match (busy >= 0.85, unseen > 0) {
         (true, _) => "the link's one thread is at its limit, with two system calls a packet",

@@ -1,17 +1,17 @@
-//! Compares our BBR in the virtual world with the kernel's BBR in an emulated world: bulk transfers over rates, round
-//! trips, losses and queues.
+//! Compares our BBR in the virtual world with the kernel's BBR in an emulated world. Both make bulk transfers on links
+//! with several rates, round-trip times, loss rates and queue lengths.
 //!
 //!     cargo run --release --bin bbr [-- RUNS [THREADS [KEY=VALUES..]]]
 //!
 //! Our BBR is version 3 (draft-ietf-ccwg-bbr), and the kernel's `bbr` is version 1 (Cardwell and others, ACM Queue
-//! 2016). The versions are alike on a long path. They differ on a path with losses or a short queue, for which version
-//! 3 was made. Our `reno` is shown for scale.
+//! 2016). The versions are alike on a long path. They differ on a path with losses or a short queue. Version 3 was made
+//! for these paths. Our `reno` is shown for scale.
 //!
 //! Each row has three medians over the runs: the goodput, the mean time of data packets in the queue, and the
-//! percentage of sent packets that carried a retransmission. The time in the queue follows from Little's law: it is the
-//! area between the curves of sent and of arrived packets, divided by the number of packets. Propagation, the
-//! transmission of one packet, and lost packets (spread evenly) are subtracted. The curves are sampled once per bucket
-//! of the series (100 ms).
+//! percentage of sent packets that carried a retransmission. The time in the queue follows from Little's law. The area
+//! between the cumulative curves of sent and of arrived packets, divided by the number of packets, is the mean time in
+//! the network. The times for propagation and for the transmission of one packet are subtracted. Lost packets are
+//! subtracted as if they were spread evenly. The curves are sampled every 100 ms.
 //!
 //! The results are shown without a verdict. Without arguments there are five runs per cell, and two runs at a time per
 //! core. `KEY=VALUES` narrows the grid. Needs namespaces (root, or user namespaces) and the kernel module `tcp_bbr`.
@@ -56,7 +56,7 @@ fn number(text: &str) -> f64 {
     text[..end].parse::<f64>().unwrap_or(f64::NAN) * unit
 }
 
-/// Returns the mean time of data in the queue, in milliseconds.
+/// Returns the mean time in milliseconds that the server's data waits in the queue.
 fn waited(run: &Run, rtt: f64, rate: f64) -> f64 {
     let (mut area, mut handed, mut arrived) = (0.0, 0.0, 0.0);
     let bucket = run.series.bucket_ns as f64 / 1e9;
@@ -130,12 +130,15 @@ fn main() -> ExitCode {
     );
     for (real, model) in emulated.points.iter().zip(&virtually.points) {
         let name: Vec<_> = real.factors.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        for (seen, said) in real.contestants.iter().zip(&model.contestants) {
-            let (kernel, ours) = (measured(seen, real, bytes, given), measured(said, model, bytes, given));
+        for (emulated_contestant, simulated_contestant) in real.contestants.iter().zip(&model.contestants) {
+            let (kernel, ours) = (
+                measured(emulated_contestant, real, bytes, given),
+                measured(simulated_contestant, model, bytes, given),
+            );
             println!(
                 "{:<44} {:<13} {:>8.2} {:>8.2} {:>6.2} {:>10.1} {:>9.1} {:>10.2} {:>9.2}",
                 name.join(" "),
-                seen.name,
+                emulated_contestant.name,
                 kernel[0],
                 ours[0],
                 ours[0] / kernel[0],

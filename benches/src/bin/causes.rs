@@ -1,9 +1,9 @@
-//! Prints situations whose true cause is known, with the causes that the search names.
+//! Prints situations whose true causes are known, next to the causes that the search finds.
 //!
 //!     cargo run --release --bin causes [-- RUNS [quick|full [NAME..]]]
 //!
-//! Without arguments: 100 runs of each contestant, quick. A NAME is a part of a situation's name. With a NAME, every
-//! tested factor is listed, too. The exit status is 1 if a result is wrong.
+//! Without arguments, each contestant has 100 runs and the search is quick. NAME selects the situations whose names
+//! contain it. With a NAME, the table also lists every tested factor. The exit status is 1 if a result is wrong.
 
 use anabranch_benches::causes::{ALL, Row, run, table};
 use anabranch_results::Effect;

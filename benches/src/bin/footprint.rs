@@ -3,8 +3,8 @@
 //!     cargo run --release --bin footprint
 //!
 //! The figure is the number of bytes that are allocated and not freed, for one end of one association: the bytes of
-//! both ends, divided by two. There are four figures. Few streams or the maximum were negotiated, and the association
-//! was just set up or has carried one message.
+//! both ends, divided by two. There are four figures: with few streams and with the maximum number of streams, each
+//! after the setup and after one message.
 
 use anabranch_benches::stacks::{BUFFER, Ours, Rtc, Settings, StackPair};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};

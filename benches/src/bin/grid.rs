@@ -2,8 +2,9 @@
 //!
 //!     cargo run --release --bin grid [-- BYTES [SEEDS [TRANSPORT...]]]
 //!
-//! Without arguments, each cell has 40 MB and 30 seeds. The contestants are TCP and SCTP with profile `modern`, and
-//! SCTP with profile `rfc9260`. The table also has the ratio of the first two contestants.
+//! Without arguments, each run transfers 40 MB, and each cell of the table is the result of 30 seeds. The contestants
+//! are TCP and SCTP with profile `modern`, and SCTP with profile `rfc9260`. The table also has the ratio of the first
+//! two contestants.
 
 use anabranch_benches::grid::{TRANSPORTS, render, run};
 

@@ -4,8 +4,8 @@
 //!
 //! Each kind of packet is fed hundreds of times to an association. The output shows the median and the maximum of the
 //! CPU time per packet, and the bytes of memory that a packet adds. The aim is at most 50 us and 64 kB per packet.
-//! Chunks that are acknowledged cumulatively are exempt, because a peer cannot repeat them. (The maximum also reflects
-//! other load on the machine.)
+//! These limits do not apply to chunks that are acknowledged cumulatively, because a peer cannot repeat them. The
+//! maximum also reflects other load on the machine.
 
 use anabranch_base::testing::{transmit_all, transmit_all_bytes};
 use anabranch_base::{Ecn, Engine, Instant, Packet, Rng, SendBatch};
@@ -35,8 +35,9 @@ struct Victim {
     address: SocketAddr,
     ports: (u16, u16),
     tag: u32,
-    /// The next TSN that the victim expects, and the next one that it sends.
+    /// The next TSN that the victim expects to receive.
     tsn: u32,
+    /// The next TSN that the victim will send.
     sends: u32,
     now: Instant,
     /// The key with which the association authenticates chunks.
@@ -107,7 +108,7 @@ fn data() {
         data(victim, &(0..CHUNKS).map(strewn).collect::<Vec<_>>())
     });
     show(kind("DATA: whole messages, numbers at random", 1), |victim, _, round| {
-        // Each round has other SSNs. No SSN occurs twice, and consecutive chunks do not have consecutive SSNs.
+        // No SSN occurs twice, even in different rounds. Consecutive chunks do not have consecutive SSNs.
         let ssn = |n: u32| (1 + u64::from(n) * 7_919 % 32_749) as u16;
         let first = round * CHUNKS;
         data(victim, &(first..first + CHUNKS).map(|n| (1 + n, 0, ssn(n), true, true)).collect::<Vec<_>>())
@@ -257,13 +258,13 @@ fn addresses() {
     show(kind("ASCONF: 80 addresses to add, signed", 1).with(SIGNED), |victim, _, round| {
         victim.asconf(round, |id, chunk| {
             let address = IpAddr::V4(Ipv4Addr::from(0x0b00_0000 + round * 80 + id));
-            (id < 80).then(|| Param::AddAddress { id, address }.emit(chunk)).unwrap_or(false)
+            id < 80 && Param::AddAddress { id, address }.emit(chunk)
         })
     });
     show(kind("ASCONF: 80 addresses to delete, signed", 1).with(SIGNED), |victim, _, round| {
         victim.asconf(round, |id, chunk| {
             let address = IpAddr::V4(Ipv4Addr::from(0x0b00_0000 + id));
-            (id < 80).then(|| Param::DeleteAddress { id, address }.emit(chunk)).unwrap_or(false)
+            id < 80 && Param::DeleteAddress { id, address }.emit(chunk)
         })
     });
     show(kind("ASCONF: 330 empty unknown params, signed", 1).with(SIGNED), |victim, _, round| {
@@ -312,7 +313,8 @@ fn small_and_nested() {
     });
     show(kind("ERROR: what quotes what quotes what …", 1), |victim, _, _| {
         victim.packet(|buffer| {
-            // Each ERROR chunk has a cause Unrecognized Chunk Type (6), which quotes the next ERROR chunk.
+            // ERROR chunks are nested: each carries the cause Unrecognized Chunk Type (6), and this cause quotes the
+            // next ERROR chunk.
             for n in 0..180 {
                 let left = (1448 - 8 * n) as u16;
                 buffer.extend_from_slice(&[9, 0, (left >> 8) as u8, left as u8]);
@@ -427,8 +429,8 @@ impl Victim {
         victim
     }
 
-    /// Returns an ASCONF with the peer's signature. `param` appends a parameter, and returns false if there are no
-    /// more.
+    /// Returns an ASCONF that is authenticated with the peer's key. `param` is called repeatedly to append one
+    /// parameter at a time, until it returns false.
     fn asconf(
         &self,
         round: u32,

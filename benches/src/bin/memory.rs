@@ -1,12 +1,13 @@
-//! The speed of SCTP between two ends in one thread, compared with other stacks in the same run.
+//! The speed of SCTP between two endpoints in one thread, which pass packets through memory. Other SCTP stacks are
+//! measured in the same run for comparison.
 //!
 //!     cargo run --release --bin memory [-- --runs 5 --ours --skip-slow --bulk --size 1024 --mib 512 --depth 64]
 //!
 //! Packets have 1472 bytes. There is no loss, no network, one ordered stream, and a simulated clock. Runs are
-//! interleaved, and medians are printed. The cost of a packet behind a long queue is compared with the cost of only
-//! moving its bytes. In a long queue, these bytes are in memory and not in a cache. `--ours` leaves out the other
-//! stacks, and `--skip-slow` leaves out the slow ones. `--bulk` measures only the throughput. `--size` selects one
-//! message size, and `--mib` sets the amount of data per run of our stack. `--depth` is for a profiler: it makes a
+//! interleaved, and medians are printed. A second table shows the cost of a packet with a long send queue, and the cost
+//! of only moving its bytes. In a long queue, these bytes are in memory and not in a CPU cache. `--ours` leaves out the
+//! other stacks, and `--skip-slow` leaves out the slow ones. `--bulk` measures only the throughput. `--size` selects
+//! one message size, and `--mib` sets the amount of data per run of our stack. `--depth` is for a profiler: it makes a
 //! single run of our stack with this number of MiB queued.
 
 use anabranch_base::cache;
@@ -117,7 +118,7 @@ fn bulk(runs: usize, stacks: usize, sizes: &[usize], mib: u64) -> Result<(), Str
     Ok(())
 }
 
-/// Measures the cost of a packet with little data queued behind it, and with much data queued behind it.
+/// Measures the cost of a data packet at several lengths of the send queue.
 fn queued(runs: usize, stacks: usize) -> Result<(), String> {
     const DEPTHS: [usize; 4] = [1 << 20, 16 << 20, 64 << 20, 256 << 20];
     println!("\nns a data packet, both ends, with so much queued (messages of 1 KiB)");
@@ -161,9 +162,10 @@ fn queued(runs: usize, stacks: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the cost of moving bytes alone in ns per byte, if `depth` bytes are queued. Bytes are appended to the queue,
-/// read from its front into a packet, and checksummed at both ends. They are delivered as in [`queued`], with a window
-/// of [`BUFFER`] bytes, but without state for messages and chunks. The next bytes are prefetched, as in the engine.
+/// Returns the CPU time in ns per byte that copies and checksums alone take, as a lower bound for a transfer. Bytes are
+/// appended to a send queue of `depth` bytes, read from its front into a packet, and checksummed at both ends. They are
+/// delivered as in [`queued`], with a window of [`BUFFER`] bytes, but without state for messages and chunks. The next
+/// bytes are prefetched, as in the engine.
 fn floor(depth: usize, total: usize) -> f64 {
     const PIECE: usize = 1 << 10;
     /// The prefetch distance in bytes.

@@ -51,7 +51,8 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// Returns the mark for the table, and the number of figures out of range (0 or 1).
+/// Returns the word for the table that says whether `ratio` is from `least` to `most`, and the number of ratios outside
+/// this range (0 or 1).
 fn judge(ratio: f64, least: f64, most: f64) -> (&'static str, u32) {
     if (least..=most).contains(&ratio) { ("ok", 0) } else { ("OUTSIDE", 1) }
 }
@@ -127,11 +128,11 @@ fn against_ns2(seeds: u64, rerun: bool) -> Result<u32, String> {
         }
         let both =
             |values: &[(f64, f64)]| (mean(values.iter().map(|v| v.0)), mean(values.iter().map(|v| v.1)));
-        let ((a, a_late), (b, b_late)) = (both(&ours), both(theirs));
+        let ((a, a_timeouts), (b, b_timeouts)) = (both(&ours), both(theirs));
         let (mark, out) = judge(a / b, 0.85, 1.15);
         missed += out;
         println!(
-            "{agent:8} {rto_min:>6}s {percent:4}% {a:10.0} ({a_late:5.1}) {b:10.0} ({b_late:5.1}) {:7.3} {mark}",
+            "{agent:8} {rto_min:>6}s {percent:4}% {a:10.0} ({a_timeouts:5.1}) {b:10.0} ({b_timeouts:5.1}) {:7.3} {mark}",
             a / b
         );
     }
@@ -180,7 +181,7 @@ fn run_ns2(folder: &Path, seeds: u64) -> Result<Reference, String> {
     Ok(reference)
 }
 
-/// Compares Jain's index (Σx)² / (n Σx²) of two flows that share a drop-tail bottleneck.
+/// Measures the fairness of two flows that share a drop-tail bottleneck, as Jain's index (Σx)² / (n Σx²).
 fn fairness(seeds: u64) -> Result<u32, String> {
     println!("\nTwo flows: 10 Mbit/s, 80 ms, drop-tail of one bandwidth-delay product, 300 s\n");
     println!("{:40} {:>8} {:>8} {:>8} {:>8}", "flows", "Jain", "least", "share", "used");

@@ -1,8 +1,8 @@
-//! The cost of the virtual network alone: packets without a protocol.
+//! Measures the CPU cost of the simulated network alone: packets pass through it without a transport protocol.
 //!
 //! A sender keeps a window of 64 packets of 1500 bytes in flight. A receiver answers every second packet with 40 bytes,
-//! over the link of the speed benchmark. The time per transmission is that of executor, socket, IP header and link. The
-//! additional time in the benchmark `speed` is that of engine, driver and application.
+//! over the link of the speed benchmark. The time per packet is the cost of the executor, the socket, the IP header and
+//! the link. The benchmark `speed` also includes the engine, the driver and the application.
 
 use anabranch_base::{Instant, RecvBatch, SendBatch};
 use anabranch_benches::{median, thread_cpu};

@@ -1,17 +1,19 @@
-//! Compares our QUIC with quinn on the loopback interface: the cost of a gigabyte, and the cost of a handshake, at both
-//! ends.
+//! Compares our QUIC with quinn on the loopback interface. For the client and for the server, it measures the processor
+//! time of a gigabyte and of a handshake.
 //!
 //! Our QUIC and quinn use the same state machine, `quinn-proto`, and the same kernel interface. Our program runs the
 //! state machine as an engine of sessions in a world of the operating system, with our congestion controllers and
 //! packet statistics. quinn runs the state machine on tokio. Each end has its own thread.
 //!
 //! Both programs have the same identity and TLS settings (so the same cipher), packets of 1472 bytes (an MTU of 1500),
-//! and the same flow control and send window. Their socket buffers are equal where the host's maximum is at most 4 MiB.
-//! Acknowledgements follow quinn's default. The difference is the driver. quinn's driver hands the kernel 10 packets at
-//! a time (GSO), and our driver as many as one call accepts. Runs alternate. Medians are printed, with the ratios of
-//! pairs of runs.
+//! and the same flow control and send window. Their socket buffers have the same size if the host limits socket buffers
+//! to at most 4 MiB. Acknowledgements follow quinn's default. The difference is the driver. quinn's driver hands the
+//! kernel 10 packets at a time (GSO), and our driver as many as one call accepts.
 //!
-//! The program also measures the memory of an idle connection at its server, as resident memory of a separate process.
+//! The runs of the two programs alternate. The output has the median of each program, and the ratios of pairs of runs.
+//!
+//! The program also measures how much memory the server needs for each idle connection. The server runs in a separate
+//! process. The growth of its resident memory is divided by the number of connections.
 //!
 //!     cargo run --release --bin quic -- [--mib 512] [--handshakes 1000] [--connections 1000] [--rounds 7]
 //!         [--only bulk|handshakes|memory] [--ours]
@@ -39,8 +41,8 @@ const HERE: Ipv4Addr = Ipv4Addr::LOCALHOST;
 const PACKET: u16 = 1_472;
 /// The number of bytes that an application reads or writes at a time.
 const PIECE: usize = 64 * 1024;
-/// The size of each buffer of quinn's sockets, in bytes. Our sockets request 4 MiB. The kernel limits both to the
-/// host's maximum.
+/// The size in bytes that is requested for each socket buffer of quinn. Our own sockets request 4 MiB. The kernel
+/// limits both sizes to the host's maximum.
 const SOCKET_BUFFER: usize = 8 << 20;
 
 /// The work of a run.
@@ -307,8 +309,8 @@ fn theirs(tls: &Tls, job: Job) -> Cost {
     })
 }
 
-/// Runs the server for `memory` in a separate process. It prints its port, and keeps all connections until its input
-/// ends.
+/// Runs the server of the memory measurement, in a process of its own. Prints the server's port, and keeps all
+/// connections until standard input ends.
 fn wait(name: &str) {
     let tls = Tls::new();
     let (end, ended) = mpsc::channel();
@@ -374,7 +376,8 @@ fn memory(tls: &Tls, name: &str, count: u32) -> f64 {
             session.established().await.expect("established");
             connections.push(session);
         }
-        // After a second, tickets, acknowledgements and path MTU discovery are complete.
+        // Within a second, session tickets are delivered, packets are acknowledged, and path MTU discovery is complete.
+        // The memory is measured after that.
         world.sleep_until(world.now() + std::time::Duration::from_secs(1)).await;
         (resident() - before) / f64::from(count)
     };

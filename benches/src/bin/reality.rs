@@ -1,29 +1,33 @@
-//! Compares the virtual world with real kernels, with the same transfers, cell by cell.
+//! Compares transfers in the virtual world with the same transfers through real kernels, for each combination of
+//! network and workload.
 //!
 //!     cargo run --release --bin reality [-- RUNS [VIRTUAL [THREADS [KEY=VALUES..]]]]
 //!
 //! Two tables have a verdict. First, our TCP with profile `modern` is compared with the kernel's TCP, seed by seed. The
-//! workloads are a bulk transfer over losses and queues, and the default page. A cell is equivalent if the 90 %
-//! interval of the ratio of times is within 5 % of one. Lost and retransmitted packets must also be within 15 % or 5
-//! packets. All cells must be equivalent.
+//! workloads are the default page, and a bulk transfer with several loss rates and queue lengths. A cell (one line of
+//! a table) is equivalent if the 90 % interval of the ratio of times is within 5 % of one. The numbers of lost and of
+//! retransmitted packets must also differ by at most 15 % or 5 packets. All cells must be equivalent.
 //!
 //! A run is disturbed if packets left the links more than 2 ms late because this machine was busy. A gap of 2 ms ends
 //! the train of acknowledgements that Linux's HyStart measures. A cell that is not equivalent is also shown without its
 //! disturbed runs.
 //!
-//! Second, page loads of 20 objects of 10 kB are compared over rates, round trips and losses. Each cell has RUNS
-//! emulated loads (kernel TCP with reno and cubic, our SCTP in namespaces) and VIRTUAL virtual loads. A cell agrees if
-//! a rank test does not separate the two at 1 %, or if the medians are within 10 %. Nine of ten cells must agree. In
-//! some cells the emulated runs are all within 10 % of each other. Of these cells, nine of ten must have medians within
-//! 10 %, whatever the rank test says.
+//! Second, page loads of 20 objects of 10 kB are compared, with several rates, round-trip times and loss rates. Each
+//! cell has RUNS emulated loads (kernel TCP with reno and cubic, our SCTP in namespaces) and VIRTUAL virtual loads. A
+//! cell agrees if a rank test does not separate the emulated and the virtual loads at 1 %. It also agrees if the
+//! medians are within 10 %. Nine of ten cells must agree.
 //!
-//! The third table has no verdict. The kernel's TCP and our SCTP race together over one link. The table shows each
-//! contestant's share of the bytes while both load, and Jain's index, in both worlds.
+//! A second requirement applies to cells whose emulated runs are all within 10 % of each other. Nine of ten such cells
+//! must have medians within 10 %, even if the rank test finds no difference.
 //!
-//! The last lines say ok or FAIL, and the exit status is 1 for FAIL. Without arguments, RUNS is 5, VIRTUAL is 200, and
-//! THREADS is twice the number of cores. The first table uses twice as many seeds. `KEY=VALUES` narrows the grids:
-//! `rate=10mbit loss=0,1%`; `table=bulk`, `table=page`, `table=grid` and `table=together` select one table. Needs
-//! namespaces: root, or user namespaces.
+//! The third table has no verdict. The kernel's TCP and our SCTP race together over one link, emulated and virtual. The
+//! table shows each contestant's share of the bytes while both contestants load, and Jain's index.
+//!
+//! The last lines say ok or FAIL, and the exit status is 1 for FAIL. RUNS is the number of emulated runs of each cell
+//! (default 5), and VIRTUAL is the number of its virtual runs (default 200). THREADS is by default twice the number of
+//! cores. The first table has twice as many runs. `KEY=VALUES` selects cells, for example `rate=10mbit loss=0,1%`.
+//! `table=bulk`, `table=page`, `table=grid` and `table=together` select one table. The program needs root or user
+//! namespaces, because it creates network namespaces.
 
 #![cfg(target_os = "linux")]
 
@@ -47,8 +51,8 @@ const GRID: [(&str, &str); 5] = [
     ("transport", "tcp:cc=reno tcp:cc=cubic sctp:profile=rfc9260"),
 ];
 
-/// The page of the grid over links whose uplink has a tenth or a fiftieth of the downlink's rate, as in DSL and mobile
-/// networks.
+/// The plan of page loads over asymmetric links, as in DSL and mobile networks. The uplink has a tenth or a fiftieth of
+/// the downlink's rate.
 const UPLINK: [(&str, &str); 6] = [
     ("objects", "20x10kB"),
     ("down-rate", "10mbit,50mbit"),
@@ -58,7 +62,7 @@ const UPLINK: [(&str, &str); 6] = [
     ("transport", "tcp:cc=reno tcp:cc=cubic sctp:profile=rfc9260"),
 ];
 
-/// The plan of the bulk transfer, and the levels of its factors.
+/// The plan of the bulk transfer, as keys and values. Commas separate the levels of a factor.
 const BULK: [(&str, &str); 6] = [
     ("bulk", "5MB"),
     ("rate", "10mbit"),
@@ -80,7 +84,8 @@ const TOGETHER: [(&str, &str); 6] = [
     ("transport", "tcp:cc=cubic sctp"),
 ];
 
-/// Returns the plan of a grid. `narrowed` replaces levels, and `runs` is the number of runs.
+/// Returns the plan of a grid with `runs` runs per cell. The values in `narrowed` replace the values of the same keys
+/// in `grid`.
 fn plan(grid: &[(&'static str, &str)], narrowed: &[(String, String)], runs: &str) -> Plan {
     let mut flags = vec![("runs", runs)];
     for &(key, values) in grid {
@@ -107,30 +112,32 @@ fn packets(runs: &[&Run]) -> (f64, f64) {
     )
 }
 
-/// One cell: the kernel's runs, and our runs with the same seeds.
+/// One cell of a table: the runs through the kernel (`emulated`), and the runs in the virtual world with the same seeds
+/// (`simulated`).
 struct Cell<'a> {
-    seen: Vec<&'a Run>,
-    said: Vec<&'a Run>,
+    emulated: Vec<&'a Run>,
+    simulated: Vec<&'a Run>,
 }
 
 impl Cell<'_> {
-    /// Returns the line of this cell, and a description of what is not equivalent.
+    /// Returns the table row of this cell, and a description of the differences. The description is empty if the cell
+    /// is equivalent.
     fn compare(&self) -> (String, String) {
         let pairs: Vec<(f64, f64)> = self
-            .seen
+            .emulated
             .iter()
-            .zip(&self.said)
-            .filter_map(|(seen, said)| Some((seen.page_ns? as f64, said.page_ns? as f64)))
+            .zip(&self.simulated)
+            .filter_map(|(emulated, simulated)| Some((emulated.page_ns? as f64, simulated.page_ns? as f64)))
             .collect();
         let time = equivalence(&pairs);
-        let ((lost, again), (our_lost, our_again)) = (packets(&self.seen), packets(&self.said));
+        let ((lost, again), (our_lost, our_again)) = (packets(&self.emulated), packets(&self.simulated));
         let verdicts =
             [("time", time.holds), ("lost", near(lost, our_lost)), ("retransmitted", near(again, our_again))];
         let wrong: Vec<_> = verdicts.iter().filter(|(_, holds)| !holds).map(|(what, _)| *what).collect();
-        let kernel_ms = quantile(&pairs.iter().map(|(seen, _)| seen / 1e6).collect::<Vec<_>>(), 500);
+        let kernel_ms = quantile(&pairs.iter().map(|(emulated, _)| emulated / 1e6).collect::<Vec<_>>(), 500);
         let line = format!(
             "{:>4} {kernel_ms:>9.0} {:>17.3}     {:.3} - {:.3} {lost:>8.1} {our_lost:>6.1} {again:>8.1} {our_again:>6.1}  {}",
-            self.seen.len(),
+            self.emulated.len(),
             time.ratio,
             time.ci90[0],
             time.ci90[1],
@@ -140,13 +147,15 @@ impl Cell<'_> {
     }
 }
 
-/// Whether packets left the links so late that this run cannot be compared seed by seed.
+/// Whether packets left the emulated links so late that this run cannot be compared with the simulated run of the same
+/// seed.
 fn is_disturbed(run: &Run) -> bool {
     run.late_ns.is_some_and(live::is_disturbing)
 }
 
-/// Compares TCP seed by seed, with one line per cell. A cell that is not equivalent has a second line without its
-/// disturbed runs. Returns the number of cells, and adds the cells that are not equivalent to `missed`.
+/// Compares the kernel's TCP with our TCP seed by seed, and prints one line per cell. If the results of a cell are not
+/// equivalent, a second line leaves out its disturbed runs. Returns the number of cells. Adds the cells that are not
+/// equivalent to `missed`.
 fn compare_tcp(what: &str, emulated: &Race, virtually: &Race, missed: &mut Vec<String>) -> usize {
     println!(
         "{:<28} {:<13} {:>4} {:>9} {:>17} {:>19} {:>15} {:>15}",
@@ -156,22 +165,25 @@ fn compare_tcp(what: &str, emulated: &Race, virtually: &Race, missed: &mut Vec<S
     for (real, model) in emulated.points.iter().zip(&virtually.points) {
         let name: Vec<_> = real.factors.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let name = name.join(" ");
-        for (seen, said) in real.contestants.iter().zip(&model.contestants) {
-            let pairs = || seen.runs.iter().zip(&said.runs);
+        for (emulated_contestant, simulated_contestant) in real.contestants.iter().zip(&model.contestants) {
+            let pairs = || emulated_contestant.runs.iter().zip(&simulated_contestant.runs);
             let (all, ours) = pairs().unzip();
-            let (line, wrong) = Cell { seen: all, said: ours }.compare();
-            println!("{name:<28} {:<13} {line}", seen.name);
+            let (line, wrong) = Cell { emulated: all, simulated: ours }.compare();
+            println!("{name:<28} {:<13} {line}", emulated_contestant.name);
             cells += 1;
             if wrong.is_empty() {
                 continue;
             }
-            let (calm, ours): (Vec<_>, Vec<_>) = pairs().filter(|(seen, _)| !is_disturbed(seen)).unzip();
-            let disturbed = seen.runs.len() - calm.len();
+            let (calm, ours): (Vec<_>, Vec<_>) = pairs().filter(|(run, _)| !is_disturbed(run)).unzip();
+            let disturbed = emulated_contestant.runs.len() - calm.len();
             if disturbed > 0 {
-                let (line, _) = Cell { seen: calm, said: ours }.compare();
+                let (line, _) = Cell { emulated: calm, simulated: ours }.compare();
                 println!("{:<28} {:<13} {line}", "  without disturbed runs", "");
             }
-            missed.push(format!("{what} {name} {}: {wrong} ({disturbed} runs disturbed)", seen.name));
+            missed.push(format!(
+                "{what} {name} {}: {wrong} ({disturbed} runs disturbed)",
+                emulated_contestant.name
+            ));
         }
     }
     cells
@@ -200,18 +212,18 @@ fn compare(emulated: &Race, virtually: &Race) -> [(usize, usize); 2] {
     let (mut agreed, mut cells, mut near, mut steady) = (0, 0, 0, 0);
     for (real, model) in emulated.points.iter().zip(&virtually.points) {
         for (raced, modelled) in real.contestants.iter().zip(&model.contestants) {
-            let (seen, said) = (pages(raced), pages(modelled));
-            let (ours, theirs) = (quantile(&said, 500), quantile(&seen, 500));
-            let found = agreement(&seen, &said);
+            let (emulated_ms, simulated_ms) = (pages(raced), pages(modelled));
+            let (ours, theirs) = (quantile(&simulated_ms, 500), quantile(&emulated_ms, 500));
+            let found = agreement(&emulated_ms, &simulated_ms);
             let (ratio, p) = (found.ratio, found.p);
             cells += 1;
             agreed += usize::from(found.holds);
-            if quantile(&seen, 1000) <= 1.1 * quantile(&seen, 0) {
+            if quantile(&emulated_ms, 1000) <= 1.1 * quantile(&emulated_ms, 0) {
                 steady += 1;
                 near += usize::from((ratio - 1.0).abs() <= 0.1);
             }
             let factor = |key: &str| real.factors.get(key).cloned().unwrap_or_default();
-            let lost = raced.runs.len() - seen.len();
+            let lost = raced.runs.len() - emulated_ms.len();
             println!(
                 "{:>8} {:>6} {:>5}  {:<14} {:>9.1} ({:>7.1}-{:>7.1}) {:>9.1} ({:>6.1}-{:>7.1}) {ratio:>7.3} {p:>8.4}  {}{}",
                 factor("rate"),
@@ -219,11 +231,11 @@ fn compare(emulated: &Race, virtually: &Race) -> [(usize, usize); 2] {
                 factor("loss"),
                 raced.name,
                 ours,
-                quantile(&said, 50),
-                quantile(&said, 950),
+                quantile(&simulated_ms, 50),
+                quantile(&simulated_ms, 950),
                 theirs,
-                quantile(&seen, 0),
-                quantile(&seen, 1000),
+                quantile(&emulated_ms, 0),
+                quantile(&emulated_ms, 1000),
                 if found.holds { "" } else { "DIFFERS" },
                 if lost > 0 { format!(" ({lost} not done)") } else { String::new() },
             );

@@ -3,7 +3,7 @@
 //!
 //!     (cd .. && cargo build --profile dist) && cargo run --release --bin soak [-- SECONDS [LOSS]]
 //!
-//! The defaults are 1800 seconds and 2% loss. Needs network namespaces, as `link` does.
+//! The defaults are 1800 seconds and 2% loss. The program needs network namespaces, because it runs `anabranch link`.
 //!
 //! `serve` is behind `link` with two paths. The paths are down in turn, each for four of every twenty seconds. Five
 //! loads run in parallel: small objects over SCTP on many streams, objects of 100 kB and of 2 MB over SCTP and TCP, and
@@ -15,11 +15,11 @@
 //! Regular readings would drift relative to these periods, which would look like growth.
 //!
 //! These conditions must hold, otherwise the exit code is 1:
-//! - no process grows: the growth of one of the two lines is below the noise around it, or 256 kB. A leak makes both
-//!   grow. The receive buffers of a UDP socket (2 MiB) are allocated at once and become resident page by page over
-//!   hours, because few batches fill them; resident memory alone would look like a leak;
-//! - there are as many replies as requests and no errors, the bytes are those of the replies, and the server's log
-//!   agrees;
+//! - no process grows: at least one of the two fitted lines grows by less than its noise or 256 kB. A leak makes both
+//!   lines grow. The receive buffers of a UDP socket (2 MiB) are allocated at once and become resident page by page
+//!   over hours, because few batches fill them; resident memory alone would look like a leak;
+//! - there are no errors and as many replies as requests, the number of received bytes fits the replies, and the
+//!   server's log agrees;
 //! - every load gets a reply at least once a minute, and all end in time.
 
 #![cfg(target_os = "linux")]
@@ -47,8 +47,8 @@ const LOADS: [Load; 5] = [
     Load { name: "pages", url: SCTP, file: "middle", mode: "--rate 0.5/s --objects-per-session 5" },
     Load { name: "large", url: SCTP, file: "large", mode: "-c 1" },
     Load { name: "tcp-pages", url: TCP, file: "middle", mode: "--rate 0.5/s --objects-per-session 5" },
-    // The rate is limited, because the TCP of some hosts (BBR) leaves no bandwidth to flows that treat loss as
-    // congestion.
+    // The rate of requests is limited. Some hosts use BBR for TCP, which would leave no bandwidth to the SCTP loads,
+    // because their congestion control slows down after losses.
     Load { name: "tcp-large", url: TCP, file: "large", mode: "--rate 0.2/s -c 1" },
 ];
 // The URL names all addresses of the server, so that an INIT on a path that is down is sent to the next address.
@@ -57,14 +57,15 @@ const TCP: &str = "http://$FAR:8080";
 const FILES: [(&str, u64); 3] = [("small", 1_000), ("middle", 100_000), ("large", 2_000_000)];
 /// The length of the period, in seconds, in which each path is down for four seconds. The second path is down half a
 /// period after the first.
-const TURN: u64 = 20;
+const OUTAGE_PERIOD: u64 = 20;
 /// The maximum interval between two readings of the memory, in milliseconds.
-const LOOK: u64 = 2000;
+const MAX_SAMPLE_INTERVAL_MS: u64 = 2000;
 /// The observed processes: `link`, `serve`, and each load.
 const PROCESSES: usize = 2 + LOADS.len();
 /// The longest permitted time of a load without a reply, in seconds.
 const STUCK: u64 = 60;
-/// A growth over the whole time below this limit is allowed, even if the noise is less.
+/// A process may always grow by this number of kB. Larger growth is allowed only if it is smaller than the noise of the
+/// readings.
 const SLACK_KB: f64 = 256.0;
 
 fn main() {
@@ -92,7 +93,8 @@ fn soak(program: &Path, folder: &Path, seconds: u64, loss: &str) -> bool {
     let mut child = start(program, folder, seconds, loss);
     let mut memory = Memory::default();
     let started = now();
-    // Open sessions time out after the end of a load, and `link` waits until all processes have ended.
+    // The time limit of `link` is longer than the loads: sessions that are still open must first time out, and `link`
+    // waits for all processes.
     let most = Duration::from_secs(seconds + 3 * STUCK);
     let (mut next, mut gaps) = (started, Rng::new(1));
     let status = loop {
@@ -104,7 +106,7 @@ fn soak(program: &Path, folder: &Path, seconds: u64, loss: &str) -> bool {
         }
         if now() >= next {
             memory.sample(child.id(), (now() - started).as_secs_f64());
-            next += Duration::from_millis(gaps.below(LOOK));
+            next += Duration::from_millis(gaps.below(MAX_SAMPLE_INTERVAL_MS));
         }
         pause();
     };
@@ -131,9 +133,12 @@ fn soak(program: &Path, folder: &Path, seconds: u64, loss: &str) -> bool {
     }
     let served = served(&folder.join("served"));
     for (file, _) in FILES {
-        let (asked, line) =
+        let (received, logged) =
             (answered.get(file).copied().unwrap_or(0), served.get(file).copied().unwrap_or(0));
-        must(asked == line, format!("{file}: {asked} replies were taken, {line} stand in the server's log"));
+        must(
+            received == logged,
+            format!("{file}: {received} replies were taken, {logged} stand in the server's log"),
+        );
     }
     let seen = memory.samples.len();
     must(seen == PROCESSES, format!("{seen} processes were looked at, of {PROCESSES}"));
@@ -160,9 +165,9 @@ fn start(program: &Path, folder: &Path, seconds: u64, loss: &str) -> Child {
     for (rate, rtt) in [("30mbit", "20ms"), ("15mbit", "50ms")] {
         command.args(["--path", &format!("rate={rate},rtt={rtt},loss={loss}")]);
     }
-    for turn in 0..seconds / TURN {
+    for turn in 0..seconds / OUTAGE_PERIOD {
         for path in 1..=2 {
-            let at = turn * TURN + 3 + (path - 1) * TURN / 2;
+            let at = turn * OUTAGE_PERIOD + 3 + (path - 1) * OUTAGE_PERIOD / 2;
             command.args(["--fail", &format!("path={path},at={at}s,for=4s")]);
         }
     }
@@ -227,18 +232,21 @@ fn served(log: &Path) -> BTreeMap<String, u64> {
     found
 }
 
-fn count(json: &Value, folder: &str) -> u64 {
-    json.pointer(folder).and_then(Value::as_u64).unwrap_or(0)
+fn count(json: &Value, pointer: &str) -> u64 {
+    json.pointer(pointer).and_then(Value::as_u64).unwrap_or(0)
 }
 
-/// For each process, samples of its allocated and of its resident memory in kB, with the time in seconds.
+/// A time in seconds and the memory in kB at that time.
+type Sample = (f64, f64);
+
+/// For each process, the samples of its allocated memory and those of its resident memory.
 #[derive(Default)]
 struct Memory {
-    samples: BTreeMap<(u32, String), [Vec<(f64, f64)>; 2]>,
+    samples: BTreeMap<(u32, String), [Vec<Sample>; 2]>,
 }
 
 /// The fields of `/proc/PID/status` with the allocated and the resident memory.
-const MEASURES: [&str; 2] = ["VmData:", "RssAnon:"];
+const STATUS_FIELDS: [&str; 2] = ["VmData:", "RssAnon:"];
 
 impl Memory {
     /// Reads the memory of `root` and all its descendants.
@@ -247,7 +255,7 @@ impl Memory {
         for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
             let Some(id) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
             let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-            // The name in parentheses may contain any character.
+            // The process name in parentheses may contain any character, so parsing starts after the last `)`.
             let parent =
                 stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)?.parse().ok());
             all.extend(parent.map(|parent| (id, parent)));
@@ -270,7 +278,7 @@ impl Memory {
             }
             let name = words[1..3].join(" ");
             let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
-            let kb = MEASURES.map(|field| {
+            let kb = STATUS_FIELDS.map(|field| {
                 let rest = status.lines().find_map(|line| line.strip_prefix(field))?;
                 rest.split_whitespace().next()?.parse().ok()
             });
@@ -282,9 +290,10 @@ impl Memory {
         }
     }
 
-    /// Returns for each process whether it does not grow, and the lines to print.
+    /// Returns the result and the line to print for each process. The result is true unless both the allocated and the
+    /// resident memory of the process grow.
     fn verdicts(&self) -> Vec<(bool, String)> {
-        let verdict = |name: &str, samples: &[Vec<(f64, f64)>; 2]| {
+        let verdict = |name: &str, samples: &[Vec<Sample>; 2]| {
             let [Some(allocated), Some(resident)] = [trend(&samples[0]), trend(&samples[1])] else {
                 return (false, format!("{name}: too few looks at its memory"));
             };
@@ -317,9 +326,9 @@ impl fmt::Display for Trend {
 }
 
 /// Fits a line to the samples, without the first fifth of the time. Returns `None` if there are too few samples.
-fn trend(samples: &[(f64, f64)]) -> Option<Trend> {
+fn trend(samples: &[Sample]) -> Option<Trend> {
     let last = samples.last()?.0;
-    let late: Vec<(f64, f64)> = samples.iter().copied().filter(|(at, _)| *at >= last / 5.0).collect();
+    let late: Vec<Sample> = samples.iter().copied().filter(|(at, _)| *at >= last / 5.0).collect();
     let n = late.len() as f64;
     if n < 5.0 {
         return None;
@@ -333,12 +342,10 @@ fn trend(samples: &[(f64, f64)]) -> Option<Trend> {
     Some(Trend { mean: y, growth: slope * (last - late[0].0), noise })
 }
 
-#[expect(clippy::disallowed_methods, reason = "programs run in real time")]
 fn now() -> Instant {
     Instant::now()
 }
 
-#[expect(clippy::disallowed_methods, reason = "programs run in real time")]
 fn pause() {
     std::thread::sleep(Duration::from_millis(50));
 }

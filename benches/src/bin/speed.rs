@@ -7,11 +7,11 @@
 //! Each figure is the median over the seeds 1 to `runs`. All simulators take turns, seed by seed, and a ratio is the
 //! median of the seeds' ratios, so that other load on the machine affects all of them. Our simulator moves real
 //! packets, and computes and verifies the checksums of IP and of the transport. ns-2 and ns-3 move packets without
-//! content. The second line of ns-3 is with checksums.
+//! content. ns-3 has a second line, with checksums enabled.
 
 use anabranch_base::time::Duration;
 use anabranch_benches::median;
-use anabranch_benches::peers::Peer;
+use anabranch_benches::simulators::Simulator;
 use anabranch_benches::transfer::{self, Flow};
 use anabranch_link::LinkSpec;
 
@@ -26,7 +26,7 @@ const LINK: &str = "rate=100mbit,rtt=20ms,queue=1000p,up-loss=0.1%";
 /// Runs the simulator with a seed. Returns the number of transmissions and the CPU seconds.
 type Run = Box<dyn Fn(u32) -> Result<(u64, f64), String>>;
 
-/// ns-3 takes a hundred times as long, so it runs at most this number of seeds.
+/// ns-3 takes about a hundred times as long as our simulator, so ns-3 runs at most this number of seeds.
 const SEEDS_OF_NS3: u32 = 5;
 
 struct Row {
@@ -59,13 +59,18 @@ fn main() -> Result<(), String> {
     for (name, settings) in FLOWS.iter().filter(|(name, _)| only.is_none_or(|only| only == name)) {
         rows.push(Row::new(format!("anabranch {name}"), runs, ours(settings, seconds)?));
         if !only_ours {
-            rows.extend(peer(&format!("ns-2 {name}"), Peer::ns2(name), seconds, runs));
+            rows.extend(simulator_row(&format!("ns-2 {name}"), Simulator::ns2(name), seconds, runs));
         }
     }
     if !only_ours && only.is_none() {
         let folder = std::env::temp_dir();
         for (name, checksums) in [("ns-3 tcp", false), ("ns-3 tcp, checksums", true)] {
-            rows.extend(peer(name, Peer::ns3(&folder, checksums), seconds, runs.min(SEEDS_OF_NS3)));
+            rows.extend(simulator_row(
+                name,
+                Simulator::ns3(&folder, checksums),
+                seconds,
+                runs.min(SEEDS_OF_NS3),
+            ));
         }
     }
     for seed in 1..=runs {
@@ -106,9 +111,11 @@ fn ours(settings: &str, seconds: u32) -> Result<Run, String> {
     }))
 }
 
-fn peer(name: &str, peer: Result<Peer, String>, seconds: u32, seeds: u32) -> Option<Row> {
-    match peer {
-        Ok(peer) => Some(Row::new(name.to_owned(), seeds, Box::new(move |seed| peer.run(seed, seconds)))),
+fn simulator_row(name: &str, simulator: Result<Simulator, String>, seconds: u32, seeds: u32) -> Option<Row> {
+    match simulator {
+        Ok(simulator) => {
+            Some(Row::new(name.to_owned(), seeds, Box::new(move |seed| simulator.run(seed, seconds))))
+        }
         Err(error) => {
             eprintln!("{name} is left out: {error}");
             None

@@ -2,9 +2,10 @@
 //!
 //!     cargo build --profile dist -p anabranch-cli && (cd benches && cargo run --release --bin sweep_memory -- ../target/dist/anabranch [SEEDS [POINTS..]])
 //!
-//! Runs the given command over 100, 1,000 and 10,000 points of 30 seeds, with one small object over TCP and SCTP and
-//! without captures. It writes into a separate directory, which is removed afterwards. The output shows the command's
-//! peak of resident memory as the kernel reports it (`VmHWM`), and the size of the result.
+//! Runs three sweeps with the given command: over 100, 1,000 and 10,000 points, each with 30 seeds. A point is one
+//! combination of network settings. Each run loads one small object over TCP and SCTP, without captures. The results
+//! go into a temporary directory. The output shows the command's peak of resident memory as the kernel reports it
+//! (`VmHWM`), and the size of the results.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

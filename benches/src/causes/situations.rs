@@ -1,18 +1,20 @@
-//! Situations whose true cause is known by construction, with their answers.
+//! Races of two contestants in which it is known by construction which setting makes one contestant slower. They test
+//! the program's search for such causes.
 //!
 //! Each situation consists of two contestants, a network and a workload. All settings are written out, so that no
-//! default matters. The true cause follows from the settings in which the contestants differ, and from which of these
-//! settings can have an effect. In the second half of the situations, some differing settings have no effect, so that a
-//! wrong answer is possible.
+//! default matters. The contestants differ in few settings. The true cause is among those that can have an effect on
+//! this network and workload. In the second half of the situations, some differing settings have no effect, so that the
+//! search can name a wrong one.
 
-/// The true cause.
+/// The setting that makes one contestant slower than the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Truth {
     /// No setting is a cause: the contestants are equally fast, or nearly.
     Nothing,
     /// This setting alone is the cause.
     One(&'static str),
-    /// Settings of one mechanism. The search must name at least one of them, and no other setting.
+    /// These settings control one mechanism, which is the cause. The search for causes must name at least one of them,
+    /// and no other setting.
     Within(&'static [&'static str]),
     /// All of these settings are causes, each with its own effect.
     Each(&'static [&'static str]),
@@ -33,7 +35,8 @@ pub struct Situation {
     pub fast: &'static str,
     /// The slower contestant, or the other of two that are equally fast.
     pub slow: &'static str,
-    /// The ratio of the slower contestant's time to the faster one's, as measured in plain races.
+    /// The slower contestant's time divided by the faster contestant's time, as measured in races in which no setting
+    /// is changed.
     pub gap: f64,
     /// The true cause.
     pub truth: Truth,
@@ -84,8 +87,8 @@ pub const ALL: &[Situation] = &[
                rto_var_min=0ms",
         gap: 1.25,
         truth: Truth::Within(&["rto_min", "rto_var_min"]),
-        // The RTO is SRTT plus at least `rto_var_min`. The faster contestant has a low `rto_min`, so this floor makes
-        // its RTO longer.
+        // The RTO is at least SRTT plus `rto_var_min`, and at least `rto_min`. The faster contestant has a low
+        // `rto_min`. Its `rto_var_min` therefore makes its RTO longer.
         against: &["rto_var_min"],
     },
     Situation {
@@ -396,8 +399,8 @@ pub const ALL: &[Situation] = &[
         slow: "sctp:profile=rfc9260,connections=1,streams=100,rto_min=1s,rto_var_min=0ms,delack=200ms,hb_interval=10s",
         gap: 1.28,
         truth: Truth::Within(&["rto_min", "rto_var_min", "delack"]),
-        // The RTO is SRTT plus at least `rto_var_min`. The faster contestant has a low `rto_min`, so this floor makes
-        // its RTO longer.
+        // The RTO is SRTT plus at least `rto_var_min`. The faster contestant has a low `rto_min`, so its `rto_var_min`
+        // makes its RTO longer.
         against: &["rto_var_min"],
     },
     Situation {

@@ -23,7 +23,8 @@ impl DcSctp {
             max_receiver_window_buffer_size: BUFFER,
             max_send_buffer_size: limit * 2,
             per_stream_send_queue_limit: limit * 2,
-            // Bursts are not limited, so the window alone limits the packets sent at once, as in the other stacks.
+            // There is no burst limit, because the other stacks have none. Only the congestion window limits how many
+            // packets are sent at once.
             max_burst: i32::MAX / PACKET as i32,
             ..Options::default()
         };

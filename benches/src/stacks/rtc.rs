@@ -30,10 +30,6 @@ const PPI: PayloadProtocolIdentifier = PayloadProtocolIdentifier::Binary;
 impl Rtc {
     /// Creates two endpoints without an association. Unsent data is limited to `limit` bytes.
     #[must_use]
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "there is no other way to make one; it is told from then on"
-    )]
     pub fn new(limit: usize) -> Self {
         let addresses = [1, 2].map(|n| SocketAddr::from(([10, 0, 0, n], 9899)));
         let mut config = EndpointConfig::new();

@@ -1,4 +1,4 @@
-//! Ancillary data in `msg_control`, beside a sent or received message.
+//! Ancillary data of a sent or received message, in `msg_control`.
 //!
 //! Implements RFC 6458 §5.3 (the structures and their directions).
 
@@ -10,7 +10,7 @@ use crate::script::Value;
 use anabranch_sctp::socket::{AuthInfo, InitMsg, NxtInfo, PrInfo, RcvInfo, SendInfo, SndInfo};
 use std::net::IpAddr;
 
-/// The ancillary data that a script sends beside a message.
+/// The ancillary data that a script sends with a message.
 #[derive(Debug, Default)]
 pub(super) struct Ancillary {
     pub(super) info: SendInfo,
@@ -34,8 +34,8 @@ fn item(value: &Value) -> Result<(i64, i64, &Value), CallError> {
     Ok((need("cmsg_level")?, need("cmsg_type")?, data))
 }
 
-/// Returns the PR-SCTP policy that `bits`, the low bits of the flags, select. Without a policy, a value above 0 is a
-/// lifetime (RFC 6458 §5.3.2, RFC 7496 §4.1).
+/// Returns the PR-SCTP policy that `bits` (the low bits of the flags) select. If `bits` select no policy, a `value`
+/// above 0 is a lifetime (RFC 6458 §5.3.2, RFC 7496 §4.1).
 pub(super) fn policy(bits: i64, value: i64) -> Result<PrInfo, CallError> {
     let amount = u32::try_from(value).map_err(|_| CallError::Wrong(format!("{value} is out of range")))?;
     Ok(match bits {
@@ -139,7 +139,7 @@ impl Machine {
         Ok(SendInfo { snd, pr: policy(flags & 0xf, amount)?, auth: None })
     }
 
-    /// Reads `msg_control`. `usual` supplies the values that `msg_control` does not set.
+    /// Reads `msg_control`. Values that `msg_control` does not set are taken from `usual`.
     pub(super) fn read_ancillary(
         &self,
         control: Option<&Value>,

@@ -1,4 +1,4 @@
-//! Arguments of calls, and the reasons for which calls fail.
+//! Arguments of calls, and the errors of calls.
 
 use crate::constants::{compare, number};
 use crate::members::Members;
@@ -62,7 +62,7 @@ pub(super) fn is_null(value: &Value) -> bool {
     matches!(value, Value::Word(name) if name == "NULL") || value.int() == Some(0)
 }
 
-/// Returns `value` for the list `[value]`, and any other value unchanged.
+/// Returns the element of a list with one element. Returns any other value unchanged.
 pub(crate) fn unboxed(value: &Value) -> &Value {
     match value {
         Value::List(items) if items.len() == 1 => &items[0],
@@ -151,7 +151,7 @@ pub(super) fn iov_content(iov: &Value) -> Result<Value, CallError> {
     items.first().map_or(Ok(Value::Any), |item| iov_parts(item).map(|(content, _)| content.clone()))
 }
 
-/// Converts milliseconds to a duration; `None` for 0, which leaves a setting unchanged.
+/// Converts milliseconds to a duration. Returns `None` for 0, because 0 leaves a setting unchanged.
 pub(crate) fn millis(n: i64) -> Option<Duration> {
     u64::try_from(n).ok().filter(|&n| n > 0).map(Duration::from_millis)
 }

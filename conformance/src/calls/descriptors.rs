@@ -1,4 +1,5 @@
-//! The descriptors of a script: the socket and the options behind each number. Associations are numbered as well.
+//! The descriptors of a script, and the socket and options of each descriptor. Also assigns a number to each
+//! association.
 
 use super::CallError;
 use anabranch_sctp::AssociationId;
@@ -25,8 +26,8 @@ pub(crate) struct Fd {
     pub(crate) legacy: LegacyOptions,
 }
 
-/// Options of a socket that the interpreter keeps itself, such as older forms of the socket API. The engine has only
-/// the newer forms.
+/// Socket options whose values the interpreter of the scripts keeps. Some of them select older forms of the socket API,
+/// which the engine does not have.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LegacyOptions {
     /// Whether `sctp_data_io_event` is set: each message comes with `SCTP_SNDRCV` (RFC 6458 §6.2.1).
@@ -69,7 +70,7 @@ impl Fds {
         self.port
     }
 
-    /// Returns the number by which the script names an association. A new association gets the next number.
+    /// Returns the number (`sctp_assoc_t`) of an association in the script. A new association gets the next number.
     pub(crate) fn number_of(&mut self, id: AssociationId) -> i64 {
         let at = self.associations.iter().position(|&known| known == id).unwrap_or_else(|| {
             self.associations.push(id);

@@ -82,17 +82,17 @@ impl Machine {
         };
         let shown = format!("{call} = {seen}");
         self.note(shown.clone());
-        let requested_fd = number(&call.result);
-        if requested_fd.is_none() && !call.result.is_any() {
+        let expected_result = number(&call.result);
+        if expected_result.is_none() && !call.result.is_any() {
             let what = format!("{} returns a number, not {}", call.name, call.result);
             return Err(Failure::misunderstood(what));
         }
         let errno = call.errno.as_deref().map(|name| (name, Errno::named(name)));
         let matches = match &outcome {
-            Ok(value) => call.result.is_any() || (requested_fd == Some(*value) && errno.is_none()),
+            Ok(value) => call.result.is_any() || (expected_result == Some(*value) && errno.is_none()),
             Err(CallError::Errno(seen)) => {
                 call.result.is_any()
-                    || (requested_fd == Some(-1) && errno.is_none_or(|(_, known)| known == Some(*seen)))
+                    || (expected_result == Some(-1) && errno.is_none_or(|(_, known)| known == Some(*seen)))
             }
             Err(_) => false,
         };
@@ -239,9 +239,7 @@ impl Machine {
     /// Checks that a socket can be bound to this address. Every socket has all addresses of the endpoint, and no other
     /// addresses.
     fn own_address(&self, address: Option<IpAddr>) -> Result<(), CallError> {
-        let has = |requested_fd: IpAddr| {
-            self.sockets.endpoint().addresses().iter().any(|own| own.ip() == requested_fd)
-        };
+        let has = |ip: IpAddr| self.sockets.endpoint().addresses().iter().any(|own| own.ip() == ip);
         match address {
             Some(address) if !address.is_unspecified() && !has(address) => {
                 Err(Errno::AddressNotAvailable.into())
@@ -294,12 +292,12 @@ impl Machine {
         let mut peers = Vec::new();
         let mut port = self.addresses.connect_port;
         for address in &target {
-            let (ip, legacy) = socket_address(address)?;
+            let (ip, scripted_port) = socket_address(address)?;
             peers.push(SocketAddr::new(ip.unwrap_or(self.addresses.remote), 0));
-            port = legacy.unwrap_or(port);
+            port = scripted_port.unwrap_or(port);
         }
         if fd.connecting {
-            // The call has blocked before, so it checks whether the association failed meanwhile.
+            // This is a repeated call that blocked before, so it checks whether the association has failed meanwhile.
             let SocketOption::Error(error) =
                 self.sockets.option(fd.socket, Scope::Future, OptionName::Error)?
             else {
@@ -320,12 +318,12 @@ impl Machine {
             open.connecting = !open.nonblocking;
         }
         // RFC 6458 §9.9: the call also returns the identifier of the association, if the association exists.
-        if let Some(requested_fd) = args.0.get(3)
+        if let Some(expected) = args.0.get(3)
             && let Some(&association) = self.sockets.associations(fd.socket).last()
-            && !is_null(requested_fd)
+            && !is_null(expected)
         {
             let number = self.fds.number_of(association);
-            differs("the association", unboxed(requested_fd), &Value::Int(number))?;
+            differs("the association", unboxed(expected), &Value::Int(number))?;
         }
         match outcome {
             Err(Errno::IsConnected) if fd.connecting => Ok(0),
@@ -365,12 +363,12 @@ impl Machine {
             let members = Members::of("pollfd", item)?;
             let fd = members.number("fd")?.and_then(|fd| self.fds.open.get(&fd));
             let fd = fd.copied().ok_or(CallError::Errno(Errno::BadSocket))?;
-            let requested_fd = members.or_zero("events")?;
+            let events = members.or_zero("events")?;
             let state = self.sockets.poll(fd.socket)?;
             let bits = [(state.readable, 1), (state.writable, 4), (state.error, 8), (state.hung_up, 0x10)];
             let all: i64 = bits.iter().filter(|(on, _)| *on).map(|(_, bit)| bit).sum();
             // `poll` reports errors and hang-ups (8 and 0x10) even if they are not requested.
-            let seen = all & (requested_fd | 8 | 0x10);
+            let seen = all & (events | 8 | 0x10);
             ready += i64::from(seen != 0);
             checks.push((item.member("revents").cloned().unwrap_or(Value::Any), Value::Int(seen)));
         }
@@ -382,7 +380,8 @@ impl Machine {
         Ok(ready)
     }
 
-    /// RFC 6458 §9.3, §9.4: returns the number of local or peer addresses, and compares them with those in the script.
+    /// RFC 6458 §9.3, §9.4: returns the number of local or peer addresses, and compares these addresses with the
+    /// script.
     fn call_addresses(&mut self, args: Args<'_>, name: &str) -> Result<i64, CallError> {
         let fd = self.fd(args)?;
         let association = args.or_zero(1)?;

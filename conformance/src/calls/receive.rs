@@ -69,8 +69,8 @@ impl Machine {
                 let port = self.sockets.endpoint().info(notification.association());
                 let port = port.map_or(self.addresses.connect_port, |info| info.peer_port);
                 let (seen, length) = notices::describe(&notification, number, old, port, |live| {
-                    // A TSN of 0 means that there is no TSN, because the reset failed.
-                    if live == 0 { 0 } else { self.names().tsn_to_script(live) }
+                    // The TSN is 0 if the reset failed. Then it is not translated.
+                    if live == 0 { 0 } else { self.value_map().tsn_to_script(live) }
                 });
                 if let Value::Struct(_) = content {
                     differs("the notification", content, &seen)?;
@@ -91,7 +91,7 @@ impl Machine {
         Ok(seen == SocketOption::RecvRcvInfo(true))
     }
 
-    /// Compares the source address that a read returned.
+    /// Compares the source address of a received message with the address that the script expects.
     fn compare_from(&self, got: &ReadResult, expected: &Value) -> Result<(), CallError> {
         let (address, _) = socket_address(expected)?;
         let info = got.association.and_then(|id| self.sockets.endpoint().info(id));
@@ -181,7 +181,7 @@ impl Machine {
             (None, Some(_)) => 2,
             (Some(_), Some(_)) => 3,
         };
-        // RFC 6458 §9.13: no information is returned without a buffer for it.
+        // RFC 6458 §9.13: if the caller passes no buffer for the information, none is returned.
         let (rcv, next, kind) = if is_null(args.at(5)?) { (None, None, 0) } else { (rcv, next, kind) };
         match args.at(5)? {
             expected @ Value::Struct(fields) => {

@@ -1,6 +1,6 @@
 //! Encodes script nodes to bytes, and decodes bytes to script nodes.
 //!
-//! Scripts use their own tags and TSNs. [`Names`] translates between them and the values that the engine has chosen.
+//! Scripts use their own tags and TSNs. [`ValueMap`] translates between them and the values that the engine has chosen.
 //!
 //! Implements RFC 9260 §3.2 (TLVs and their padding) and §6.8 (the checksum).
 
@@ -10,21 +10,22 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Maps the engine's initiate tag and TSNs to those of the script.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Names {
+pub(crate) struct ValueMap {
     /// The engine's own initiate tag, and the tag that the script uses in its place.
     pub(crate) tag: Option<(u32, u32)>,
     /// The engine's initial TSN, and the initial TSN that the script uses in its place.
     pub(crate) tsn: (u32, u32),
-    /// Whether the chunks to decode were sent by the script's side.
+    /// Whether the chunks to decode were sent by the script, not by the engine.
     mirrored: bool,
 }
 
-impl Names {
+impl ValueMap {
     pub(crate) fn new(tag: Option<(u32, u32)>, tsn: (u32, u32)) -> Self {
         Self { tag, tsn, mirrored: false }
     }
 
-    /// Returns the mapping for decoding chunks that the other side has sent.
+    /// Returns the mapping for the chunks of the opposite end: those of the engine instead of those of the script, or
+    /// the reverse.
     fn reflected(self) -> Self {
         Self { mirrored: !self.mirrored, ..self }
     }
@@ -48,13 +49,17 @@ pub(crate) struct RepeatedValues {
 }
 
 /// Returns the bytes of an inbound packet's chunks.
-pub(crate) fn encode_body(body: &Body, names: Names, repeated: &RepeatedValues) -> Result<Vec<u8>, String> {
+pub(crate) fn encode_body(
+    body: &Body,
+    value_map: ValueMap,
+    repeated: &RepeatedValues,
+) -> Result<Vec<u8>, String> {
     let mut out = Vec::new();
     match body {
         Body::Bytes(bytes) => out.extend_from_slice(bytes),
         Body::Icmp(_) => return Err("an ICMP message has no chunks".to_owned()),
         Body::Chunks(chunks) => {
-            let encoder = Encoder { names, repeated };
+            let encoder = Encoder { value_map, repeated };
             for chunk in chunks {
                 encoder.node(Family::Chunk, chunk, &mut out)?;
             }
@@ -64,7 +69,7 @@ pub(crate) fn encode_body(body: &Body, names: Names, repeated: &RepeatedValues) 
 }
 
 struct Encoder<'a> {
-    names: Names,
+    value_map: ValueMap,
     repeated: &'a RepeatedValues,
 }
 
@@ -153,9 +158,9 @@ impl Encoder<'_> {
             FieldKind::U32 | FieldKind::Own | FieldKind::Tag => out.extend_from_slice(&int()?.to_be_bytes()),
             FieldKind::Peer => {
                 let live = if value.is_some_and(Value::is_any) {
-                    self.names.tsn.0
+                    self.value_map.tsn.0
                 } else {
-                    self.names.tsn_to_live(int()?)
+                    self.value_map.tsn_to_live(int()?)
                 };
                 out.extend_from_slice(&live.to_be_bytes());
             }
@@ -244,8 +249,8 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    /// Writes the bytes of a field that has `len` and `val`. If the script leaves the value open, the value is taken
-    /// from `repeated`, or filled with a conspicuous byte.
+    /// Writes the bytes of a field for which a script gives `len` and `val`. If the script gives only the length, the
+    /// field is filled with the byte `V`. If it gives neither, the value comes from `repeated`.
     fn bytes(
         &self,
         node: &Node,
@@ -295,7 +300,7 @@ impl Encoder<'_> {
         }
         for dup in dups {
             let tsn = dup.int().ok_or_else(|| format!("{dup} is no TSN"))?;
-            out.extend_from_slice(&self.names.tsn_to_live(tsn as u32).to_be_bytes());
+            out.extend_from_slice(&self.value_map.tsn_to_live(tsn as u32).to_be_bytes());
         }
         Ok(())
     }
@@ -334,23 +339,23 @@ pub(super) fn flags(layout: Option<&Layout>, value: Option<&Value>) -> Result<Op
 
 // Decoding.
 
-/// Decodes only the first chunk of raw bytes, as far as it can be read.
+/// Decodes only the first chunk of raw bytes, even if the chunk is truncated.
 pub(crate) fn leading(bytes: &[u8]) -> Vec<Node> {
     let [kind, _, high, low, ..] = *bytes else { return Vec::new() };
     let length_field = usize::from(u16::from_be_bytes([high, low])).clamp(4, bytes.len());
-    let names = Names::default().reflected();
-    let read = node(Family::Chunk, &bytes[..length_field], names, false);
+    let value_map = ValueMap::default().reflected();
+    let read = node(Family::Chunk, &bytes[..length_field], value_map, false);
     let name = by_code(Family::Chunk, kind.into()).map_or("CHUNK", |layout| layout.name);
     // A chunk that is too short for its layout is shown in the generic form, but with its name.
     if read.name == name { vec![read] } else { vec![Node { name: name.to_owned(), ..read }] }
 }
 
-/// Decodes the chunks after the common header, in the script's tags and TSNs.
-pub(crate) fn decode_packet(bytes: &[u8], names: Names) -> Result<Vec<Node>, String> {
-    nodes(Family::Chunk, bytes, names)
+/// Decodes the chunks after the common header. `value_map` converts verification tags and TSNs to those in the script.
+pub(crate) fn decode_packet(bytes: &[u8], value_map: ValueMap) -> Result<Vec<Node>, String> {
+    nodes(Family::Chunk, bytes, value_map)
 }
 
-fn nodes(family: Family, mut bytes: &[u8], names: Names) -> Result<Vec<Node>, String> {
+fn nodes(family: Family, mut bytes: &[u8], value_map: ValueMap) -> Result<Vec<Node>, String> {
     let mut found = Vec::new();
     while !bytes.is_empty() {
         let [_, _, high, low, ..] = *bytes else {
@@ -360,20 +365,20 @@ fn nodes(family: Family, mut bytes: &[u8], names: Names) -> Result<Vec<Node>, St
         if length < 4 || length > bytes.len() {
             return Err(format!("a length of {length} where {} bytes are left", bytes.len()));
         }
-        found.push(node(family, &bytes[..length], names, false));
+        found.push(node(family, &bytes[..length], value_map, false));
         bytes = &bytes[length.next_multiple_of(4).min(bytes.len())..];
     }
     Ok(found)
 }
 
 /// Decodes one TLV. A TLV that does not fit its layout is shown in the generic form.
-pub(super) fn node(family: Family, raw: &[u8], names: Names, generic: bool) -> Node {
+pub(super) fn node(family: Family, raw: &[u8], value_map: ValueMap, generic: bool) -> Node {
     let code = match family {
         Family::Chunk => u16::from(raw[0]),
         _ => u16::from_be_bytes([raw[0], raw[1]]),
     };
     let layout = by_code(family, code).filter(|_| !generic);
-    let specific = layout.and_then(|layout| specific(layout, raw, names));
+    let specific = layout.and_then(|layout| specific(layout, raw, value_map));
     specific.unwrap_or_else(|| {
         let mut node = Node { name: family.generic().to_owned(), raw: raw.to_vec(), ..Node::default() };
         node = node.with(if family == Family::Cause { "code" } else { "type" }, Value::Int(code.into()));
@@ -412,7 +417,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-fn specific(layout: &Layout, raw: &[u8], names: Names) -> Option<Node> {
+fn specific(layout: &Layout, raw: &[u8], value_map: ValueMap) -> Option<Node> {
     let mut node = Node { name: layout.name.to_owned(), raw: raw.to_vec(), ..Node::default() };
     let mut first = false;
     if layout.family == Family::Chunk {
@@ -443,13 +448,14 @@ fn specific(layout: &Layout, raw: &[u8], names: Names) -> Option<Node> {
         let value = match kind {
             FieldKind::U16 => Value::Int(cursor.u16()?.into()),
             FieldKind::U32 => Value::Int(cursor.u32()?.into()),
-            FieldKind::Own | FieldKind::Peer if (kind == FieldKind::Own) == names.mirrored => {
+            FieldKind::Own | FieldKind::Peer if (kind == FieldKind::Own) == value_map.mirrored => {
                 Value::Int(cursor.u32()?.into())
             }
-            FieldKind::Own | FieldKind::Peer => Value::Int(names.tsn_to_script(cursor.u32()?).into()),
+            FieldKind::Own | FieldKind::Peer => Value::Int(value_map.tsn_to_script(cursor.u32()?).into()),
             FieldKind::Tag => {
                 let live = cursor.u32()?;
-                let script = names.tag.filter(|&(known, _)| known == live).map_or(live, |(_, script)| script);
+                let script =
+                    value_map.tag.filter(|&(known, _)| known == live).map_or(live, |(_, script)| script);
                 Value::Int(script.into())
             }
             FieldKind::Reserved => {
@@ -491,7 +497,7 @@ fn specific(layout: &Layout, raw: &[u8], names: Names) -> Option<Node> {
             }
             FieldKind::Params | FieldKind::Causes => {
                 let family = if kind == FieldKind::Params { Family::Param } else { Family::Cause };
-                let inside = nodes(family, cursor.rest(), names).ok()?;
+                let inside = nodes(family, cursor.rest(), value_map).ok()?;
                 if key.is_empty() {
                     node.items = inside;
                     continue;
@@ -500,9 +506,9 @@ fn specific(layout: &Layout, raw: &[u8], names: Names) -> Option<Node> {
             }
             FieldKind::OneParam | FieldKind::OneChunk => {
                 let family = if kind == FieldKind::OneParam { Family::Param } else { Family::Chunk };
-                // The chunk inside this field was sent by the other side.
-                let names = if kind == FieldKind::OneChunk { names.reflected() } else { names };
-                Value::Node(Box::new(nodes(family, cursor.rest(), names).ok()?.pop()?))
+                // This field quotes a chunk that the other end (script or engine) has sent.
+                let value_map = if kind == FieldKind::OneChunk { value_map.reflected() } else { value_map };
+                Value::Node(Box::new(nodes(family, cursor.rest(), value_map).ok()?.pop()?))
             }
             FieldKind::Gaps | FieldKind::NrGaps => {
                 node = blocks(node, kind, &mut cursor)?;

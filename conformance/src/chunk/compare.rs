@@ -4,7 +4,7 @@
 //! compared as sets, except where RFC 9260 §6.10 and §5.1 fix their position (COOKIE ECHO and COOKIE ACK first, DATA
 //! last).
 
-use super::codec::{Names, flags, node};
+use super::codec::{ValueMap, flags, node};
 use super::layout::{Family, by_name, code_of};
 use crate::script::{Node, Value};
 
@@ -51,14 +51,14 @@ fn sized_as_seen(expected: &[Node], seen: &[Node]) -> Option<Vec<Node>> {
     Some(all)
 }
 
-/// Checks that each expected item was seen, in any order. Unless `open` is set, no other item may be seen.
+/// Checks that each expected item was seen, in any order. Other items are allowed only if `open` is set.
 fn as_sets(family: Family, expected: &[Node], seen: &[Node], open: bool) -> Result<(), String> {
     let mut left: Vec<&Node> = seen.iter().collect();
     for item in expected {
         match left.iter().position(|candidate| compare(family, item, candidate).is_ok()) {
             Some(at) => drop(left.remove(at)),
             None => {
-                // If an item with the same name was seen, reports how it differs.
+                // If `seen` has an item with the same name, the error says how this item differs from the expected one.
                 let near = left.iter().find(|candidate| candidate.name == item.name);
                 return Err(match near.map(|candidate| compare(family, item, candidate)) {
                     Some(Err(why)) => why,
@@ -77,7 +77,7 @@ fn compare(family: Family, expected: &Node, seen: &Node) -> Result<(), String> {
     let generic;
     let mut seen = seen;
     if expected.name == family.generic() && seen.name != expected.name && seen.raw.len() >= 4 {
-        generic = node(family, &seen.raw, Names::default(), true);
+        generic = node(family, &seen.raw, ValueMap::default(), true);
         seen = &generic;
     }
     if expected.name != seen.name {
@@ -106,7 +106,7 @@ fn compare(family: Family, expected: &Node, seen: &Node) -> Result<(), String> {
             return Err(format!("{}: {key}={value} is expected, {was} seen", expected.name));
         }
     }
-    // The expected item has only `...` inside, so any content matches.
+    // The script gives only `...` as the content of the item, so any content matches.
     if expected.open && expected.items.is_empty() {
         return Ok(());
     }

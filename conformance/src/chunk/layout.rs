@@ -11,7 +11,7 @@ pub(crate) enum Family {
 }
 
 impl Family {
-    /// Returns the name of the generic form, which fits every type of this family.
+    /// Returns the name with which a script writes an element of this family of any type.
     pub(crate) fn generic(self) -> &'static str {
         match self {
             Self::Chunk => "CHUNK",

@@ -8,5 +8,5 @@ mod compare;
 mod layout;
 
 pub(crate) use check::check_names;
-pub(crate) use codec::{Names, RepeatedValues, decode_packet, encode_body, leading};
+pub(crate) use codec::{RepeatedValues, ValueMap, decode_packet, encode_body, leading};
 pub(crate) use compare::compare_packet;

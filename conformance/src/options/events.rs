@@ -62,7 +62,8 @@ impl Machine {
         self.set_event(number, association, event, on)
     }
 
-    /// Sets `SCTP_EVENTS` (RFC 6458 §6.2.1), which has a member for each type. A member that is left out counts as 0.
+    /// Sets `SCTP_EVENTS` (RFC 6458 §6.2.1), which has a member for each type of event. A member that the script omits
+    /// counts as 0.
     pub(super) fn subscribe_all(&mut self, number: i64, value: &Value) -> Result<(), CallError> {
         let members = Members::of("sctp_event_subscribe", value)?;
         let data_io = members.or_zero("sctp_data_io_event")? != 0;
@@ -77,7 +78,7 @@ impl Machine {
                         EventKind::StreamReset | EventKind::AssociationReset | EventKind::StreamChange
                     )
             );
-            // Members that were added after RFC 6458 are set only if the script names them.
+            // Members of the struct that were added after RFC 6458 are set only if the script names them.
             if member.is_empty() || later && members.get(member).is_none() {
                 continue;
             }

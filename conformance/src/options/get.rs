@@ -21,8 +21,8 @@ impl Machine {
         self.get(args, name(args.at(2)?)?, args.at(3)?)
     }
 
-    /// Returns the value of an option that the interpreter keeps itself, or that combines several options of the
-    /// engine. `None` for any other option.
+    /// Returns the value of an option for which the engine has no single option. The interpreter stores the value
+    /// itself, or combines several options of the engine. Returns `None` for any other option.
     fn composed(&mut self, args: Args<'_>, name: &str, expected: &Value) -> Result<Option<Value>, CallError> {
         let fd = self.fd(args)?;
         Ok(Some(match name {
@@ -146,7 +146,7 @@ impl Machine {
 
     /// Compares an option's value, except for its association number. This number only selects the association.
     fn compare_option(&self, name: &str, expected: &Value, seen: Value) -> Result<i64, CallError> {
-        // A script may write a structure where the option is a plain value.
+        // A script may write a structure with the field `assoc_value` for an option whose value is a plain number.
         let seen = match (expected.member("assoc_value"), &seen) {
             (Some(_), Value::Int(n)) => Value::Struct(vec![("assoc_value".to_owned(), Value::Int(*n))]),
             _ => seen,

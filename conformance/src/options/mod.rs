@@ -1,4 +1,4 @@
-//! Socket options of a script as options of the engine's sockets.
+//! Translates the socket options in scripts to options of the engine's sockets.
 //!
 //! Implements the part of RFC 6458 §8 that defines structures.
 
@@ -110,7 +110,7 @@ fn check_level(name: &str, level: &Value) -> Result<(), CallError> {
     if number(level) == Some(wanted) { Ok(()) } else { wrong(format!("{name} is no option of {level}")) }
 }
 
-/// Whether a value is a list of one item. Such a list stands for its item.
+/// Whether a value is a list of one item. Scripts may write such a list in place of its item.
 fn is_lone(value: &Value) -> bool {
     matches!(value, Value::List(items) if items.len() == 1)
 }
@@ -219,7 +219,7 @@ impl Machine {
         Ok(true)
     }
 
-    /// Executes an option that requests an action. Returns false for any other option.
+    /// Sets an option that requests an action, such as a stream reset. Returns false for any other option.
     fn request(&mut self, fd: Fd, name: &str, value: &Value) -> Result<bool, CallError> {
         let socket = fd.socket;
         match name {
@@ -450,17 +450,18 @@ fn assoc_value(value: &Value) -> Result<(i64, i64), CallError> {
     }
 }
 
-/// If the script sets a member that counts other members, checks its value.
+/// Checks the value of the member `key`, which counts other members, if the script sets it. `found` is the correct
+/// value.
 fn counted(key: &str, members: Members<'_>, found: usize) -> Result<(), CallError> {
     match members.number(key)? {
-        Some(legacy) if legacy != found as i64 => wrong(format!("{key}={legacy}, and there are {found}")),
+        Some(count) if count != found as i64 => wrong(format!("{key}={count}, and there are {found}")),
         _ => Ok(()),
     }
 }
 
 /// RFC 6458 §8.1.12: reads the parameters of a peer address.
 fn peer_addr_params(members: Members<'_>) -> Result<PeerAddrParams, CallError> {
-    /// The known flags. Each belongs to a setting that the engine implements, or that is always on.
+    /// The flags of `spp_flags` that scripts may set. The engine supports the effect of each of these flags.
     const KNOWN: i64 = 0x1 | 0x2 | 0x4 | 0x8 | 0x10 | 0x80 | 0x20 | 0x40;
     let flags = members.or_zero("spp_flags")?;
     if flags & 0x3 == 0x3 || flags & 0x18 == 0x18 {
@@ -492,7 +493,7 @@ fn peer_addr_params(members: Members<'_>) -> Result<PeerAddrParams, CallError> {
     })
 }
 
-/// RFC 8260 §4.3.2: returns the scheduler, by FreeBSD's numbers.
+/// RFC 8260 §4.3.2: returns the scheduler with this number. The numbers are FreeBSD's.
 fn scheduler(kind: i64) -> Result<SchedulerKind, CallError> {
     Ok(match kind {
         0 | 5 => SchedulerKind::Fcfs,

@@ -133,7 +133,8 @@ impl<'a> Parser<'a> {
             Some(&Token::Int(seconds)) => seconds.saturating_mul(1_000_000),
             _ => return self.fault("a time is expected"),
         };
-        /// One year, in microseconds. A later time is a mistake, and with this limit sums of times stay in range.
+        /// One year, in microseconds. A later time is a mistake in the script. With this limit, sums of times do not
+        /// overflow.
         const MOST: i64 = 365 * 86_400 * 1_000_000;
         if !(0..=MOST).contains(&us) {
             return self.fault("a time between 0 and a year is expected");
@@ -199,7 +200,7 @@ impl<'a> Parser<'a> {
             call.errno = Some(errno.clone());
             self.at += 1;
         }
-        // A note in parentheses may follow, which explains a flag or an error number.
+        // A note in parentheses may follow. It explains a flag or an error number.
         if self.eat('(') {
             while !self.eat(')') {
                 if self.peek().is_none() {

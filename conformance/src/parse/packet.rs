@@ -36,7 +36,8 @@ impl Parser<'_> {
     pub(super) fn packet(&mut self) -> Result<Packet, SyntaxError> {
         let line = self.line();
         let mut packet = Packet::default();
-        // In the older form, the packet to which an ICMP message refers comes before the message.
+        // A script may name the packet to which an ICMP message refers before or after the message. Before it is the
+        // older form.
         let about = self.about()?;
         self.ip_info(&mut packet)?;
         if let Some(Token::Address(_)) = self.peek() {

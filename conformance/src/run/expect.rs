@@ -1,7 +1,7 @@
 //! Compares the packets that the engine has sent with those that a script expects.
 
 use super::{Failure, FailureKind, Machine, PATIENCE, PendingPacket, TTL, seconds};
-use crate::chunk::{self, Names};
+use crate::chunk::{self, ValueMap};
 use crate::script::{Body, Node, Packet, Value};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
@@ -17,7 +17,7 @@ impl Machine {
                 if self.all_addresses || staged || target == to.unwrap_or(self.addresses.remote) {
                     return Ok(Some(sent));
                 }
-                // The script does not see packets to other addresses of the peer.
+                // A script does not see packets to other addresses of the peer, so they are only logged.
                 self.script_log.log.push(format!("{:>10} > elsewhere, to {target}", seconds(sent.at)));
             }
             if !self.next_deadline(limit)? {
@@ -78,14 +78,14 @@ impl Machine {
             return Err(fail(why, format!("{drawn} at {}", seconds(sent.at))));
         }
         self.check_header(packet, &sent).map_err(|why| fail(why, drawn))?;
-        self.peer.check_turn(&seen, to).map_err(|turn| Failure::of(turn, line))
+        self.peer.check_destination(&seen, to).map_err(|error| Failure::of(error, line))
     }
 
-    /// Decodes the chunks of a sent packet, in the script's tags and TSNs. An INIT or INIT ACK in the script defines
-    /// the mapping.
+    /// Decodes the chunks of a packet that the engine sent, and replaces the engine's tags and TSNs by the script's. An
+    /// INIT or INIT ACK in the script defines the mapping.
     fn read(&mut self, packet: &Packet, sent: &PendingPacket) -> Result<Vec<Node>, String> {
         let body = sent.bytes.get(12..).ok_or("a packet without a header")?;
-        let raw = chunk::decode_packet(body, Names::default())?;
+        let raw = chunk::decode_packet(body, ValueMap::default())?;
         let wanted = match &packet.body {
             Body::Chunks(chunks) => &chunks[..],
             Body::Bytes(_) | Body::Icmp(_) => &[],
@@ -96,22 +96,23 @@ impl Machine {
             let same = live.name == script.name;
             match live.name.as_str() {
                 "INIT" | "INIT_ACK" if same => {
-                    let known = self.names.tag.map(|(live, _)| live);
-                    // If the script leaves the tag or TSN open, the script's value is the engine's value.
+                    let known = self.value_map.tag.map(|(live, _)| live);
+                    // If the script leaves the tag or TSN open, the engine's value is not translated.
                     let open = |key| number(live, key).map(|live| (live, live));
-                    let names = Names::new(both("tag").or(open("tag")), both("tsn").unwrap_or_default());
+                    let value_map =
+                        ValueMap::new(both("tag").or(open("tag")), both("tsn").unwrap_or_default());
                     if live.name == "INIT_ACK" {
                         let cookie = live.items.iter().find(|item| item.name == "STATE_COOKIE");
                         self.repeated.cookie = cookie.map_or(Vec::new(), |item| item.raw[4..].to_vec());
                     }
-                    if names.tag.is_some() && known != number(live, "tag") {
-                        // A second INIT ACK is only an offer. Its tag and TSN are used once the peer sends a COOKIE
+                    if value_map.tag.is_some() && known != number(live, "tag") {
+                        // A second INIT ACK only offers a tag and a TSN. They become valid when the peer sends a COOKIE
                         // ECHO.
                         if known.is_none() || live.name == "INIT" {
-                            self.names = names;
+                            self.value_map = value_map;
                         } else {
-                            self.offered = Some(names);
-                            return chunk::decode_packet(body, names);
+                            self.offered = Some(value_map);
+                            return chunk::decode_packet(body, value_map);
                         }
                     }
                 }
@@ -122,7 +123,7 @@ impl Machine {
                 _ => {}
             }
         }
-        chunk::decode_packet(body, self.names)
+        chunk::decode_packet(body, self.value_map)
     }
 
     /// RFC 9260 §6.8, §8.5: checks the checksum of a sent packet, and the tag if the script states it.

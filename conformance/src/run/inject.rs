@@ -11,7 +11,7 @@ impl Machine {
     pub(super) fn inject(&mut self, packet: &Packet) -> Result<(), String> {
         let raw = match &packet.body {
             Body::Chunks(_) => Vec::new(),
-            // The first chunk of raw bytes is treated like a chunk that the script describes.
+            // If the script gives the packet as raw bytes, only its first chunk is interpreted.
             Body::Bytes(bytes) => chunk::leading(bytes),
             Body::Icmp(icmp) => return self.inject_icmp(packet, icmp),
         };
@@ -31,7 +31,7 @@ impl Machine {
                 // With a COOKIE ECHO the peer accepts the last INIT ACK. From now on, the tag and TSN of that INIT ACK
                 // are used.
                 "COOKIE_ECHO" if chunk.field("val").is_none_or(Value::is_any) => {
-                    self.names = self.offered.take().unwrap_or(self.names);
+                    self.value_map = self.offered.take().unwrap_or(self.value_map);
                 }
                 "ABORT" | "SHUTDOWN_COMPLETE" => {
                     reflected |= match chunk.field("flgs") {
@@ -44,12 +44,13 @@ impl Machine {
             }
         }
         let introduced = self.peer.introduced(&packet.body);
-        let body = chunk::encode_body(&introduced, self.names, &self.repeated)?;
-        let (live, script) = self.names.tag.unwrap_or((1, 1));
+        let body = chunk::encode_body(&introduced, self.value_map, &self.repeated)?;
+        let (live, script) = self.value_map.tag.unwrap_or((1, 1));
         let tag = match packet.tag {
             Some(0) => 0,
             Some(tag) if reflected => tag,
-            // If the tag in the script is wrong, the tag on the wire differs from the engine's tag by the same amount.
+            // A wrong tag in the script must also be wrong on the wire, so both differ from the right tag by the same
+            // amount.
             Some(tag) => tag.wrapping_sub(script).wrapping_add(live).max(1),
             None if opens => 0,
             None if reflected => self.peer_tag,
@@ -72,7 +73,7 @@ impl Machine {
         let packet = anabranch_base::Packet {
             source: SocketAddr::new(source.0, packet.udp.map_or(0, |udp| udp.0)),
             target: SocketAddr::new(target.0, packet.udp.map_or(0, |udp| udp.1)),
-            // SCTP ignores the TTL, DSCP and flow label of received packets, so only ECN is set.
+            // The script's TTL, DSCP and flow label are not passed on, because SCTP ignores them in received packets.
             ecn: match packet.ecn {
                 Some(EcnMark::Is(ecn)) => ecn,
                 Some(EcnMark::Capable) => return Err("[ect01] is no mark of one packet".to_owned()),
@@ -98,7 +99,7 @@ impl Machine {
         if tag == 0 {
             // RFC 9260 §10 ICMP6: if the message quotes an INIT, the quotation must include the initiate tag.
             quoted.extend_from_slice(&[1, 0, 0, 20]);
-            quoted.extend_from_slice(&self.names.tag.map_or(0, |(live, _)| live).to_be_bytes());
+            quoted.extend_from_slice(&self.value_map.tag.map_or(0, |(live, _)| live).to_be_bytes());
         }
         self.script_log.log.push(format!("{:>10} < {}", seconds(self.now), packet.body));
         let (source, target) = (self.addresses.local, packet.source.map_or(self.addresses.remote, |s| s.0));
@@ -112,11 +113,12 @@ impl Machine {
         Ok(())
     }
 
-    /// Answers a HEARTBEAT to an address that the script cannot name. The script does not see the HEARTBEAT.
+    /// Answers a HEARTBEAT that the engine sends to an additional address of the peer. Scripts cannot name these
+    /// addresses, and the script does not see the HEARTBEAT.
     pub(super) fn stage_answers(&mut self, packet: &anabranch_base::Packet<'_>) -> bool {
         let chunks = packet.payload.get(12..).unwrap_or_default();
         let answer = self.peer.answer(packet.target.ip(), chunks);
-        let (Some(answer), Some((tag, _))) = (answer, self.names.tag) else { return false };
+        let (Some(answer), Some((tag, _))) = (answer, self.value_map.tag) else { return false };
         let port = |at: usize| u16::from_be_bytes([packet.payload[at], packet.payload[at + 1]]);
         let bytes = sealed((port(2), port(0)), tag, &answer);
         let to = packet.target.ip();

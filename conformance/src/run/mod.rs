@@ -8,10 +8,10 @@ mod expect;
 mod inject;
 
 use crate::calls::Fds;
-use crate::chunk::{self, Names, RepeatedValues};
+use crate::chunk::{self, RepeatedValues, ValueMap};
 use crate::script::{Action, Body, Call, Event, Script, Time};
 use crate::shell;
-use crate::stage::{Peer, Stage, Turn};
+use crate::stage::{Peer, Stage, StageError};
 use anabranch_base::time::Duration;
 use anabranch_base::{Ecn, Engine, Instant, Rng, SendBatch};
 use anabranch_sctp::socket::Sockets;
@@ -39,13 +39,13 @@ pub(crate) enum FailureKind {
 }
 
 impl Failure {
-    fn of(turn: Turn, line: usize) -> Self {
+    fn of(error: StageError, line: usize) -> Self {
         Self {
             line,
             kind: FailureKind::Differs,
-            reason: turn.reason,
-            expected: turn.expected,
-            observed: turn.observed,
+            reason: error.reason,
+            expected: error.expected,
+            observed: error.observed,
         }
     }
 
@@ -100,11 +100,11 @@ pub(crate) struct Machine {
     pub(crate) addresses: TestAddresses,
     pub(crate) fds: Fds,
     sent: VecDeque<PendingPacket>,
-    names: Names,
+    value_map: ValueMap,
     /// The tag and TSN mapping of the last INIT ACK. It is used once the peer sends its COOKIE ECHO.
-    offered: Option<Names>,
+    offered: Option<ValueMap>,
     repeated: RepeatedValues,
-    /// Whether the script names addresses of the peer. Such a script sees every packet, whatever its destination.
+    /// Whether the script names addresses of the peer. If so, the script sees the packets to all addresses of the peer.
     all_addresses: bool,
     /// The peer, with the addresses that its [`Stage`] lists.
     peer: Peer,
@@ -122,8 +122,8 @@ const TTL: u32 = 64;
 /// The longest wait for an outbound packet for which the script gives no time.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Runs a script. `seed` determines the engine's tags and TSNs. With `to_the_end`, the script fails if the endpoint
-/// sends packets that the script does not expect.
+/// Runs a script. `seed` determines the engine's tags and TSNs. If `to_the_end` is set, the script fails if the
+/// endpoint sends more packets than the script expects.
 pub(crate) fn run(
     script: &Script,
     stage: &Stage,
@@ -131,7 +131,7 @@ pub(crate) fn run(
     to_the_end: bool,
 ) -> (ScriptLog, Result<(), Failure>) {
     let mut config = Config::default();
-    // FreeBSD has these extensions on by default, so scripts that use them contain no line that turns them on.
+    // FreeBSD has these two extensions on by default, so scripts do not turn them on. Our default is off.
     for (key, is_used) in [("reconfig", script.reconfigures()), ("auth", script.authenticates())] {
         if is_used {
             let _ = config.set(key, "yes");
@@ -157,7 +157,7 @@ pub(crate) fn run(
     let result = result.and_then(|()| machine.finish_blocked());
     let result = result.and_then(|()| {
         let line = script.events.last().map_or(1, |event| event.line);
-        machine.peer.check_end().map_err(|turn| Failure::of(turn, line))
+        machine.peer.check_end().map_err(|error| Failure::of(error, line))
     });
     let result = result.and_then(|()| if to_the_end { machine.silent(script) } else { Ok(()) });
     (machine.script_log, result)
@@ -206,7 +206,7 @@ impl Machine {
             addresses: place,
             fds: Fds::default(),
             sent: VecDeque::new(),
-            names: Names::default(),
+            value_map: ValueMap::default(),
             offered: None,
             repeated: RepeatedValues::default(),
             all_addresses: script.names_targets().is_some(),
@@ -346,7 +346,7 @@ impl Machine {
                 }
                 self.pump()
             }
-            // Python code that inspects TCP's state, and commands for a host that does not exist here, are ignored.
+            // Ignored: Python code (it inspects TCP's state) and shell commands (there is no host to configure).
             Action::Shell(_) | Action::Code(_) | Action::Outbound(_) => Ok(()),
         }
     }
@@ -380,7 +380,7 @@ impl Machine {
             return Ok(());
         };
         let body = sent.bytes.get(12..).unwrap_or_default();
-        let seen = chunk::decode_packet(body, self.names).map(Body::Chunks).unwrap_or_default();
+        let seen = chunk::decode_packet(body, self.value_map).map(Body::Chunks).unwrap_or_default();
         Err(Failure {
             line: script.events.last().map_or(1, |event| event.line),
             kind: FailureKind::Differs,
@@ -390,9 +390,9 @@ impl Machine {
         })
     }
 
-    /// Returns the mapping between the engine's tag and TSNs and those of the script.
-    pub(crate) fn names(&self) -> Names {
-        self.names
+    /// Returns the table that converts the engine's tag and TSNs to the script's tag and TSNs, and back.
+    pub(crate) fn value_map(&self) -> ValueMap {
+        self.value_map
     }
 
     pub(crate) fn note(&mut self, line: String) {

@@ -1,10 +1,10 @@
 //! Stages: parts of the set-up of a script that the script language cannot express.
 //!
-//! `table` lists the stage of each script. `peer` answers for the additional addresses of the peer while the script
-//! runs.
+//! `table` reads the list of stages. While a script runs, `peer` answers packets to those addresses of the peer that
+//! the script does not name.
 
 mod peer;
 mod table;
 
-pub(crate) use peer::{Peer, Turn};
+pub(crate) use peer::{Peer, StageError};
 pub use table::{Stage, Stages};

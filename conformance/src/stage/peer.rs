@@ -1,7 +1,7 @@
 //! A peer with more addresses than its script can name.
 //!
-//! The peer lists its addresses when the association is set up, answers the HEARTBEATs that verify them, and checks the
-//! destination of data. The script does not see the further addresses and their HEARTBEATs.
+//! The peer lists its addresses when the association is set up, answers the HEARTBEATs that verify them, and checks to
+//! which address the engine sends data. The script sees only the first address, and no HEARTBEATs of the others.
 //!
 //! Implements RFC 9260 §5.1.2 (addresses in INIT and INIT ACK) and the peer's part of §5.4 (path verification).
 
@@ -15,9 +15,9 @@ const HEARTBEAT: u8 = 4;
 const HEARTBEAT_ACK: u8 = 5;
 const PAD: u8 = 132;
 
-/// The error that a packet with DATA was sent to a different address than the stage lists.
+/// An error: the engine sent a packet with DATA to another address than the script expects.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub(crate) struct StageError {
     pub(crate) reason: String,
     pub(crate) expected: String,
     pub(crate) observed: String,
@@ -26,16 +26,17 @@ pub(crate) struct Turn {
 /// The peer of a script: its addresses, and the expected destination address of each packet with DATA.
 #[derive(Debug)]
 pub(crate) struct Peer {
-    /// The addresses of the peer. The first is the address that the script knows.
+    /// The addresses of the peer. The packets of the script use only the first one.
     addresses: Vec<IpAddr>,
-    /// For each expected packet with DATA, the number of its destination address, from 1.
+    /// For each expected packet with DATA, its destination address: an index into `addresses`, counted from 1.
     destinations: Vec<u8>,
     /// The number of packets with DATA that the engine has sent so far.
     data_packets: usize,
 }
 
 impl Peer {
-    /// Creates the peer of a stage. The peer's other addresses follow `first` numerically.
+    /// Creates the peer that `stage` describes. The first address of the peer is `first`, and its other addresses are
+    /// the next higher ones.
     pub(crate) fn new(stage: &Stage, first: IpAddr) -> Self {
         let next = |n: u8| -> IpAddr {
             match first {
@@ -52,7 +53,7 @@ impl Peer {
         self.addresses.len() > 1
     }
 
-    /// Returns the number of an address, from 1.
+    /// Returns the position of an address in the peer's list, from 1.
     pub(crate) fn number(&self, address: IpAddr) -> Option<usize> {
         self.addresses.iter().position(|&own| own == address).map(|at| at + 1)
     }
@@ -80,8 +81,8 @@ impl Peer {
         Cow::Owned(Body::Chunks(chunks))
     }
 
-    /// RFC 9260 §5.4 and §8.3: returns the answer to a HEARTBEAT that was sent to an address which the script cannot
-    /// name. `chunks` are the bytes after the common header.
+    /// RFC 9260 §5.4 and §8.3: returns the answer to a HEARTBEAT if `target` is an address that the script cannot name.
+    /// `chunks` are the bytes after the common header.
     pub(crate) fn answer(&self, target: IpAddr, chunks: &[u8]) -> Option<Vec<u8>> {
         self.number(target).filter(|&number| number > 1)?;
         let (&[HEARTBEAT, _, high, low], _) = chunks.split_first_chunk()? else { return None };
@@ -97,8 +98,8 @@ impl Peer {
         Some(answer)
     }
 
-    /// Checks the destination of a packet that the script has expected.
-    pub(crate) fn check_turn(&mut self, seen: &[Node], target: IpAddr) -> Result<(), Turn> {
+    /// Checks the destination address of a packet that the engine sent and that matched the script's expectation.
+    pub(crate) fn check_destination(&mut self, seen: &[Node], target: IpAddr) -> Result<(), StageError> {
         let carries_data = seen.iter().any(|chunk| matches!(chunk.name.as_str(), "DATA" | "I_DATA"));
         if self.destinations.is_empty() || !carries_data {
             return Ok(());
@@ -108,9 +109,9 @@ impl Peer {
         let number = self.number(target).unwrap_or_default();
         let seen = format!("{drawn} towards {number} ({target})");
         let Some(&wanted) = self.destinations.get(self.data_packets - 1) else {
-            return Err(Turn {
+            return Err(StageError {
                 reason: "the stage has no turn for this packet with DATA".to_owned(),
-                expected: self.turns_listed(),
+                expected: self.destinations_listed(),
                 observed: seen,
             });
         };
@@ -118,7 +119,7 @@ impl Peer {
             return Ok(());
         }
         let address = self.addresses[usize::from(wanted) - 1];
-        Err(Turn {
+        Err(StageError {
             reason: format!("packet {} with DATA goes to another address", self.data_packets),
             expected: format!("{drawn} towards {wanted} ({address})"),
             observed: seen,
@@ -126,18 +127,18 @@ impl Peer {
     }
 
     /// Checks that all destinations that the stage lists were used.
-    pub(crate) fn check_end(&self) -> Result<(), Turn> {
+    pub(crate) fn check_end(&self) -> Result<(), StageError> {
         if self.data_packets == self.destinations.len() {
             return Ok(());
         }
-        Err(Turn {
+        Err(StageError {
             reason: "the script ends before the turns that its stage lists".to_owned(),
-            expected: self.turns_listed(),
+            expected: self.destinations_listed(),
             observed: format!("{} packets with DATA", self.data_packets),
         })
     }
 
-    fn turns_listed(&self) -> String {
+    fn destinations_listed(&self) -> String {
         format!("{} packets with DATA, towards {:?}", self.destinations.len(), self.destinations)
     }
 }

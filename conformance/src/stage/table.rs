@@ -5,20 +5,20 @@ use serde::Deserialize;
 use std::ops::RangeInclusive;
 use toml::Spanned;
 
-/// The possible numbers of addresses that a stage gives the peer.
+/// The range of `peer_addresses` in a stage.
 const ADDRESSES: RangeInclusive<u8> = 2..=8;
 
 /// The set-up of a script that the script itself cannot express: the peer's addresses, and the destinations of data.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stage {
-    /// The script's file name without `.pkt`, or the id of a suite's case.
+    /// The script's file name without `.pkt`, or the id of a test case in a suite.
     pub script: String,
-    /// The number of addresses of the peer. 1 means that the peer has only the address that the script knows.
+    /// The number of addresses of the peer. 1 means that the peer has only the address that the script uses.
     pub peer_addresses: u8,
     /// For each packet with DATA, the number of its destination address, from 1. If the list is empty, any destination
     /// is accepted.
     pub destinations: Vec<u8>,
-    /// Why the script needs a stage, and cannot set up the peer itself.
+    /// The reason why the script needs a stage.
     pub reason: String,
 }
 
@@ -64,7 +64,7 @@ impl Stages {
     /// Reads a list of stages.
     ///
     /// # Errors
-    /// The first mistake and its correction, as `line: what`.
+    /// Returns the line number, the first mistake and its correction.
     pub fn read(text: &str) -> Result<Self, String> {
         let raw: Text = toml_text::read(text)?;
         let mut stage: Vec<Stage> = Vec::new();
@@ -79,13 +79,13 @@ impl Stages {
         Ok(Self { stage, other: Stage::default() })
     }
 
-    /// Returns the stage that the list has for a script; `None` if it has none.
+    /// Returns the stage that is listed for a script; `None` if no stage is listed for it.
     #[must_use]
     pub fn listed(&self, script: &str) -> Option<&Stage> {
         self.stage.iter().find(|stage| stage.script == script)
     }
 
-    /// Returns the stage on which a script runs.
+    /// Returns the set-up of a script. A script that is not listed has the set-up `other`.
     #[must_use]
     pub fn of(&self, script: &str) -> &Stage {
         self.listed(script).unwrap_or(&self.other)

@@ -14,8 +14,8 @@ pub const HEADROOM: usize = 48;
 /// Outgoing packets with the same source, target and ECN codepoint, back to back in one buffer.
 ///
 /// All packets have the size of the first; the last may be shorter. The buffer keeps [`HEADROOM`] bytes free in front
-/// of the first packet. If packets are sent one at a time, lower layers can therefore add their headers in place and
-/// take the buffer.
+/// of the first packet. If a batch has only one packet, lower layers can therefore add their headers in place and
+/// take the buffer without a copy.
 #[derive(Debug)]
 pub struct SendBatch {
     /// The source of every packet.
@@ -53,8 +53,8 @@ pub struct RecvBatch {
     /// The ICMP error, if the batch holds one. In that case the batch's packet is the part that the error quotes, from
     /// the transport header on.
     pub icmp: Option<Icmp>,
-    /// Whether the socket's queue is empty and the next packet will wake the receiving task. In that case the task can
-    /// wait without another read. False if the state of the queue is not known.
+    /// Whether the socket's queue is empty and the next packet will wake the receiving task. If true, the task can wait
+    /// without another read. False if the state of the queue is not known.
     pub drained: bool,
     segments: Segments,
 }
@@ -64,7 +64,7 @@ pub struct RecvBatch {
 pub enum PacketBytes<'a> {
     /// Part of a buffer that belongs to the caller. An engine that keeps the bytes must copy them.
     Borrowed(&'a [u8]),
-    /// The only packet of its batch. The engine may be able to take the batch's buffer.
+    /// The only packet of its batch. An engine may take the buffer with [`take_buffer`](Self::take_buffer).
     Owned(&'a mut Segments),
 }
 
@@ -95,7 +95,7 @@ impl Segments {
         self.count = 0;
     }
 
-    /// Restores the headroom after the buffer was exchanged for a buffer that is too short.
+    /// Restores the headroom if a caller has exchanged the buffer for one that is shorter than the headroom.
     #[cold]
     fn lengthen(&mut self) {
         self.buffer.resize(HEADROOM, 0);
@@ -144,7 +144,7 @@ impl Segments {
         std::mem::swap(&mut self.buffer, buffer);
     }
 
-    /// Like [`put_buffer`](Self::put_buffer), for several packets of `stride` bytes each, of which the last may be
+    /// Like [`put_buffer`](Self::put_buffer), for several packets of `stride` bytes each. The last packet may be
     /// shorter.
     fn put_train(&mut self, buffer: &mut Vec<u8>, start: usize, stride: usize) {
         assert!(stride > 0, "an empty packet");
@@ -183,8 +183,8 @@ impl Segments {
         if self.count == 0 { &[] } else { &self.buffer[self.start..] }
     }
 
-    /// Moves the batch's buffer into `buffer`, and empties the batch. The batch continues with the memory of the old
-    /// `buffer`. Returns the offset of the first packet in `buffer`.
+    /// Exchanges the batch's buffer, which holds the packets, with `buffer`, and empties the batch. Returns the offset
+    /// of the first packet in `buffer`.
     #[inline]
     fn take_buffer(&mut self, buffer: &mut Vec<u8>) -> usize {
         let start = self.start;
@@ -309,8 +309,8 @@ impl SendBatch {
         self.segments.bytes()
     }
 
-    /// Moves the batch's buffer into `buffer`, and empties the batch. The batch continues with the memory of the old
-    /// `buffer`. Returns the offset of the first packet in `buffer`, which is at least [`HEADROOM`].
+    /// Exchanges the batch's buffer, which holds the packets, with `buffer`, and empties the batch. Returns the offset
+    /// of the first packet in `buffer`, which is at least [`HEADROOM`].
     #[inline]
     pub fn take_buffer(&mut self, buffer: &mut Vec<u8>) -> usize {
         if self.segments.start < HEADROOM {
@@ -374,8 +374,8 @@ impl RecvBatch {
         self.segments.has_room()
     }
 
-    /// Appends a copy of `packet`. Panics if the packet is larger than the first, or if [`has_room`](Self::has_room) is
-    /// false.
+    /// Appends a copy of `packet`. Panics if `packet` is larger than the first packet of the batch, or if
+    /// [`has_room`](Self::has_room) is false.
     pub fn push(&mut self, packet: &[u8]) {
         self.segments.push_with(|buffer| buffer.extend_from_slice(packet));
     }
@@ -392,7 +392,7 @@ impl RecvBatch {
         self.segments.put_buffer(buffer, start);
     }
 
-    /// Like [`put_buffer`](Self::put_buffer), for several packets of `stride` bytes each, of which the last may be
+    /// Like [`put_buffer`](Self::put_buffer), for several packets of `stride` bytes each. The last packet may be
     /// shorter.
     pub fn put_train(&mut self, buffer: &mut Vec<u8>, start: usize, stride: usize) {
         self.segments.put_train(buffer, start, stride);
@@ -430,8 +430,8 @@ impl RecvBatch {
         (self.len() == 1).then(|| Packet { source, target, ecn, tag, payload: self.bytes() })
     }
 
-    /// Returns the buffer and the offset of the packet in it, if the batch holds exactly one packet. The bytes in front
-    /// of the packet have no meaning.
+    /// Returns the buffer, and the offset in bytes at which the packet begins in the buffer. Returns `None` unless the
+    /// batch holds exactly one packet. The bytes in front of the packet have no meaning.
     #[inline]
     pub fn only_mut(&mut self) -> Option<(&mut [u8], usize)> {
         (self.len() == 1).then_some((self.segments.buffer.as_mut_slice(), self.segments.start))
@@ -473,8 +473,8 @@ impl PacketBytes<'_> {
         }
     }
 
-    /// Moves the packet's buffer into `buffer`, and empties the batch. The batch continues with the memory of the old
-    /// `buffer`. Returns the offset of the packet in `buffer`. Returns `None` and changes nothing if the bytes are
+    /// Exchanges the packet's buffer for `buffer`, and empties the batch. The batch continues with the memory of the
+    /// old `buffer`. Returns the offset of the packet in `buffer`. Returns `None` and changes nothing if the bytes are
     /// borrowed, or if the batch can hold several packets. In the second case, most of the large buffer would be wasted
     /// on one packet.
     #[inline(always)]
@@ -536,7 +536,8 @@ mod tests {
         }
     }
 
-    /// A batch whose buffer was exchanged behaves in all later operations like a batch with copied packets.
+    /// Two batches get the same packets, one through `put_train`, the other by copying. All later operations must give
+    /// the same results.
     #[test]
     fn packets_in_an_exchanged_buffer_behave_like_copied_ones() {
         for (length, stride) in [(1, 1), (10, 3), (12, 4), (5, 9)] {
@@ -575,10 +576,10 @@ mod tests {
         input.put_buffer(&mut buffer, start);
         assert_eq!(input.segments().next(), Some(&[7; 100][..]));
         assert_eq!(input.only().map(|packet| packet.payload), Some(&[7; 100][..]));
-        let mut buffers = Vec::new();
+        let mut taken_buffer = Vec::new();
         let (.., mut packet) = input.only_owned().expect("one packet");
-        let start = packet.take_buffer(&mut buffers).expect("its own buffer");
-        assert_eq!((buffers[start..].as_ptr(), input.len()), (memory, 0));
+        let start = packet.take_buffer(&mut taken_buffer).expect("its own buffer");
+        assert_eq!((taken_buffer[start..].as_ptr(), input.len()), (memory, 0));
     }
 
     /// The buffer of a batch that holds several packets, or has room for several, cannot be taken for one packet.

@@ -1,9 +1,9 @@
 //! A memory budget that is shared by many sessions, across all threads.
 //!
 //! Up to half of the budget is reserved: each session may always hold a fixed minimum, its floor, whatever other
-//! sessions hold. The rest is a pool. Each part of a session that needs memory has an [`Account`]. An account may hold
-//! an eighth of the bytes left in the pool (the dynamic threshold of Choudhury and Hahne, 1998). Without competition,
-//! an account can therefore hold a ninth of the pool in addition to its floor. If many sessions compete, some memory is
+//! sessions hold. The rest is a pool. Each part of a session that needs memory has an [`Account`]. An account may take
+//! an eighth of the bytes left in the pool (the dynamic threshold of Choudhury and Hahne, 1998). An account that is
+//! alone can therefore take a ninth of the pool in addition to its floor. If many sessions compete, some memory is
 //! always left for the next session.
 //!
 //! This module only counts bytes. The owner of an account asks for the account's limit before it allocates memory, and
@@ -42,7 +42,7 @@ impl Budget {
     /// use anabranch_base::Budget;
     ///
     /// let budget = Budget::new(1 << 20, 16);
-    /// assert_eq!(budget.floor(), 32 << 10, "half of it, for each");
+    /// assert_eq!(budget.floor(), 32 << 10, "half of the total, divided by 16 sessions");
     /// assert_eq!(budget.room(), 64 << 10, "an eighth of the other half");
     /// ```
     #[must_use]
@@ -87,7 +87,8 @@ pub struct Account {
 }
 
 impl Account {
-    /// Creates an account that may hold 1/`part` of its session's floor, and a share of the pool in addition.
+    /// Creates an account for one part of a session. The account may always hold 1/`part` of [`Budget::floor`]. It may
+    /// also hold [`Budget::room`] bytes of the pool.
     #[must_use]
     pub fn new(budget: &Budget, part: u64) -> Self {
         Self { floor: budget.floor() / part.max(1), budget: budget.clone(), charged: 0 }
@@ -123,8 +124,8 @@ impl Account {
         self.charged > 0
     }
 
-    /// Records that the account now holds `bytes` bytes. Changes below 4 KiB are not counted, because all threads share
-    /// the counter. A decrease to the floor or below is always counted.
+    /// Records that the account now holds `bytes` bytes. The counter is shared by all threads, so it is not updated for
+    /// changes of less than 4 KiB. A decrease to the floor or below always updates the counter.
     pub fn set_usage(&mut self, bytes: u64) {
         let beyond = bytes.saturating_sub(self.floor);
         if beyond.abs_diff(self.charged) >= GRAIN || beyond == 0 && self.charged > 0 {
@@ -140,7 +141,7 @@ impl Drop for Account {
     }
 }
 
-/// The largest floor in bytes. A session gains nothing from a larger floor.
+/// The maximum floor of a session in bytes. A session gains nothing from a larger floor.
 const MAX_FLOOR: u64 = 256 << 10;
 /// The divisor for the share of one account: it may hold 1/`SHARES` of the bytes left in the pool.
 const SHARES: u64 = 8;
@@ -151,8 +152,8 @@ const GRAIN: u64 = 4 << 10;
 mod tests {
     use super::*;
 
-    /// Sessions take memory and release none. For any number of sessions, the budget is not exceeded and each session
-    /// gets its floor.
+    /// Every session takes as much memory as it may and releases none. The budget must not be exceeded, and each
+    /// session must get its floor.
     #[test]
     fn total_usage_stays_within_the_budget() {
         for (total, sessions) in [(256_u64 << 20, 1280_u64), (16 << 20, 100), (1 << 30, 3), (1 << 20, 20_000)]

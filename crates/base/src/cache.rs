@@ -15,8 +15,8 @@ pub fn prefetch<T>(value: &T) {
     let _ = value;
 }
 
-/// Prefetches `bytes`, one cache line of [`LINE`] bytes at a time. Each line costs an instruction, so callers pass only
-/// bytes that are needed soon.
+/// Prefetches `bytes`, one cache line of [`LINE`] bytes at a time. Each cache line costs one instruction, so callers
+/// pass only bytes that they need soon.
 #[inline(always)]
 pub fn prefetch_all(bytes: &[u8]) {
     for line in bytes.chunks(LINE) {

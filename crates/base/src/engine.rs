@@ -40,9 +40,9 @@ pub trait Engine {
         let _ = (now, icmp, quoted);
     }
 
-    /// Processes a packet of this engine that the host could not send, because the host at present has no route from
-    /// the packet's source to its target. The packets after this one in the batch were not sent either. The information
-    /// is a hint; it may be outdated a moment later.
+    /// Processes a packet of this engine that the host could not send, because it has no route from the packet's source
+    /// to its target. The packets after this packet in the batch were not sent either. This is only a hint: a route may
+    /// appear at any time.
     fn handle_unsent(&mut self, now: Instant, packet: Packet<'_>) {
         let _ = (now, packet);
     }
@@ -53,8 +53,8 @@ pub trait Engine {
         let _ = now;
     }
 
-    /// Called when a lower layer with its own handshake (DTLS) can now carry packets to `peer`, or has permanently lost
-    /// that peer.
+    /// Called when the state of a lower layer with its own handshake (DTLS) changes. The layer can now carry packets to
+    /// `peer`, or has permanently lost that peer.
     fn handle_peer(&mut self, now: Instant, peer: SocketAddr, state: PeerState) {
         let _ = (now, peer, state);
     }
@@ -62,8 +62,8 @@ pub trait Engine {
     /// Processes all timers that are due at `now`.
     fn handle_timeout(&mut self, now: Instant);
 
-    /// Appends packets of the same source, target, ECN codepoint and size (the last may be shorter) to `out`, which the
-    /// caller has cleared. If there is nothing to send now, returns false and leaves `out` empty.
+    /// Appends packets to `out`, which the caller has cleared. All have the same source, target, ECN codepoint and
+    /// size, except that the last may be shorter. Returns false and leaves `out` empty if there is nothing to send now.
     fn poll_transmit(&mut self, now: Instant, out: &mut SendBatch) -> bool;
 
     /// Returns the next event for the application.
@@ -72,8 +72,8 @@ pub trait Engine {
     /// Returns the earliest deadline. Has no side effects and may be called at any time.
     fn poll_timeout(&self) -> Option<Instant>;
 
-    /// Returns whether `poll_transmit` or `poll_event` may have output. If this returns false after a command, such as
-    /// most reads, the drive loop need not run.
+    /// Returns whether `poll_transmit` or `poll_event` may have output. If it returns false after a command of the
+    /// application, the drive loop need not run.
     fn has_output(&self) -> bool {
         true
     }

@@ -54,7 +54,8 @@ pub struct Row<C> {
     pub set: fn(&mut C, &str) -> Result<(), String>,
 }
 
-/// A named set of values that differ from the parent profile or, without a parent, from the rows' defaults.
+/// A named set of knob values that replace the values of the parent profile. Without a parent, they replace the
+/// defaults in the table of knobs.
 #[derive(Debug)]
 pub struct Profile {
     /// The profile's name.
@@ -90,7 +91,7 @@ pub trait Table: Sized + 'static {
     /// Returns the source of each value, in the order of the rows.
     fn sources(&self) -> &[&'static str];
 
-    /// Returns the sources of all values for modification, in the order of the rows.
+    /// Returns a mutable reference to the sources of all values, in the order of the rows.
     fn sources_mut(&mut self) -> &mut [&'static str];
 
     /// Returns the index of the row of knob `key`.
@@ -166,7 +167,7 @@ pub trait Table: Sized + 'static {
 
 /// Declares settings: a struct with a field for each knob, and its implementation of [`Table`].
 ///
-/// A row has the form `field: type = default, source, form, help;`. The fields after `beside` are not knobs.
+/// A knob has the form `field: type = default, source, form, help;`. The fields in the block `beside` are not knobs.
 ///
 /// ```
 /// use anabranch_base::knobs::{Form, Table};
@@ -214,7 +215,7 @@ macro_rules! knobs {
         pub struct $config {
             $( $(#[$doc])* pub $field: $kind, )*
             $( $(#[$beside_doc])* pub $beside: $beside_kind, )*
-            /// Where each value comes from, in the order of the rows.
+            /// The source of each value, in the order of the rows.
             sources: [&'static str; [$(stringify!($field)),*].len()],
         }
 

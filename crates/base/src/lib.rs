@@ -9,7 +9,7 @@
 //!
 //! - Batches carry packets: `SendBatch` out of an engine, `RecvBatch` into an engine. The buffer of a received packet
 //!   is passed on with the packet (`PacketBytes`). On its fast path, an engine keeps the buffer until the payload is
-//!   read, and gives its previous buffer in exchange.
+//!   read. In exchange, the batch gets a buffer that the engine no longer needs.
 //! - `knobs!` declares the settings of an engine as knobs. Each row has a field, its type, its default with the source,
 //!   its text form and its help. A profile lists only the values that differ from its parent.
 //! - The feature `testing` adds `testing::transmit_all`, which collects all packets that an engine sends. The function

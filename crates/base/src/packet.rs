@@ -1,4 +1,4 @@
-//! The input that an engine gets from below: packets, ICMP errors and the states of peers.
+//! The input that an engine gets from the layer below it: packets, ICMP errors, and whether peers can be reached.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 pub enum PeerState {
     /// Packets can be sent to the peer.
     Ready,
-    /// Packets can no longer be sent to the peer. Everything in progress with the peer has ended.
+    /// Packets can no longer be sent to the peer. All connections with the peer have ended.
     Lost,
 }
 

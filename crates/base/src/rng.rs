@@ -159,14 +159,14 @@ impl Rng {
         Ok(Self::from_key(key))
     }
 
-    /// Like `from_os`, with 32 random bytes from the caller as the key. For environments without an operating system,
-    /// for example a web page (`crypto.getRandomValues`).
+    /// Like `from_os`, but the caller provides the key: 32 random bytes. Used where there is no operating system, for
+    /// example in a web page (`crypto.getRandomValues`).
     ///
     /// ```
     /// use anabranch_base::Rng;
     ///
     /// let mut rng = Rng::from_key([7; 32]);
-    /// assert_eq!(rng.next_u64(), Rng::from_key([7; 32]).next_u64(), "the key is all there is to know");
+    /// assert_eq!(rng.next_u64(), Rng::from_key([7; 32]).next_u64(), "the output depends only on the key");
     /// ```
     #[must_use]
     pub const fn from_key(key: [u8; 32]) -> Self {
@@ -216,14 +216,14 @@ mod tests {
     #[test]
     fn a_keyed_generator_uses_its_function_and_forks_get_other_keys() {
         // A simple replacement for HMAC. Its output depends on every byte of the key and of the input.
-        fn echo(key: &[u8; 32], input: &[u8]) -> [u8; 32] {
+        fn mix(key: &[u8; 32], input: &[u8]) -> [u8; 32] {
             let mut out = *key;
             for (i, byte) in input.iter().enumerate() {
                 out[i % 32] = out[i % 32].wrapping_mul(31).wrapping_add(*byte);
             }
             out
         }
-        let mut rng = Rng::keyed([7; 32], echo);
+        let mut rng = Rng::keyed([7; 32], mix);
         let fork = rng.fork("a").next_u64();
         let (first, second) = (rng.next_u64(), rng.next_u64());
         assert_ne!(first, second);
@@ -237,7 +237,7 @@ mod tests {
         let mut rng = Rng::new(1);
         let p: Ratio = "1%".parse().expect("a ratio");
         let hits = (0..1_000_000).filter(|_| rng.chance(p)).count();
-        // The bounds are ten standard deviations away from 10,000.
+        // The expected number of hits is 10,000. The bounds are ten standard deviations below and above it.
         assert!((9_000..11_000).contains(&hits), "{hits}");
     }
 }

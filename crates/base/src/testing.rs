@@ -43,7 +43,8 @@ impl TransmittedPacket {
 /// Returns all packets that `engine` sends at `now`.
 ///
 /// # Panics
-/// Panics if the result of `poll_transmit` contradicts the batch, or if the engine never stops sending.
+/// Panics if `poll_transmit` returns true with an empty batch or false with packets in it, or if the engine never stops
+/// sending.
 pub fn transmit_all(engine: &mut impl Engine, now: Instant) -> Vec<TransmittedPacket> {
     let (mut batch, mut sent) = (SendBatch::new(4), Vec::new());
     loop {

@@ -8,7 +8,7 @@ use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 pub use std::time::Duration;
 
-/// A point in time, in nanoseconds since time zero, at which the `World` started.
+/// A point in time, in nanoseconds since time zero. Time zero is the start of the `World`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Instant(u64);
 

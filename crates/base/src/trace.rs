@@ -1,8 +1,8 @@
-//! The trace of an engine. It records which bytes the engine sent, when, in which packet and why; which bytes arrived;
-//! and what limited the sender.
+//! The trace of an engine. For sent bytes it records the time, the packet and the reason. It also records which bytes
+//! arrived, and what limited the sender.
 //!
-//! From these records, `lab` explains which causes make up a response time. Records are kept only while tracing is on,
-//! and never influence a protocol.
+//! The crate `lab` uses these records to divide a response time by cause, for example into transmission and waiting.
+//! Records are kept only while tracing is on, and never influence a protocol.
 
 use crate::time::Instant;
 use std::ops::Range;
@@ -27,8 +27,8 @@ pub enum TraceEvent {
     Opening,
     /// A lower layer has finished its own handshake, and carries packets from now on.
     Secured,
-    /// The first packet from the peer arrived, in a handshake that combines transport and security. The time from this
-    /// event to [`Established`](Self::Established) counts as the security handshake.
+    /// The first packet from the peer arrived. Recorded only if one handshake sets up both transport and security, as
+    /// in QUIC. The time from this event to [`Established`](Self::Established) counts as the security handshake.
     Answered,
     /// User data may be sent from now on.
     Established,
@@ -52,12 +52,12 @@ pub enum TraceEvent {
     Received {
         /// The units received.
         units: Range<u64>,
-        /// The number that the sender gave to the packet in which the units arrived.
+        /// The number of the packet in which the units arrived. The sender has chosen this number.
         packet: u64,
     },
     /// From now on, this limit prevents the sender from sending more data.
     Limited(Limit),
-    /// The congestion window of the path in use has this many bytes from now on.
+    /// The congestion window of the path in use is now this number of bytes.
     Window(u64),
     /// A retransmission turned out to be spurious.
     Spurious,
@@ -74,7 +74,7 @@ pub enum SendCause {
     /// The data was retransmitted because a timer (T3-rtx, RTO) expired, or during the recovery that followed the
     /// timeout.
     Timeout,
-    /// The data was sent as a probe of a closed window.
+    /// The data was sent as a probe, because the receiver's window is closed.
     Probe,
 }
 
@@ -83,7 +83,7 @@ pub enum SendCause {
 pub enum Limit {
     /// No data is waiting to be sent.
     Application,
-    /// The congestion window is full, and no recovery is in progress.
+    /// The congestion window is full, and the sender is not in a recovery.
     Congestion,
     /// The receiver's window is full.
     Receiver,

@@ -24,7 +24,7 @@ impl UnitError {
         Self { line: format!("'{text}': {why}{hint}; write {forms}"), suggestion: meant }
     }
 
-    /// Returns the quantity that the text was probably meant to be, in accepted units.
+    /// Returns the quantity that the user probably meant, in accepted units.
     #[must_use]
     pub fn suggestion(&self) -> Option<&str> {
         self.suggestion.as_deref()
@@ -143,14 +143,14 @@ impl fmt::Display for Ratio {
 }
 
 fn largest(value: u64, units: &[(u64, &'static str)]) -> (u64, &'static str) {
-    let mut fallback = (value, "");
+    let mut scaled = (value, "");
     for &(size, unit) in units {
-        fallback = (value / size, unit);
+        scaled = (value / size, unit);
         if value != 0 && value.is_multiple_of(size) {
-            return fallback;
+            return scaled;
         }
     }
-    fallback
+    scaled
 }
 
 const INTERVAL_FORMS: &str = "how often, such as 25/s, 0.5/s or 90/min";
@@ -234,8 +234,8 @@ impl FromStr for Ratio {
             return Ok(Self::ZERO);
         }
         let parts = quantity(text, &RATIO).map_err(|error| match text.parse::<f64>() {
-            // A number below 1 may be a share or a percentage, and a number above 100 is not a percentage. In both
-            // cases the meaning is unknown, so no correction is offered.
+            // It is unknown whether a number below 1 is meant as a share or as a percentage. A number above 100 is
+            // neither. So the error suggests no correction in these cases.
             Ok(bare) if !(1.0..=100.0).contains(&bare) => {
                 UnitError::new(text, "the unit is missing", None, RATIO.forms)
             }

@@ -34,7 +34,8 @@ pub(super) struct Arrival<'a> {
     pub checksum: Checksum,
     /// A hash of the packet's bytes, except for its checksum.
     pub digest: u64,
-    /// Whether a host never sends two packets with exactly these bytes in quick succession.
+    /// Whether no host sends exactly these bytes twice in quick succession. A second packet with these bytes is
+    /// therefore a copy.
     pub is_unique: bool,
     /// Whether the packet carries user data.
     pub is_data: bool,

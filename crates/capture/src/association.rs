@@ -2,8 +2,8 @@
 
 use super::arrival::{Arrival, Checksum, Side};
 use super::conversation::{ConversationBuilder, remark};
+use super::data_class::{Cause, DataClass};
 use super::halves::{OneDirection, digest};
-use super::passing::{Cause, DataClass};
 use super::waiting::{Facts, WaitingQueue};
 use anabranch_wire::sctp::{
     Chunk, GapBlock, Init, InitAck, PacketView, Param, SackView, Tsn, crc32c, packet,
@@ -33,8 +33,8 @@ pub(super) struct Association {
     takes_zero_checksum: [bool; 2],
     /// Packets of this association that are not processed yet.
     pub waiting: WaitingQueue,
-    /// If only one direction of the association is known, its sender and the facts collected about it. `None` if both
-    /// directions are known.
+    /// If the capture shows only one direction of the association so far: the sending side, and the facts collected
+    /// about this direction. `None` if both directions are known.
     pub known_half: Option<Box<(Side, OneDirection)>>,
     /// The association into which this entry was merged. The two entries turned out to be the two directions of the
     /// same association.
@@ -61,12 +61,12 @@ impl Association {
         let side = arrival.side;
         let mut learnt = [None; 2];
         let mut causes = Vec::new();
-        let mut is_other_chunk = false;
+        let mut opens_or_aborts = false;
         for chunk in view.chunks().filter_map(Result::ok) {
             *self.conversation.directions[side].chunks.entry(chunk.name()).or_default() += 1;
             match chunk {
                 Chunk::Init(init) => {
-                    is_other_chunk = true;
+                    opens_or_aborts = true;
                     learnt[side] = Some(init.tag);
                     self.init(arrival, &init);
                 }
@@ -98,7 +98,7 @@ impl Association {
                     self.ended(arrival, "shutdown", self.shutdown_initiator, None);
                 }
                 Chunk::Abort(abort) => {
-                    is_other_chunk = true;
+                    opens_or_aborts = true;
                     let how =
                         if self.conversation.opening[3].is_none() && self.conversation.opening[0].is_some() {
                             "refused"
@@ -128,7 +128,7 @@ impl Association {
         }
         // Except for INIT and ABORT, a packet carries the Verification Tag that its receiver chose.
         let tag = view.header.tag;
-        if !is_other_chunk && tag != 0 && self.conversation.tags[1 - side].is_none() {
+        if !opens_or_aborts && tag != 0 && self.conversation.tags[1 - side].is_none() {
             self.conversation.tags[1 - side] = Some(tag);
             learnt[1 - side] = Some(tag);
         }
@@ -144,26 +144,29 @@ impl Association {
             return Checksum::Unknown;
         }
         if packet::has_zero_checksum(bytes) {
-            // RFC 9653 §5.3: a receiver may accept packets without a checksum. If it does not, a zero checksum means
-            // that the network card computes the checksum later.
+            // RFC 9653 §5.3: a receiver may accept packets without a checksum. For other receivers, a zero checksum
+            // means that the sender's network card computes the checksum later.
             return if self.takes_zero_checksum[1 - side] { Checksum::Unknown } else { Checksum::Left };
         }
         if crc32c::is_valid(bytes) || has_adler32(bytes) { Checksum::Right } else { Checksum::Wrong }
     }
 
-    /// Records the tag of a packet as the Verification Tag of its receiver. Packets are skipped if one of their chunks
-    /// may come with another tag than the receiver's.
+    /// Records the tag of a packet as the Verification Tag of its receiver. Skips packets with a chunk that may carry
+    /// another tag.
     pub fn learn(&mut self, side: Side, view: &PacketView<'_>) {
         let owner = &mut self.conversation.tags[1 - side];
         // RFC 9260 §8.5.1: INIT, ABORT and SHUTDOWN COMPLETE may carry another tag than the receiver's.
-        let is_aside = |kind: u8| [1, 6, 14].contains(&kind);
-        if owner.is_none() && view.header.tag != 0 && !view.chunks().framed().any(|raw| is_aside(raw.kind)) {
+        let may_carry_other_tag = |kind: u8| [1, 6, 14].contains(&kind);
+        if owner.is_none()
+            && view.header.tag != 0
+            && !view.chunks().framed().any(|raw| may_carry_other_tag(raw.kind))
+        {
             *owner = Some(view.header.tag);
         }
     }
 
     fn init(&mut self, arrival: &Arrival<'_>, init: &Init<'_>) {
-        self.offers(arrival.side, init);
+        self.record_init(arrival.side, init);
         if arrival.side == 0 {
             self.conversation.request(arrival.at);
         }
@@ -173,15 +176,15 @@ impl Association {
     }
 
     fn init_ack(&mut self, arrival: &Arrival<'_>, init: &Init<'_>) {
-        self.offers(arrival.side, init);
+        self.record_init(arrival.side, init);
         self.conversation.opening[2] = Some(arrival.at);
     }
 
     /// Records the tag, the initial TSN and the extensions that `side` announces in an INIT or INIT ACK. If data of
     /// this side was already captured, the recorded first TSN stays unchanged.
-    fn offers(&mut self, side: Side, init: &Init<'_>) {
+    fn record_init(&mut self, side: Side, init: &Init<'_>) {
         self.conversation.tags[side] = Some(init.tag);
-        // RFC 9653 §5.1: whether the side accepts packets without a checksum.
+        // RFC 9653 §5.1: a side that announces this parameter accepts packets without a checksum.
         let zero = |param| matches!(param, Ok(Param::ZeroChecksum(_)));
         self.takes_zero_checksum[side] = init.params.into_iter().any(zero);
         self.conversation.set_first_tsn(side, init.tsn.0);
@@ -189,11 +192,11 @@ impl Association {
 
     fn cookie_echo(&mut self, arrival: &Arrival<'_>) {
         if self.conversation.opening[3].is_none()
-            && let [_, Some(offered), Some(answered), _] = self.conversation.opening
+            && let [_, Some(last_init_at), Some(init_ack_at), _] = self.conversation.opening
         {
-            // The round-trip time is the sum of two parts: from the place of capture to one host and back, and to the
-            // other host and back.
-            self.conversation.round_trip([offered, answered, arrival.at]);
+            // The round-trip time is the sum of two round trips: from the place of capture to one host, and to the
+            // other host.
+            self.conversation.round_trip([last_init_at, init_ack_at, arrival.at]);
         }
         self.conversation.opening[3].get_or_insert(arrival.at);
     }
@@ -232,11 +235,11 @@ impl Association {
             return;
         }
         self.conversation.stream(side, stream, tsn.0);
-        let passing = self.conversation.data(arrival, path, (unit, unit + 1), stream, [tsn.0, tsn.0]);
-        if let DataClass::Retransmitted { cause, spurious, .. } = passing {
+        let class = self.conversation.data(arrival, path, (unit, unit + 1), stream, [tsn.0, tsn.0]);
+        if let DataClass::Retransmitted { cause, spurious, .. } = class {
             causes.push((cause, spurious));
         }
-        if matches!(passing, DataClass::Retransmitted { inferred: false, .. }) {
+        if matches!(class, DataClass::Retransmitted { inferred: false, .. }) {
             return;
         }
         let counted = self.conversation.stream(side, stream, tsn.0);
@@ -271,8 +274,8 @@ impl Association {
         if !track.plausible(cumulative, REACH) {
             return;
         }
-        // Gap offsets count from the cumulative TSN of the SACK, and `cumulative` is the TSN after it. Invalid blocks
-        // are skipped.
+        // The offsets in gap blocks count from the cumulative TSN of the SACK, which is `cumulative - 1`. Invalid
+        // blocks are skipped.
         let block = |start: u16, end: u16| (cumulative - 1 + i64::from(start), cumulative + i64::from(end));
         let high = track.high();
         let blocks: Vec<(i64, i64)> = gaps
@@ -317,11 +320,11 @@ pub(super) fn facts(view: &PacketView<'_>) -> Facts {
             Chunk::Data(data) => data.tsn,
             Chunk::IData(data) => data.tsn,
             Chunk::Sack(sack) => {
-                acknowledges(&mut facts, &sack, sack.gaps());
+                add_acknowledged(&mut facts, &sack, sack.gaps());
                 continue;
             }
             Chunk::NrSack(nr) => {
-                acknowledges(&mut facts, &nr.sack, nr.all_gaps());
+                add_acknowledged(&mut facts, &nr.sack, nr.all_gaps());
                 continue;
             }
             Chunk::Shutdown(shutdown) => {
@@ -336,7 +339,7 @@ pub(super) fn facts(view: &PacketView<'_>) -> Facts {
     facts
 }
 
-fn acknowledges(facts: &mut Facts, sack: &SackView<'_>, gaps: impl Iterator<Item = GapBlock>) {
+fn add_acknowledged(facts: &mut Facts, sack: &SackView<'_>, gaps: impl Iterator<Item = GapBlock>) {
     facts.cumulative = Some(sack.cumulative.next().0);
     let block = |gap: GapBlock| {
         (sack.cumulative.plus(gap.start.into()).0, sack.cumulative.plus(gap.end.into()).next().0)

@@ -6,7 +6,7 @@
 use super::Settings;
 use super::arrival::{Arrival, Checksum, Side};
 use super::copies::{Copies, CopyKind};
-use super::passing::{Cause, DataClass};
+use super::data_class::{Cause, DataClass};
 use super::results::{
     self, Conversation, ConversationEnd, Direction, Handshake, PathDirection, Retransmitted, Stream,
 };
@@ -38,8 +38,8 @@ pub(super) struct ConversationBuilder {
     first: u64,
     last: u64,
     pub handshake: Handshake,
-    /// The times of four handshake packets: the first INIT or SYN, the last INIT or SYN, its answer, and the COOKIE
-    /// ECHO or ACK.
+    /// The times of four handshake packets: the first INIT or SYN, the last INIT or SYN, the INIT ACK or SYN ACK, and
+    /// the COOKIE ECHO or ACK.
     pub opening: [Option<u64>; 4],
     pub end: ConversationEnd,
     pub directions: [Direction; 2],
@@ -54,7 +54,7 @@ pub(super) struct ConversationBuilder {
     max_lines: usize,
     lines_left_out: u64,
     views: Box<[View; 2]>,
-    max_in_view: usize,
+    max_view_items: usize,
 }
 
 impl ConversationBuilder {
@@ -85,7 +85,7 @@ impl ConversationBuilder {
             max_lines: settings.ladder_lines,
             lines_left_out: 0,
             views: Box::default(),
-            max_in_view: settings.view,
+            max_view_items: settings.max_view_items,
         }
     }
 
@@ -132,7 +132,7 @@ impl ConversationBuilder {
             return known;
         }
         if self.paths.len() < MAX_PATHS {
-            // A path takes much memory and most conversations have only one path, so exactly one is reserved.
+            // Reserves memory for exactly one path. A path is large, and most conversations have only one.
             self.paths.reserve_exact(usize::from(self.paths.is_empty()));
             self.paths.push((pair, Default::default()));
         }
@@ -154,9 +154,9 @@ impl ConversationBuilder {
         wire: [u32; 2],
     ) -> DataClass {
         let side = arrival.side;
-        let passing = self.tracks.of(side).sent(arrival.at, units.0, units.1, stream, path);
+        let class = self.tracks.of(side).sent(arrival.at, units.0, units.1, stream, path);
         self.paths[path].1[side].data += 1;
-        if let DataClass::Retransmitted { cause, inferred, spurious } = passing {
+        if let DataClass::Retransmitted { cause, inferred, spurious } = class {
             let stream =
                 self.directions[side].streams.get_mut(&stream).map(|stream| &mut stream.retransmitted);
             let targets = [
@@ -168,28 +168,28 @@ impl ConversationBuilder {
                 retransmitted.count(cause, inferred, spurious);
             }
         }
-        if self.max_in_view > 0 {
+        if self.max_view_items > 0 {
             let track = self.tracks.of(side);
             let (cumulative, flight) = (track.cumulative(), track.flight());
-            self.views[side].data(self.max_in_view, arrival.at, units, stream, passing);
-            self.views[side].state(self.max_in_view, arrival.at, cumulative, flight);
+            self.views[side].data(self.max_view_items, arrival.at, units, stream, class);
+            self.views[side].state(self.max_view_items, arrival.at, cumulative, flight);
         }
-        let first_here = !matches!(passing, DataClass::Retransmitted { inferred: false, .. });
+        let first_here = !matches!(class, DataClass::Retransmitted { inferred: false, .. });
         let direction = &mut self.directions[side];
         if first_here {
             direction.data += 1;
             let [first, _] = direction.numbers.unwrap_or(wire);
-            let last = if passing == DataClass::New { wire[1] } else { direction.numbers.unwrap_or(wire)[1] };
+            let last = if class == DataClass::New { wire[1] } else { direction.numbers.unwrap_or(wire)[1] };
             direction.numbers = Some([first, last]);
         }
-        direction.reordered += u64::from(passing == DataClass::Reordered);
+        direction.reordered += u64::from(class == DataClass::Reordered);
         if self.max_lines > 0 {
-            // The next ladder line will show this packet, and is marked if the packet turns out to be spurious. If the
-            // ladder is full, `None` prevents a mark at the line of an earlier transmission of the same data.
+            // The next ladder line will show this packet. The line is marked later if the retransmission turns out to
+            // be spurious. If the ladder is full, `None` makes sure that no earlier line is marked instead.
             let line = (self.lines.len() < self.max_lines).then_some(self.lines.len());
             self.tracks.of(side).drawn(units.0, units.1, line);
         }
-        passing
+        class
     }
 
     /// Counts a packet with retransmitted data. `causes` has the cause of each retransmission, and whether it was
@@ -200,8 +200,8 @@ impl ConversationBuilder {
         direction.fast_packets += u64::from(causes.iter().any(|(cause, _)| *cause == Cause::Fast));
     }
 
-    /// Processes what an acknowledgement from `side` revealed about the peer's data: round-trip times and spurious
-    /// retransmissions.
+    /// Records the round-trip times and spurious retransmissions of the peer's data that an acknowledgement from `side`
+    /// has revealed.
     pub fn settle(&mut self, at: u64, side: Side) {
         let peer = 1 - side;
         if self.tracks.known(peer).is_none() {
@@ -209,11 +209,11 @@ impl ConversationBuilder {
         }
         let track = self.tracks.of(peer);
         let (samples, needless) = (std::mem::take(&mut track.samples), std::mem::take(&mut track.spurious));
-        if self.max_in_view > 0 {
+        if self.max_view_items > 0 {
             let (cumulative, flight) = (track.cumulative(), track.flight());
-            self.views[peer].state(self.max_in_view, at, cumulative, flight);
+            self.views[peer].state(self.max_view_items, at, cumulative, flight);
             for (_, sample) in &samples {
-                self.views[peer].round_trip(self.max_in_view, at, *sample);
+                self.views[peer].round_trip(self.max_view_items, at, *sample);
             }
         }
         for (path, sample) in samples {
@@ -248,8 +248,8 @@ impl ConversationBuilder {
         }
     }
 
-    /// Returns whether the data in `start..end` was captured or acknowledged before. Data that is further than `reach`
-    /// from the last captured data does not belong to this conversation.
+    /// Returns whether the data in `start..end` was captured or acknowledged before. Data that is more than `reach`
+    /// TSNs or sequence numbers away from the last captured data does not belong to this conversation.
     pub fn history(&mut self, side: Side, (start, end): waiting::Numbers, reach: i64) -> History {
         let Some(first) = self.firsts[side] else { return History::New };
         let track = self.tracks.of(side);
@@ -267,7 +267,8 @@ impl ConversationBuilder {
         }
     }
 
-    /// Returns the counters of a stream. `tsn` is the first TSN of a stream that has no counters yet.
+    /// Returns the counters of `stream`, on which `side` sends. If the stream has no counters yet, creates them with
+    /// `tsn` as the first TSN.
     pub fn stream(&mut self, side: Side, stream: u16, tsn: u32) -> &mut Stream {
         let fresh = Stream { tsns: [tsn, tsn], ..Stream::default() };
         self.directions[side].streams.entry(stream).or_insert(fresh)
@@ -308,7 +309,7 @@ impl ConversationBuilder {
         self.lines.push(Line { text, remark });
     }
 
-    /// Discards the ladder diagram. Later packets add no lines to it either.
+    /// Discards the ladder diagram. Later packets are not added to a diagram.
     pub fn forget_ladder(&mut self) {
         (self.numbers, self.lines, self.max_lines, self.lines_left_out) = (None, Vec::new(), 0, 0);
     }
@@ -364,7 +365,8 @@ impl ConversationBuilder {
     }
 }
 
-/// Formats an address. Returns an empty text for the unspecified address, which marks packets captured without IP.
+/// Formats an address. Returns an empty text for the unspecified address, which stands for the unknown addresses of
+/// packets captured without an IP header.
 fn shown(address: IpAddr) -> String {
     if address.is_unspecified() { String::new() } else { address.to_string() }
 }

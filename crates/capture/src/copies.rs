@@ -18,7 +18,7 @@ const SAME_PLACE: u64 = 1_000_000;
 /// The maximum delay between a packet and its copy captured at another place, in nanoseconds. Every retransmission
 /// timer is longer.
 const OTHER_PLACE: u64 = 50_000_000;
-/// The maximum number of places of capture that are remembered for a packet.
+/// The maximum number of capture points (see [`Vantage`]) that are remembered for a packet.
 const MAX_VANTAGES: usize = 3;
 
 /// Where a copy was captured, compared with the packet that was captured first.
@@ -30,8 +30,8 @@ pub(super) enum CopyKind {
     SamePlace,
 }
 
-/// Hashes the bytes of a packet except for its checksum, which a network card may fill in between two places of
-/// capture.
+/// Hashes the bytes of a packet without its checksum. If a packet is captured before and after a network card, the two
+/// captures may differ in the checksum, because the card may fill it in.
 pub(super) fn digest(bytes: &[u8], checksum: Range<usize>) -> u64 {
     let mut hasher = DefaultHasher::new();
     (bytes.get(..checksum.start), bytes.get(checksum.end..)).hash(&mut hasher);
@@ -43,7 +43,7 @@ struct RecentPacket {
     digest: u64,
     at: u64,
     vantages: [Option<Vantage>; MAX_VANTAGES],
-    /// The number of copies captured at a place where this packet was already captured.
+    /// The number of repeated copies: those from a capture point that had already captured this packet.
     copies: u8,
 }
 
@@ -52,22 +52,23 @@ struct RecentPacket {
 pub(super) struct Copies {
     recent: [VecDeque<RecentPacket>; 2],
     identifications: [u32; 2],
-    /// Whether the IPv4 Identification varies between the packets of a side.
+    /// Whether the packets of a side have had different IPv4 Identifications; one value for each side.
     varied: [bool; 2],
-    /// The largest number of copies of a packet, among the packets that no host sends twice in quick succession.
+    /// The largest number of copies of one packet so far. Counts only packets that no host sends twice in quick
+    /// succession ([`Arrival::is_unique`]).
     max_copies: u8,
 }
 
 impl Copies {
-    /// Returns the kind of copy if this packet is a copy of one of the latest packets, otherwise `None`.
+    /// If the packet `arrival` is a copy of a recent packet, returns where that packet was captured.
     pub fn of(&mut self, arrival: &Arrival<'_>) -> Option<CopyKind> {
         let side = arrival.side;
         let tells = self.identification(side, arrival.identification);
         let mut hasher = DefaultHasher::new();
         (arrival.identification, arrival.source, arrival.target, arrival.digest).hash(&mut hasher);
         let digest = hasher.finish();
-        // Whether the first packet of a side has an Identification that distinguishes packets is not known yet. A host
-        // repeats this packet only after a timeout.
+        // After the first packet of a side, it is not yet known whether the Identification distinguishes packets. A
+        // host repeats its first packet only after a timeout, so an early repetition is a copy.
         let repeats_first = arrival.identification != 0 && self.recent[side].len() == 1;
         let same_place = if repeats_first && arrival.is_unique { OTHER_PLACE } else { SAME_PLACE };
         for seen in self.recent[side].iter_mut().filter(|seen| seen.digest == digest) {
@@ -80,8 +81,9 @@ impl Copies {
                 seen.vantages[free] = Some(arrival.vantage);
                 return Some(CopyKind::OtherPlace);
             }
-            // A host may send identical acknowledgements in quick succession. Such a repetition counts as a copy only
-            // while it is not more frequent than the copies of other packets.
+            // A host may send identical acknowledgements in quick succession. A packet that no host repeats shows how
+            // many copies the capture has of each packet. Repetitions of an acknowledgement above this number are not
+            // copies.
             if tells || age <= same_place && (arrival.is_unique || seen.copies < self.max_copies) {
                 seen.copies = seen.copies.saturating_add(1);
                 if arrival.is_unique {

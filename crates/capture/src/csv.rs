@@ -43,8 +43,8 @@ fn rows(out: &mut String, number: usize, conversation: &Conversation) {
     }
 }
 
-/// `data` counts DATA or I-DATA chunks, or TCP segments with data, each without retransmissions. `first` and `last` are
-/// TSNs or sequence numbers. The columns after `last` count retransmissions.
+/// `data` is the number of DATA or I-DATA chunks, or of TCP segments with data, without retransmissions. `first` and
+/// `last` are TSNs or sequence numbers. The columns after `last` count retransmissions.
 const COLUMNS: &[&str] = &[
     "conversation",
     "transport",

@@ -19,7 +19,8 @@ const LONGEST: usize = 65_535;
 /// another packet.
 const LIFETIME: u64 = 60_000_000_000;
 
-/// Identifies an incomplete packet. Fragments captured at two places are reassembled separately for each place.
+/// Identifies an incomplete packet: source, target, protocol, Identification and place of capture. Fragments that were
+/// captured at two places are reassembled separately for each place.
 type Key = (IpAddr, IpAddr, u8, u32, Vantage);
 
 #[derive(Debug, Default)]

@@ -1,9 +1,9 @@
 //! Extracts the payload of the IP packet from a captured frame.
 //!
 //! This module knows the link types (tcpdump.org's list) and skips IPv6 extension headers (RFC 8200 §4). It also
-//! repairs two changes that captures make to packets. A capture may keep only the beginning of a packet: zeros replace
-//! the missing end, so that lengths stay right. A capture may also see a packet before the network card has set the
-//! packet's length field. The field is then 0 (total length, RFC 791 §3.1; payload length, RFC 2675 §2).
+//! corrects two effects of capturing. A capture may keep only the beginning of a packet. This module replaces the
+//! missing end by zeros, so that lengths stay right. A capture may also see a packet before the network card has set
+//! the packet's length field. The field is then 0 (total length, RFC 791 §3.1; payload length, RFC 2675 §2).
 
 use super::layers::{self, CapturedBytes, HeaderKind};
 use anabranch_wire::ip::{Fragment, fragment, protocol, v4, v6};
@@ -21,7 +21,7 @@ pub(super) struct IpPayload<'a> {
     pub source: IpAddr,
     pub target: IpAddr,
     pub protocol: u8,
-    /// The Identification, or 0 if the packet has no such field.
+    /// The Identification of the IP header or Fragment header, or 0 if the packet has no such field.
     pub identification: u32,
     pub fragment: Option<Fragment>,
     /// The size of the IP packet on the wire in bytes.
@@ -72,11 +72,11 @@ impl Default for Vantage {
 }
 
 impl Vantage {
-    /// Creates a vantage from any value that identifies the place of capture.
+    /// Creates a vantage, which identifies the place of capture, from any value that differs between the places.
     pub fn new(origin: impl Hash) -> Self {
         let mut hasher = DefaultHasher::new();
         origin.hash(&mut hasher);
-        // A capture has few places, so a hash of 16 bits distinguishes them well enough.
+        // The packets of a file were captured at few places, so a hash of 16 bits distinguishes the places well enough.
         Self(NonZeroU16::new(hasher.finish() as u16).unwrap_or(NonZeroU16::MIN))
     }
 }
@@ -94,10 +94,10 @@ pub(super) enum Network<'a> {
     UnknownLink,
 }
 
-/// Finds the IP packet in a frame with this link type. Also returns a number that identifies the interface and
-/// direction that the frame's header names.
+/// Finds the IP packet in a frame with this link type. The returned number identifies the interface and direction, if
+/// the frame's header has them.
 pub(super) fn network<'a>(link_type: u16, frame: CapturedBytes<'a>) -> (Network<'a>, u32) {
-    let (mut tunnel, mut network_hash) = (Vec::new(), 0);
+    let (mut tunnel, mut interface_id) = (Vec::new(), 0);
     let begins = match link_type {
         // BSD loopback, in the byte order of the capturing host, and OpenBSD loopback: four bytes of address family
         // come first.
@@ -117,27 +117,27 @@ pub(super) fn network<'a>(link_type: u16, frame: CapturedBytes<'a>) -> (Network<
         // Linux cooked capture, versions 1 and 2: the header has the packet's direction and an Ethernet type. Version 2
         // also has the interface.
         113 => {
-            network_hash = frame.u16(0).map_or(0, |direction| 1 + u32::from(direction));
+            interface_id = frame.u16(0).map_or(0, |direction| 1 + u32::from(direction));
             frame.u16(14).zip(frame.after(16)).map(|(kind, rest)| (HeaderKind::EtherType(kind), rest))
         }
         276 => {
             let interface = frame.captured.get(4..8).and_then(|bytes| bytes.try_into().ok());
             let direction = frame.captured.get(10).copied().unwrap_or(0);
-            network_hash = interface.map_or(0, u32::from_be_bytes) << 8 | (1 + u32::from(direction));
+            interface_id = interface.map_or(0, u32::from_be_bytes) << 8 | (1 + u32::from(direction));
             frame.u16(0).zip(frame.after(20)).map(|(kind, rest)| (HeaderKind::EtherType(kind), rest))
         }
-        239 => nflog(frame, &mut network_hash).map(|rest| (HeaderKind::Ip, rest)),
+        239 => nflog(frame, &mut interface_id).map(|rest| (HeaderKind::Ip, rest)),
         248 => return (Network::Sctp(frame), 0),
         _ => return (Network::UnknownLink, 0),
     };
     let found = begins.and_then(|(kind, bytes)| layers::ip(kind, bytes, &mut tunnel));
-    (found.map_or(Network::Other, |packet| Network::Ip(packet, tunnel)), network_hash)
+    (found.map_or(Network::Other, |packet| Network::Ip(packet, tunnel)), interface_id)
 }
 
-/// Returns the packet inside a message that Linux's firewall logged. After the family, version and group, the message
-/// has attributes, each with a length and a type in the byte order of the host. Sets `network_hash` to the number of
+/// Returns the packet in a message of Linux's firewall log (NFLOG). The message starts with family, version and group.
+/// Attributes follow, each with a length and a type in the byte order of the host. Sets `interface_id` to the number of
 /// the netfilter hook where the packet was logged.
-fn nflog<'a>(frame: CapturedBytes<'a>, network_hash: &mut u32) -> Option<CapturedBytes<'a>> {
+fn nflog<'a>(frame: CapturedBytes<'a>, interface_id: &mut u32) -> Option<CapturedBytes<'a>> {
     const PACKET_HEADER: u16 = 1;
     const PAYLOAD: u16 = 9;
     let read = |number: fn([u8; 2]) -> u16| {
@@ -154,7 +154,7 @@ fn nflog<'a>(frame: CapturedBytes<'a>, network_hash: &mut u32) -> Option<Capture
         }
     };
     let (payload, hook) = read(u16::from_le_bytes).or_else(|| read(u16::from_be_bytes))?;
-    *network_hash = 1 + u32::from(hook);
+    *interface_id = 1 + u32::from(hook);
     Some(payload)
 }
 
@@ -180,8 +180,8 @@ fn parse_ipv4(packet: CapturedBytes<'_>) -> Option<IpPayload<'_>> {
     let header_len = usize::from(patched[0] & 15) * 4;
     let mut wire_len = usize::from(u16::from_be_bytes([patched[2], patched[3]]));
     if wire_len == 0 {
-        // The length field is wrong because the network card sets it later. Either the card splits this packet into
-        // several, or the length does not fit into the field.
+        // The length field is wrong, because the network card sets it later. The card splits this packet into several,
+        // or the length does not fit into the field.
         wire_len = packet.len().min(LONGEST);
         patched[2..4].copy_from_slice(&u16::try_from(wire_len).unwrap_or(u16::MAX).to_be_bytes());
     }
@@ -205,7 +205,7 @@ fn parse_ipv6(packet: CapturedBytes<'_>) -> Option<IpPayload<'_>> {
     let header = v6::Header::parse_quoted(packet.captured).ok()?;
     let rest = packet.after(v6::HEADER_LEN)?;
     let whole = match header.payload_len {
-        // RFC 2675 §3: a jumbogram has its length in an option and 0 in this field. The field is also 0 if the network
+        // RFC 2675 §3: in a jumbogram this field is 0, and an option has the length. The field is also 0 if the network
         // card sets the length later.
         0 => rest.len().min(LONGEST),
         length => usize::from(length),
@@ -218,8 +218,8 @@ fn parse_ipv6(packet: CapturedBytes<'_>) -> Option<IpPayload<'_>> {
         let extension = rest.get(at..)?;
         let words = |unit: usize, first: usize| Some((usize::from(*extension.get(1)?) + first) * unit);
         let length = match next {
-            // Hop-by-hop options, routing, destination options and mobility count in units of eight bytes. The
-            // authentication header counts in words of four bytes.
+            // These headers (hop-by-hop options, routing, destination options, mobility) give their length in units of
+            // eight bytes. The authentication header gives its length in words of four bytes.
             0 | 43 | 60 | 135 => words(8, 1)?,
             51 => words(4, 2)?,
             protocol::FRAGMENT if piece.is_none() => {

@@ -10,22 +10,23 @@ use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
 
-/// The maximum number of heartbeats, and of addresses, that are remembered for a direction.
+/// The maximum number of heartbeats that are remembered for each direction of an association. The same limit applies to
+/// addresses.
 const MAX: usize = 64;
 /// The maximum distance between the TSNs of one direction's data and the TSNs that the opposite direction acknowledges.
 /// Beyond this distance, only matching heartbeats can show that two directions belong to the same association.
-const NEAR: u32 = 1 << 16;
+const MAX_TSN_DISTANCE: u32 = 1 << 16;
 
 /// The evidence that two directions belong to the same association, in increasing order of strength.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum MatchEvidence {
-    /// One direction sends to an address that is a source address of the other direction.
+    /// One direction sends to an address from which the other direction sends.
     Address,
     /// One direction acknowledges TSNs of the other direction's data.
     Numbers,
     /// One direction acknowledges TSNs of the other direction's data, and an address matches, too.
     NumbersAndAddress,
-    /// One direction has the HEARTBEAT ACKs for the other direction's HEARTBEATs.
+    /// One direction contains HEARTBEAT ACKs that answer HEARTBEATs of the other direction.
     Heartbeats,
 }
 
@@ -66,8 +67,9 @@ impl OneDirection {
         }
     }
 
-    /// Returns the evidence that this direction and `other` belong to the same association. Returns `None` if no
-    /// evidence was found, or if TSNs are too far apart.
+    /// Returns the evidence that this direction and `other` belong to the same association. A matching HEARTBEAT ACK is
+    /// sufficient. Otherwise returns `None` if there is no evidence, or if one direction acknowledges TSNs far from the
+    /// TSNs that the other direction sent.
     pub fn fit(&self, other: &Self) -> Option<MatchEvidence> {
         let meets =
             |one: &Self, other: &Self| one.targets.iter().any(|address| other.sources.contains(address));
@@ -81,7 +83,7 @@ impl OneDirection {
         for (acknowledged, (start, end)) in known {
             numbers |= acknowledged.wrapping_sub(start) <= end.wrapping_sub(start);
             let distance = |from: u32| acknowledged.wrapping_sub(from).min(from.wrapping_sub(acknowledged));
-            far |= distance(start).min(distance(end)) > NEAR;
+            far |= distance(start).min(distance(end)) > MAX_TSN_DISTANCE;
         }
         match (numbers, address) {
             _ if far => None,

@@ -1,5 +1,5 @@
 //! Skips the headers between a link header and an IP packet: Ethernet types with VLAN tags, MPLS labels, PPP and PPPoE.
-//! Tunnels use the same headers.
+//! The same headers also occur inside tunnels.
 //!
 //! The work is bounded, because every header consumes bytes and the number of tunnels is limited.
 //!
@@ -20,7 +20,7 @@ pub(super) struct CapturedBytes<'a> {
 }
 
 impl<'a> CapturedBytes<'a> {
-    /// Returns the bytes of a packet that was `original_len` bytes long.
+    /// Creates a value for a packet of `original_len` bytes, of which only the bytes `captured` are in the file.
     pub fn new(captured: &'a [u8], original_len: usize) -> Self {
         Self { captured, missing: original_len.saturating_sub(captured.len()) }
     }
@@ -56,8 +56,8 @@ impl<'a> CapturedBytes<'a> {
         matches!(self.captured.first().map(|byte| byte >> 4), Some(4 | 6))
     }
 
-    /// Returns whether the bytes look like an Ethernet frame and not like an IP packet. An address of a frame may begin
-    /// like an IP packet. Returns `None` if too few bytes were captured.
+    /// Returns whether the bytes look like an Ethernet frame and not like an IP packet. The first byte does not decide,
+    /// because the destination address of a frame may begin with 4 or 6. Returns `None` if too few bytes were captured.
     pub fn is_ethernet(self) -> Option<bool> {
         let is_ip = self.is_plausible_ip();
         Some(!is_ip && matches!(self.u16(12)?, 0x0800 | 0x86dd | 0x8100 | 0x88a8 | 0x8847 | 0x8864))
@@ -88,7 +88,7 @@ pub(super) enum HeaderKind {
     Mpls,
 }
 
-/// Finds the IP packet behind a sequence of headers, the first of which is of this kind. Appends the names of the
+/// Finds the IP packet behind a sequence of headers. `kind` is the kind of the first header. Appends the names of the
 /// tunnels in the sequence to `tunnel`.
 pub(super) fn ip<'a>(
     kind: HeaderKind,
@@ -139,7 +139,8 @@ fn ether_type<'a>(
     })
 }
 
-/// RFC 3032 §2.1: skips the MPLS label stack. Labels do not say what follows them, so the bytes after the stack decide.
+/// RFC 3032 §2.1: skips the MPLS label stack. A label does not name the protocol of the payload, so the first bytes of
+/// the payload show whether it is an Ethernet frame or an IP packet.
 fn labels(mut bytes: CapturedBytes<'_>) -> Option<(HeaderKind, CapturedBytes<'_>)> {
     loop {
         let bottom = bytes.captured.get(2)? & 1 != 0;
@@ -148,7 +149,7 @@ fn labels(mut bytes: CapturedBytes<'_>) -> Option<(HeaderKind, CapturedBytes<'_>
             break;
         }
     }
-    // RFC 4448 §4.6: an Ethernet pseudowire may begin with a control word (RFC 4385 §3), whose first four bits are zero.
+    // RFC 4448 §4.6: an Ethernet pseudowire may begin with a control word (RFC 4385 §3), whose first four bits are 0.
     // The first address of a frame may begin like that, too, so the Ethernet type decides.
     if bytes.is_ethernet()? {
         return Some((HeaderKind::Ethernet, bytes));
@@ -176,7 +177,8 @@ fn ppp<'a>(
     if bytes.captured.starts_with(&[0xff, 3]) {
         bytes = bytes.after(2)?;
     }
-    // RFC 1661 §2: the protocol number may be compressed to one byte. Only the last byte has its lowest bit set.
+    // RFC 1661 §2: the protocol number has two bytes, or one byte if compressed. Only its last byte has the lowest bit
+    // set.
     let first = *bytes.captured.first()?;
     let (protocol, length) = if first & 1 != 0 { (first.into(), 1) } else { (bytes.u16(0)?, 2) };
     let bytes = bytes.after(length)?;

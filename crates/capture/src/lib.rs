@@ -13,11 +13,11 @@ mod association;
 mod conversation;
 mod copies;
 pub mod csv;
+mod data_class;
 mod fragments;
 mod frame;
 mod halves;
 mod layers;
-mod passing;
 mod ppid;
 mod ranges;
 pub mod results;
@@ -46,8 +46,8 @@ use tunnel::Tunnel;
 /// The UDP port that RFC 6951 §5.1 assigns to SCTP in UDP.
 pub const ENCAPSULATION: u16 = 9_899;
 
-/// The default maximum number of conversations that are followed. Each takes about 2 kB, and 6 kB more if it carries
-/// traffic. Its results take the same amount in addition.
+/// The default maximum number of conversations that are followed. A conversation takes about 2 kB of memory, or 8 kB if
+/// it carries data. Its results take the same amount again.
 pub const CONVERSATIONS: usize = 1 << 16;
 
 /// How to read a capture.
@@ -61,7 +61,7 @@ pub struct Settings {
     /// The maximum number of packets in a capture for which ladder diagrams are made. Larger captures have none.
     pub ladder_packets: u64,
     /// For drawings: the maximum number of pieces of data that are kept per direction, or 0 for no drawings.
-    pub view: usize,
+    pub max_view_items: usize,
     /// The maximum number of conversations that are followed. Packets of further conversations are only counted.
     pub conversations: usize,
 }
@@ -72,7 +72,7 @@ impl Default for Settings {
             udp_ports: vec![(ENCAPSULATION, None)],
             ladder_lines: 0,
             ladder_packets: u64::MAX,
-            view: 0,
+            max_view_items: 0,
             conversations: CONVERSATIONS,
         }
     }
@@ -110,8 +110,8 @@ pub fn decode(file: &str, input: impl Read, settings: &Settings) -> Result<Decod
         };
         let link_type = match links.get(interface) {
             Some(known) => *known,
-            // `record` borrows from the source, so the link types of the source cannot be read meanwhile. The frame is
-            // therefore copied if its interface was not seen before.
+            // `record` borrows from the source, so the link types of the source cannot be read at the same time. If the
+            // frame's interface is new, the frame is therefore copied.
             None => {
                 let (copy, missing) = (frame.bytes.captured.to_vec(), frame.bytes.missing);
                 let (at, origin) = (frame.at, frame.origin);
@@ -201,19 +201,19 @@ impl Reading {
             self.associations.forget_ladders();
             self.connections.forget_ladders();
         }
-        let (network, interface) = frame::network(link_type, frame.bytes);
-        let interface = (frame.origin.0, frame.origin.1.map(|direction| direction as u8), interface);
+        let (network, interface_id) = frame::network(link_type, frame.bytes);
+        let origin = (frame.origin.0, frame.origin.1.map(|direction| direction as u8), interface_id);
         match network {
             Network::Ip(packet, tunnel) => match frame::carried(packet) {
                 Some(carried) => {
-                    let vantage = Vantage::new((interface, &tunnel));
+                    let vantage = Vantage::new((origin, &tunnel));
                     self.carried(frame.at, IpPayload { tunnel, vantage, ..carried });
                 }
                 None => self.leave_out("damaged IP packets"),
             },
             Network::Sctp(packet) => {
                 let carried = frame::without_ip(packet);
-                self.carried(frame.at, IpPayload { vantage: Vantage::new(interface), ..carried });
+                self.carried(frame.at, IpPayload { vantage: Vantage::new(origin), ..carried });
             }
             Network::Other => self.leave_out("frames without IP"),
             Network::UnknownLink => {
@@ -229,7 +229,7 @@ impl Reading {
     fn carried(&mut self, at: u64, carried: IpPayload<'_>) {
         let Some(whole) = self.fragments.take(at, carried) else { return };
         match tunnel::open(&whole) {
-            // If the user named this port as one that carries SCTP, the datagram is not taken for a tunnel.
+            // The user named this port as a port for SCTP. So the datagram is SCTP, even if it looks like a tunnel.
             Tunnel::Carries(_) | Tunnel::Other(_) if self.carries_sctp(&whole) => {
                 self.process_packet(at, &whole)
             }
@@ -279,7 +279,8 @@ impl Reading {
         }
     }
 
-    /// RFC 6951 §5.3: processes an SCTP packet in UDP, if the ports are those that carry SCTP.
+    /// RFC 6951 §5.3: processes an SCTP packet in UDP, if the settings list the UDP ports of the datagram as carrying
+    /// SCTP.
     fn encapsulated(&mut self, at: u64, carried: &IpPayload<'_>, room: bool) -> PacketOutcome {
         let Ok(datagram) = udp::Datagram::parse_quoted(&carried.payload) else {
             return PacketOutcome::Damaged;

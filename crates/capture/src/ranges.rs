@@ -1,4 +1,5 @@
-//! A set of integers that is stored as ranges, for example the TSNs captured so far, in any order.
+//! A set of integers that is stored as ranges, for example the TSNs captured so far. Integers may be added in any
+//! order.
 //!
 //! The crate `quic` has its own set of ranges, for the bytes of a stream. That set does not limit the number of its
 //! ranges, and its `insert` returns the parts that are new.

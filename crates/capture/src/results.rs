@@ -32,8 +32,7 @@ pub struct Decoded {
 }
 
 impl Decoded {
-    /// Returns the results as JSON text that ends in a line feed. The text may be long, so the
-    /// line feed is appended in place, without a copy of the text.
+    /// Returns the results as JSON text that ends in a line feed.
     #[must_use]
     pub fn to_json(&self) -> String {
         let text = serde_json::to_string_pretty(self);
@@ -42,7 +41,8 @@ impl Decoded {
     }
 }
 
-/// Counts the conversations that began after the maximum number of followed conversations was reached.
+/// The conversations that are not followed, because they began after the maximum number of followed conversations was
+/// reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct NotFollowed {
     /// The number of packets in the conversations that are not followed.
@@ -92,7 +92,7 @@ pub struct Side {
     pub addresses: Vec<String>,
     /// The side's port.
     pub port: u16,
-    /// SCTP: the Verification Tag that this side chose, which packets to it carry; null if it is not known.
+    /// SCTP: the Verification Tag that this side chose. Packets to this side carry it. Null if the tag is not known.
     pub tag: Option<u32>,
 }
 
@@ -104,7 +104,8 @@ pub struct Handshake {
     /// The time from the first INIT or SYN to the COOKIE ACK, or to the ACK of the SYN ACK. Null if the handshake was
     /// not completed.
     pub took_ns: Option<u64>,
-    /// The round-trip time between the two hosts, measured with the last transmissions of the handshake's packets.
+    /// The round-trip time between the two hosts in nanoseconds. If packets of the handshake were retransmitted, their
+    /// last transmissions are measured.
     pub rtt_ns: Option<u64>,
     /// The number of INITs or SYNs that A sent.
     pub attempts: u64,
@@ -117,7 +118,7 @@ pub struct ConversationEnd {
     /// handshake was not completed. The other kinds are `shutdown`, `abort`, `closed`, `reset`, `restarted` and
     /// `refused`.
     pub how: &'static str,
-    /// The side that began to end the conversation: `A` or `B`.
+    /// The side that ended the conversation, or that was the first to close it gracefully: `A` or `B`.
     pub by: Option<&'static str>,
     /// The time at which the conversation ended.
     pub at_ns: Option<u64>,
@@ -132,17 +133,17 @@ pub struct Direction {
     pub packets: u64,
     /// The total size of the packets in bytes, with IP headers.
     pub wire_bytes: u64,
-    /// The number of damaged packets. Their checksum is wrong, and the peer did not acknowledge their data. No other
-    /// field counts them.
+    /// The number of damaged packets. Their checksum is wrong, and the peer did not acknowledge their data. The other
+    /// fields do not include damaged packets.
     pub damaged: u64,
     /// The number of packets whose checksum the sender's network card computes after the capture. The captured value is
     /// a partial sum, 0 or otherwise wrong. A wrong checksum counts here and not in `damaged` if an acknowledgement or
     /// other evidence shows that the packet was intact.
     pub checksums_left: u64,
-    /// The number of copies of packets that the network or the capture made. No field except `captured_twice` counts
-    /// these copies again.
+    /// The number of copies of packets, made by the network or by the capture. Apart from this field and
+    /// `captured_twice`, no field counts copies.
     pub copies: u64,
-    /// The number of copies that the capture made, at two places or twice at one place.
+    /// The number of packets that the capture recorded again, at another place or at the same place.
     pub captured_twice: u64,
     /// SCTP: the number of chunks by type.
     pub chunks: BTreeMap<&'static str, u64>,
@@ -163,7 +164,7 @@ pub struct Direction {
     pub retransmitted: Retransmitted,
     /// The number of times that a retransmission timer expired.
     pub timeouts: u64,
-    /// The number of pieces of data that arrived after later data because the network reordered packets.
+    /// The number of segments or chunks that arrived after later data because the network reordered packets.
     pub reordered: u64,
     /// The amount of data that was acknowledged but never captured, in TSNs (SCTP) or bytes (TCP).
     pub not_captured: u64,
@@ -181,8 +182,8 @@ pub struct Direction {
     pub keep_alives: u64,
     /// SCTP: the streams by identifier.
     pub streams: BTreeMap<u16, Stream>,
-    /// SCTP: the number of user messages whose first fragment was captured, by payload protocol identifier. The number
-    /// of identifiers is limited.
+    /// SCTP: the number of user messages whose first fragment was captured, by payload protocol identifier. The map has
+    /// a limited number of identifiers.
     pub ppids: BTreeMap<u32, u64>,
 }
 
@@ -213,8 +214,8 @@ pub struct Retransmitted {
     pub timeout: u64,
     /// Retransmissions for a reason that the packets do not show, for example a probe or a change of path.
     pub other: u64,
-    /// Retransmissions of any cause whose first transmission was not captured. They are inferred from the gap that they
-    /// fill.
+    /// Retransmissions of any cause whose first transmission was not captured. A retransmission is inferred if the data
+    /// fills a gap.
     pub inferred: u64,
     /// Spurious retransmissions of any cause. The receiver already had the data.
     pub spurious: u64,
@@ -231,7 +232,8 @@ impl Retransmitted {
 /// Statistics of measured round-trip times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Rtt {
-    /// The number of measurements. Data that was sent more than once is never measured (Karn's algorithm).
+    /// The number of round-trip times measured. Data that was sent more than once gives no measurement (Karn's
+    /// algorithm).
     pub samples: u64,
     /// The minimum in nanoseconds.
     pub min_ns: u64,
@@ -276,7 +278,7 @@ pub struct PathDirection {
     pub retransmitted: Retransmitted,
     /// Round-trip times of heartbeats and of data sent on this path. Acknowledgements may return on any path.
     pub rtt: Rtt,
-    /// The number of HEARTBEATs sent on this path, and the number that were answered.
+    /// The number of HEARTBEATs sent on this path, and the number of HEARTBEATs that were answered.
     pub heartbeats: [u64; 2],
     /// The times of the first and the last packet.
     pub span_ns: Option<[u64; 2]>,

@@ -19,7 +19,8 @@ use std::net::IpAddr;
 /// The maximum number of remembered tags of all associations. An association has two tags, and more if its handshake
 /// was retransmitted.
 const MAX_TAGS: usize = 1 << 19;
-/// The maximum number of single directions between the same ports that are compared with each other.
+/// The maximum number of directions with the same ports that are compared, to find the two directions of an
+/// association.
 const MAX_HALVES: usize = 64;
 /// The maximum total size in bytes of the waiting packets of all associations.
 const MAX_WAITING: usize = 64 << 20;
@@ -133,8 +134,8 @@ impl Associations {
         (index, arrival.side)
     }
 
-    /// Processes a packet or puts it in the queue of waiting packets, and then processes waiting packets whose turn has
-    /// come.
+    /// Processes a packet, or puts it in the queue of waiting packets. Then processes all packets that need not wait
+    /// any longer.
     fn offer(&mut self, index: usize, arrival: &mut Arrival<'_>, view: &PacketView<'_>) {
         let association = &mut self.all[index];
         let is_known = association.known_half.is_none() && association.waiting.is_idle();
@@ -192,8 +193,8 @@ impl Associations {
         let ports = self.all[index].conversation.ports;
         for (owner, tag) in tags.into_iter().enumerate() {
             if let Some(tag) = tag.filter(|_| self.by_tag.len() < MAX_TAGS) {
-                // The owner of a tag chose it and receives the packets with it, so these packets come from the other
-                // side's port.
+                // `owner` is the side that chose the tag. Packets with this tag go to `owner`, so their source port is
+                // that of the other side.
                 self.by_tag.insert((ports[1 - owner], ports[owner], tag), (index, 1 - owner));
             }
         }
@@ -244,7 +245,8 @@ impl Associations {
         if let Some(&(index, side)) = self.by_tag.get(&(source, target, tag)) {
             return Some((index, side));
         }
-        // If the handshake was not captured, a side's tag is unknown until the first packet to that side is processed.
+        // If the handshake was not captured, the first packet to a side reveals the side's tag. The packet is assigned
+        // to the latest association of its addresses and ports, if that association does not know the tag yet.
         let (index, side) = side_of(neighbour?);
         self.all[index].conversation.tags[1 - side].is_none().then_some((index, side))
     }
@@ -259,8 +261,8 @@ impl Associations {
         match [0, 1].map(|side: Side| conversation.addresses[side].contains(&address)) {
             [true, false] => 0,
             [false, true] => 1,
-            // The addresses do not identify the sender. This packet has another tag than the known direction, so it
-            // belongs to the opposite direction.
+            // The addresses do not identify the sender. The tag of this packet differs from the tag of the direction
+            // that is already known. The packet therefore belongs to the opposite direction.
             _ => association.known_half.as_ref().map_or(1, |half| 1 - half.0),
         }
     }
@@ -288,15 +290,16 @@ impl Associations {
         self.take_in_waiting(index);
     }
 
-    /// Searches for the opposite direction of an association of which only one direction is known, and merges both.
+    /// Searches for the opposite direction of an association of which only one direction is known. If it is found,
+    /// merges the two directions.
     fn compare(&mut self, index: usize) {
         if let Some((_, other)) = self.peer(index).filter(|(fit, _)| *fit > MatchEvidence::Address) {
             self.merge(index, other);
         }
     }
 
-    /// Returns the direction that most likely belongs to the same association as `index`, and the evidence. Returns
-    /// `None` if several directions match equally well.
+    /// Returns the index of the entry that is most likely the opposite direction of entry `index`, and the evidence.
+    /// Returns `None` if no entry matches, or if several match equally well.
     fn peer(&self, index: usize) -> Option<(MatchEvidence, usize)> {
         let association = &self.all[index];
         let half = association.known_half.as_ref()?;
@@ -310,9 +313,9 @@ impl Associations {
         found.next().filter(|_| found.next().is_none())
     }
 
-    /// Merges two associations that are the two directions of the same association.
+    /// Merges two entries for the two directions of one association.
     fn merge(&mut self, one: usize, other: usize) {
-        // Keeps the association that has processed packets. If neither has, keeps the association that began earlier.
+        // Keeps the association that has already processed packets. If neither has, keeps the earlier association.
         let is_begun = |index: usize| !self.all[index].waiting.awaits_peer;
         let (into, from) =
             if is_begun(other) && !is_begun(one) || other < one && is_begun(one) == is_begun(other) {
@@ -366,8 +369,8 @@ impl Associations {
     /// Returns the results of all associations.
     pub fn finish(mut self) -> Vec<Conversation> {
         for index in 0..self.all.len() {
-            // An address alone is weak evidence. It suffices if the two ports differ and each direction is the best
-            // match of the other.
+            // Two directions may belong to one association. A common address alone is weak evidence of this. It
+            // suffices if the two ports differ and each direction is the best match for the other.
             let [one, other] = self.all[index].conversation.ports;
             let fits = |index: usize| self.peer(index).map(|(_, other)| other);
             if let Some(peer) = fits(index).filter(|peer| one != other && fits(*peer) == Some(index)) {

@@ -1,14 +1,14 @@
 //! The TCP connections in a capture.
 //!
 //! This module assigns segments to connections by addresses and ports. If addresses and ports are reused, a SYN with
-//! another sequence number begins a new connection (RFC 9293 §3.6.1). The module also interprets the segments. It uses
-//! `Track` with one number for each byte, and one for a FIN, as in RFC 9293 §3.4.
+//! another sequence number begins a new connection (RFC 9293 §3.6.1). The module also interprets the segments. In
+//! `Track`, each byte takes one number, and a FIN takes one number (RFC 9293 §3.4).
 
 use super::arrival::{Arrival, Checksum, Side};
 use super::conversation::{ConversationBuilder, remark};
 use super::copies;
+use super::data_class::{Cause, DataClass};
 use super::frame::IpPayload;
-use super::passing::{Cause, DataClass};
 use super::results::Conversation;
 use super::track::Track;
 use super::waiting::{Facts, WaitingQueue};
@@ -59,7 +59,7 @@ impl Connections {
         self.all.len()
     }
 
-    /// Processes a segment. `room` says whether another connection can be followed.
+    /// Processes a segment. `room` says whether the decoder may begin to follow another connection.
     pub fn take(
         &mut self,
         at: u64,
@@ -126,8 +126,8 @@ impl Connections {
         PacketOutcome::Counted
     }
 
-    /// Processes a segment or puts it in the queue of waiting segments, and then processes waiting segments whose turn
-    /// has come.
+    /// Processes a segment, or puts it in the queue of waiting segments. Then processes all segments that need not wait
+    /// any longer.
     fn offer(&mut self, index: usize, arrival: &mut Arrival<'_>, segment: &Segment<'_>) {
         let connection = &mut self.all[index];
         if connection.waiting.is_idle() && arrival.checksum != Checksum::Wrong {
@@ -210,11 +210,11 @@ impl Connection {
         } else if header.flags.has(Flags::ACK)
             && side == 0
             && self.conversation.opening[3].is_none()
-            && let [Some(first), Some(offered), Some(answered), _] = self.conversation.opening
+            && let [Some(first), Some(last_syn_at), Some(syn_ack_at), _] = self.conversation.opening
         {
             self.conversation.opening[3] = Some(arrival.at);
             self.conversation.handshake.took_ns = Some(arrival.at.saturating_sub(first));
-            self.conversation.round_trip([offered, answered, arrival.at]);
+            self.conversation.round_trip([last_syn_at, syn_ack_at, arrival.at]);
             self.conversation.end.how = "open";
         }
         if header.flags.has(Flags::ACK) {
@@ -280,14 +280,14 @@ impl Connection {
             self.first_fin.get_or_insert(side);
         }
         let before = track.high();
-        let passing =
+        let class =
             self.conversation.data(arrival, path, (start, end), 0, [seq, seq.wrapping_add(length as u32)]);
         let direction = &mut self.conversation.directions[side];
-        match passing {
+        match class {
             DataClass::Retransmitted { cause, inferred, spurious } => {
                 causes.push((cause, spurious));
-                // Data whose first transmission was not captured is counted now. If a retransmitted segment also has
-                // new data, only the new data is counted.
+                // A retransmission is counted as data only if its first transmission was not captured. If a
+                // retransmitted segment also has new data, only the new data is counted.
                 let fresh = if inferred { length } else { (end - before).clamp(0, length) };
                 direction.bytes += fresh as u64;
             }

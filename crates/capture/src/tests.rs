@@ -22,8 +22,8 @@ const B: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 const A2: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 const B2: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
 
-/// A pcap capture in memory with timestamps in microseconds and big-endian numbers. The writer of this project does not
-/// support that variant.
+/// A pcap capture in memory with timestamps in microseconds and big-endian numbers. This project's own capture writer
+/// cannot write big-endian captures.
 struct CaptureBuilder {
     bytes: Vec<u8>,
     link: Vec<u8>,
@@ -216,7 +216,7 @@ fn a_view_has_each_piece_with_its_cause_and_no_more_than_asked_for() {
     tape.sctp(2_000, A, B, TAG_B, |b| data(101, 0).emit(b));
     tape.sctp(2_050, B, A, TAG_A, |b| sack(103, &[], &[]).emit(b));
     let view = |most: usize| {
-        let settings = Settings { view: most, ..Settings::default() };
+        let settings = Settings { max_view_items: most, ..Settings::default() };
         decode("tape", &tape.bytes[..], &settings).expect("a capture").conversations[0].views[0].clone()
     };
     let whole = view(100);
@@ -403,7 +403,7 @@ fn packets_beyond_the_conversation_limit_are_counted() {
     syn(&mut tape, 61, 1_025, 1);
     tape.sctp(62, A2, B2, 0, |b| Init { tag: 7, ..Init::default() }.emit(b));
     tape.sctp(63, B2, A2, 7, |b| InitAck(Init { tag: 8, ..Init::default() }).emit(b));
-    // A new connection between the ports of a followed connection is not followed either.
+    // The followed connection is reset, and a new connection uses the same ports. The new connection is not followed.
     tape.tcp(64, B, Header { ack: Seq(10), flags: Flags::RST.with(Flags::ACK), ..Header::default() }, b"");
     tape.tcp(65, A, Header { seq: Seq(900), flags: Flags::SYN, ..Header::default() }, b"");
     let ack = Flags::SYN.with(Flags::ACK);
@@ -517,7 +517,7 @@ fn the_number_of_ladder_lines_changes_no_result() {
             assert_eq!(ladder, full[..lines], "a ladder of {lines} lines");
             assert_eq!((&same, &shown), (&json, &text), "with a ladder of {lines} lines");
         }
-        // If the packet limit is exceeded in the middle of the capture, the ladder diagram begun so far is discarded.
+        // If a capture has more packets than the limit `ladder_packets`, the results have no ladder diagram.
         for packets in 0..full.len() as u64 {
             assert_eq!(with(1_000, packets), (Vec::new(), json.clone(), text.clone()), "{packets} packets");
         }

@@ -13,15 +13,16 @@
 //! The **cause** of a retransmission is the first of these that applies:
 //! 1. *timeout* if the data was last sent before a timer expired on its path: a timeout marks everything outstanding as
 //!    lost (RFC 9260 §6.3.3 E3, RFC 6298 §5.4);
-//! 2. *timeout* if the data was already retransmitted, and nothing was acknowledged for a retransmission timeout;
+//! 2. *timeout* if the data was already retransmitted, and nothing was acknowledged for as long as a retransmission
+//!    timeout;
 //! 3. *fast* if three acknowledgements have since reported its loss, the last of them within a retransmission timeout
 //!    (RFC 9260 §7.2.4, RFC 5681 §3.2); also if fewer have reported it and no timeout can have passed;
-//! 4. *timeout* if, for a retransmission timeout, this data was not sent and no new data was acknowledged;
+//! 4. *timeout* if, for as long as a retransmission timeout, this data was not sent and no new data was acknowledged;
 //! 5. *fast* if a fast recovery is in progress (RFC 6582 §3.2);
 //! 6. *other* if none of these applies.
 //!
-//! The packets do not show how long the sender's retransmission timeout is. It is assumed to be at least the smoothed
-//! round-trip time plus four deviations, at least two and a half round trips, and at least 100 ms.
+//! The packets do not show how long the sender's retransmission timeout is. It is assumed to be the largest of three
+//! times: the smoothed round-trip time plus four times its variation, two and a half round trips, and 100 ms.
 //!
 //! A retransmission is **spurious** if the receiver already had the data. One of three signs shows this. The
 //! acknowledgement was captured before the second transmission. The receiver reported a duplicate. Or the
@@ -29,17 +30,18 @@
 //! of RFC 3522).
 
 use super::arrival::Side;
-use super::passing::{Cause, DataClass};
+use super::data_class::{Cause, DataClass};
 use super::ranges::Ranges;
 use super::results::Rtt;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// The knowledge about a piece of data before it is processed.
+/// What earlier packets of the capture have shown about a piece of data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum History {
     /// The data was not captured before.
     New,
-    /// Some of the data was captured before, or it cannot belong to this conversation.
+    /// Some of the data was captured before, or its position lies before the conversation's first data, so the packet
+    /// is damaged.
     Seen,
     /// The data was not captured before, but the peer has acknowledged it.
     Acknowledged,
@@ -59,9 +61,10 @@ struct SentUnit {
     end: i64,
     /// The time of the last transmission.
     last: u64,
-    /// Only losses reported after this time concern the last transmission.
+    /// The time from which reports of a loss count for the last transmission. It is the time of this transmission or,
+    /// if the data filled a gap in the capture, the time when the gap appeared.
     since: u64,
-    times: u32,
+    transmissions: u32,
     stream: u16,
     path: usize,
     line: Option<usize>,
@@ -80,18 +83,18 @@ struct GapReport {
 #[derive(Debug, Default)]
 pub(super) struct Track {
     received: Ranges,
-    /// The records of transmissions, by the first TSN or byte of each. No two records overlap.
+    /// The records of transmissions. The key of a record is its first TSN or byte position. No two records overlap.
     sent: BTreeMap<i64, SentUnit>,
-    /// The first TSN or byte of each record that is not acknowledged. An acknowledgement visits only these records, so
-    /// a repeated acknowledgement takes no time.
+    /// The first TSN or byte of each record in `sent` that is not acknowledged. An acknowledgement visits only these
+    /// records, so a repeated acknowledgement visits none.
     waiting: BTreeSet<i64>,
     /// The gaps between captured data, by the first missing TSN or byte. Each has the end of the gap, and the time when
     /// the gap opened.
     holes: BTreeMap<i64, (i64, u64)>,
-    /// The TSN or byte after the highest one that was captured.
+    /// The highest TSN or byte position that was captured or acknowledged, plus one.
     high: i64,
     started: bool,
-    /// The first TSN or byte that is not acknowledged cumulatively.
+    /// The first TSN (SCTP) or byte (TCP) that is not acknowledged cumulatively.
     cumulative: i64,
     /// The blocks beyond `cumulative` that the last acknowledgement reported as received. They are sorted and do not
     /// touch.
@@ -107,20 +110,21 @@ pub(super) struct Track {
     /// The number of records whose data is acknowledged.
     history: usize,
     smoothed: Option<(u64, u64)>,
-    /// Whether the sender may retransmit after a single report of a gap (RFC 8985 §6.2). Most TCP senders do so, but
-    /// few SCTP senders.
+    /// Whether the sender may retransmit after a single report of a gap (RFC 8985 §6.2). Most TCP senders and few SCTP
+    /// senders do so.
     pub has_rack: bool,
     /// The round-trip time of the handshake, in nanoseconds.
     pub round_trip: Option<u64>,
     pub rtt: Rtt,
     pub timeouts: u64,
     pub not_captured: u64,
-    /// The number of times that an acknowledgement visited a record.
+    /// The total number of records that acknowledgements visited. A record that was visited twice counts twice.
     #[cfg(test)]
     visits: usize,
     /// The spurious retransmissions found since the caller last took this list.
     pub spurious: Vec<SpuriousRetransmission>,
-    /// The round-trip times measured since the caller last took this list, each with the path of the data.
+    /// The round-trip times measured since the caller last took this list. Each entry is the index of the data's path
+    /// and the time in nanoseconds.
     pub samples: Vec<(usize, u64)>,
 }
 
@@ -147,11 +151,11 @@ const MAX: usize = 1 << 16;
 const HISTORY: usize = 1_024;
 /// The maximum number of acknowledgements with gaps that are kept.
 const REPORTS: usize = 64;
-/// The maximum number of records that one report of a duplicate marks. A report refers to a single packet (RFC 2883
+/// The maximum number of sent units that one report of a duplicate marks. A report refers to a single packet (RFC 2883
 /// §4).
 const DUPLICATES: usize = 1_024;
-/// The period in nanoseconds in which a late packet counts as reordered is at least this long, even if the round-trip
-/// time is shorter.
+/// The minimum reordering time in nanoseconds, used if the round-trip time is very short. A late packet that arrives
+/// within the reordering time counts as reordered.
 const RACK_REORDERING: u64 = 3_000_000;
 const LATE_REORDERING: u64 = 30_000_000;
 const MIN_TIMEOUT: u64 = 100_000_000;
@@ -164,8 +168,8 @@ impl Track {
         self.high + i64::from(wire.wrapping_sub(last) as i32)
     }
 
-    /// Returns whether a TSN or byte is within `reach` of the last captured one. No host sends data further ahead or
-    /// behind.
+    /// Returns whether `unit`, a TSN or byte position, is at most `reach` away from the highest position captured or
+    /// acknowledged so far. No host sends data further ahead or behind.
     pub fn plausible(&self, unit: i64, reach: i64) -> bool {
         !self.started || (unit - self.high).abs() <= reach
     }
@@ -174,7 +178,7 @@ impl Track {
     pub fn sent(&mut self, at: u64, start: i64, end: i64, stream: u16, path: usize) -> DataClass {
         self.started = true;
         let mut since = at;
-        let passing = if start >= self.high {
+        let class = if start >= self.high {
             if start > self.high {
                 self.hole(self.high, start, at);
             }
@@ -189,20 +193,29 @@ impl Track {
         };
         self.high = self.high.max(end);
         self.received.insert(start, end);
-        let times = if passing == DataClass::New || passing == DataClass::Reordered { 1 } else { 2 };
+        let transmissions = if class == DataClass::New || class == DataClass::Reordered { 1 } else { 2 };
         let acked = end <= self.cumulative;
-        let spurious = matches!(passing, DataClass::Retransmitted { spurious: true, .. });
+        let spurious = matches!(class, DataClass::Retransmitted { spurious: true, .. });
         let mut known = false;
         for sent in self.overlapping(start, end) {
             known = true;
             (sent.last, sent.since, sent.path) = (at, at, path);
-            sent.times = sent.times.saturating_add(1);
+            sent.transmissions = sent.transmissions.saturating_add(1);
             sent.is_spurious = spurious;
         }
         if !known {
             let line = None;
-            let sent =
-                SentUnit { end, last: at, since, times, stream, path, line, acked, is_spurious: spurious };
+            let sent = SentUnit {
+                end,
+                last: at,
+                since,
+                transmissions,
+                stream,
+                path,
+                line,
+                acked,
+                is_spurious: spurious,
+            };
             self.sent.insert(start, sent);
             self.history += usize::from(acked);
             if !acked {
@@ -210,7 +223,7 @@ impl Track {
             }
         }
         self.prune();
-        passing
+        class
     }
 
     /// Sets the ladder line that shows the data `start..end`, or `None` if no line shows it.
@@ -267,7 +280,7 @@ impl Track {
     /// Records that the receiver got the data `start..end` more than once.
     pub fn duplicate(&mut self, start: i64, end: i64) {
         let mut found = Vec::new();
-        let sent_twice = |sent: &&mut SentUnit| sent.times > 1 && !sent.is_spurious;
+        let sent_twice = |sent: &&mut SentUnit| sent.transmissions > 1 && !sent.is_spurious;
         for sent in self.overlapping(start, end).take(DUPLICATES).filter(sent_twice) {
             sent.is_spurious = true;
             found.push(SpuriousRetransmission { stream: sent.stream, path: sent.path, line: sent.line });
@@ -275,7 +288,7 @@ impl Track {
         self.spurious.append(&mut found);
     }
 
-    /// Returns the TSN or byte after the highest one that was captured or acknowledged.
+    /// Returns the highest TSN or byte position that was captured or acknowledged, plus one.
     pub fn high(&self) -> i64 {
         self.high
     }
@@ -286,7 +299,7 @@ impl Track {
         (self.high - self.cumulative - beyond).max(0)
     }
 
-    /// Returns the first TSN or byte that is not acknowledged cumulatively.
+    /// Returns the first TSN (SCTP) or byte (TCP) that is not acknowledged cumulatively.
     pub fn cumulative(&self) -> i64 {
         self.cumulative
     }
@@ -298,8 +311,8 @@ impl Track {
         self.sent.range_mut(from..end.max(from)).map(|(_, sent)| sent)
     }
 
-    /// Returns the last block that begins at the TSN or byte `unit` or before, among the blocks of the last
-    /// acknowledgement.
+    /// Among the blocks of the last acknowledgement, returns the last block that begins at or before `unit`. `unit` is
+    /// a TSN, or the sequence number of a byte.
     fn block(&self, unit: i64) -> Option<(i64, i64)> {
         let after = self.blocks.partition_point(|(start, _)| *start <= unit);
         self.blocks[..after].last().copied()
@@ -314,9 +327,10 @@ impl Track {
         let acked = end <= self.cumulative || self.block(start).is_some_and(|(_, until)| end <= until);
         let record = self.overlapping(start, end).next().copied();
         let (cause, earlier) = match record {
-            Some(sent) => {
-                (self.cause(at, start, (sent.last, sent.since, sent.path, sent.times), path), sent.acked)
-            }
+            Some(sent) => (
+                self.cause(at, start, (sent.last, sent.since, sent.path, sent.transmissions), path),
+                sent.acked,
+            ),
             // The data was acknowledged long ago, and its record was removed.
             None => (Cause::Other, true),
         };
@@ -332,16 +346,16 @@ impl Track {
         if self.is_late_reordering(at, opened, start) {
             return DataClass::Reordered;
         }
-        // The first retransmission normally comes within a few round trips. If the gap is older, an earlier
-        // retransmission was probably lost before the place of capture, too.
+        // The first retransmission normally comes within a few round trips after the gap opened. If this one comes
+        // later, an earlier retransmission was probably lost before it reached the place of capture.
         let slow = self.round_trip.is_some_and(|trip| at - opened.min(at) >= 4 * trip);
         let cause = self.cause(at, start, (opened, opened, path, 1 + u32::from(slow)), path);
         DataClass::Retransmitted { cause, inferred: true, spurious: false }
     }
 
-    /// Returns whether late data was reordered and not retransmitted. Reordered data meets three conditions. Fewer than
-    /// three acknowledgements reported the gap. The first report is too recent for a retransmission by time. No timeout
-    /// can have passed.
+    /// Returns whether late data was reordered and not retransmitted. Fewer than three acknowledgements must have
+    /// reported the gap, the first of them less than a reordering window ago. The time since the last progress must be
+    /// shorter than the retransmission timeout. The data must not belong to the latest fast recovery.
     fn is_late_reordering(&self, at: u64, opened: u64, start: i64) -> bool {
         let Some(first) = self.missed(opened, start).next().map(|report| report.at) else { return false };
         let quiet = at.saturating_sub(opened.max(self.last_advance));
@@ -353,15 +367,15 @@ impl Track {
     }
 
     fn cause(&mut self, at: u64, start: i64, sent: (u64, u64, usize, u32), path: usize) -> Cause {
-        let (last, since, before, times) = sent;
-        if self.timed_out.get(&before).is_some_and(|&timeout| timeout > last) {
+        let (last, since, last_path, transmissions) = sent;
+        if self.timed_out.get(&last_path).is_some_and(|&timeout| timeout > last) {
             return Cause::Timeout;
         }
         let timeout = self.timeout();
         let quiet = at.saturating_sub(last.max(self.last_advance));
         let silence = at.saturating_sub(self.last_ack.unwrap_or(last));
         let reports = self.missed(since, start).count();
-        let cause = if times > 1 && quiet >= timeout {
+        let cause = if transmissions > 1 && quiet >= timeout {
             Cause::Timeout
         } else if (reports >= 3 && silence < timeout) || (reports > 0 && quiet < timeout) {
             Cause::Fast
@@ -376,7 +390,7 @@ impl Track {
             Cause::Fast => self.recovery = self.recovery.max(self.high),
             Cause::Timeout => {
                 self.timeouts += 1;
-                for path in [before, path] {
+                for path in [last_path, path] {
                     self.timed_out.insert(path, at);
                 }
             }
@@ -385,7 +399,7 @@ impl Track {
         cause
     }
 
-    /// Returns the acknowledgements since the time `since` that reported the loss of the TSN or byte `unit`.
+    /// Returns the gap reports captured at or after `since` that show the TSN or byte `unit` as missing.
     fn missed(&self, since: u64, unit: i64) -> impl Iterator<Item = &GapReport> {
         let missed =
             move |report: &&GapReport| report.at >= since && report.units.0 <= unit && unit < report.units.1;
@@ -434,15 +448,15 @@ impl Track {
         Some(opened)
     }
 
-    /// Marks the data `start..end`, which no earlier acknowledgement reported, as acknowledged.
+    /// Marks the data `start..end` as acknowledged. No earlier acknowledgement has reported any of this data.
     fn arrived(&mut self, at: u64, start: i64, end: i64, newest: &mut Option<(usize, u64)>) {
         if start >= end {
             return;
         }
         let hasty = self.rtt.min_ns / 2;
         let (mut found, mut done) = (Vec::new(), Vec::new());
-        // A record that begins before `start` may reach into the range. A record that ends after `end` is not
-        // acknowledged.
+        // Includes the record that begins before `start`, if it ends after `start`. A record that ends after `end`
+        // remains unacknowledged.
         let before = self.waiting.range(..start).next_back();
         let before = before.filter(|from| self.sent.get(from).is_some_and(|sent| sent.end > start));
         for from in before.into_iter().chain(self.waiting.range(start..end)) {
@@ -454,9 +468,9 @@ impl Track {
             sent.acked = true;
             done.push(*from);
             let age = at.saturating_sub(sent.last);
-            if sent.times == 1 {
-                // Keeps the sample of the data that was sent last. The receiver did not delay that data's
-                // acknowledgement to wait for more data.
+            if sent.transmissions == 1 {
+                // Keeps the round-trip time of the data that was sent last, because the receiver did not delay the
+                // acknowledgement of that data.
                 if newest.is_none_or(|(_, least)| age <= least) {
                     *newest = Some((sent.path, age));
                 }
@@ -497,8 +511,8 @@ impl Track {
 
 /// Sorts blocks of TSNs or bytes, and joins blocks that touch or overlap.
 fn merge_blocks(mut blocks: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
-    // SCTP receivers send sorted blocks (RFC 9260 §3.3.4), so sorting is fast. TCP receivers do not, but send few
-    // blocks.
+    // SCTP receivers send sorted blocks (RFC 9260 §3.3.4), and sorting them again is fast. TCP receivers send unsorted
+    // blocks, but only a few.
     blocks.sort_unstable();
     blocks.dedup_by(|next, block| {
         let touching = next.0 <= block.1;
@@ -529,7 +543,8 @@ mod tests {
         for at in 2..50 {
             track.acknowledged(at, 1, nested.clone(), false);
             assert_eq!(track.blocks, [(2, UNITS)]);
-            // This SACK reports fewer TSNs than the one before, so that the next SACK reports additional TSNs.
+            // The scattered SACK omits most TSNs of the nested SACK before it. The next nested SACK therefore reports
+            // these TSNs as new again.
             track.acknowledged(at, 1, scattered.clone(), false);
             assert_eq!(track.blocks, scattered);
         }

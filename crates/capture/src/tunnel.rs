@@ -16,7 +16,8 @@ use anabranch_wire::udp;
 pub(super) enum Tunnel<'a> {
     /// The packet is a tunnel that carries this inner packet.
     Carries(IpPayload<'a>),
-    /// The packet belongs to a tunnel, but carries no IP packet. The text names the kind of packet.
+    /// The packet belongs to a tunnel, but carries no IP packet, or is in too many tunnels. The string is the name
+    /// under which such packets are counted.
     Other(&'static str),
     /// The packet does not belong to a tunnel.
     None,
@@ -46,7 +47,7 @@ pub(super) fn open<'a>(outer: &'a IpPayload<'_>) -> Tunnel<'a> {
 }
 
 fn header<'a>(outer: &'a IpPayload<'_>) -> Option<Header<'a>> {
-    // The packet was already filled up with zeros if the capture kept only a part of it, so no bytes are missing here.
+    // No bytes are missing here: if the capture kept only a part of the packet, zeros already replace the rest.
     let bytes = CapturedBytes::whole(&outer.payload);
     match (outer.protocol, outer.source.is_ipv4()) {
         (4, true) => Some(("IP in IP (4in4)", HeaderKind::Ip, bytes)),
@@ -197,7 +198,7 @@ mod tests {
     }
 
     fn ethernet(kind: u16, payload: &[u8]) -> Vec<u8> {
-        // The first address of the frame looks like the beginning of an IPv4 packet.
+        // The destination MAC address, at the start of the frame, looks like the beginning of an IPv4 packet.
         [&[0x45; 12][..], &kind.to_be_bytes(), payload].concat()
     }
 
@@ -243,7 +244,7 @@ mod tests {
                     &inner6,
                 ),
             ),
-            // The type of a next extension is ignored unless the flag E is set.
+            // The header's field for the type of the next extension header is ignored unless the flag E is set.
             ("GTP-U", gtp(&[0x31, 0xff, 0, 0, 0, 0, 0, 1, 0, 0, 5, 0x85], &inner)),
             ("GTP-U", gtp(&[0x30, 0xff, 0, 0, 0, 0, 0, 1], &frame)),
             ("VXLAN", datagram(4_789, &before(&[8, 0, 0, 0, 0, 0, 9, 0], &frame))),
@@ -268,7 +269,8 @@ mod tests {
             ("MPLS", datagram(6_635, &labels)),
             ("MPLS", v4_packet(137, &labels)),
             ("MPLS", datagram(6_635, &before(&[0, 0x10, 1, 64, 0, 0, 0, 1], &frame))),
-            // A pseudowire without a control word. The address looks like an IPv4 packet or like a control word.
+            // Two pseudowires without a control word. The destination address of the frame looks like an IPv4 packet in
+            // the first, and like a control word in the second.
             ("MPLS", datagram(6_635, &before(&[0, 0x10, 1, 64], &frame))),
             ("MPLS", datagram(6_635, &before(&[0, 0x10, 1, 64, 0, 0x1b, 0x21], &frame[3..]))),
             ("IP in IP (4in4)", v4_packet(4, &inner)),

@@ -1,12 +1,13 @@
-//! Data for drawings of a conversation over time: each piece of data with its cause, each acknowledgement, each
-//! round-trip time, and the amount of data in flight.
+//! The values for drawings of a conversation over time: pieces of data with their causes, acknowledgements, round-trip
+//! times, and the amount of data in flight.
 //!
 //! This data is kept only if the caller requests it. Its amount is limited, and pieces beyond the limit are only
 //! counted.
 
-use super::passing::{Cause, DataClass};
+use super::data_class::{Cause, DataClass};
 
-/// One direction of a conversation over time. TSNs or bytes are counted from the first one of the direction.
+/// One direction of a conversation over time. TSNs (SCTP) or bytes (TCP) are counted from the first TSN or byte that
+/// this direction sends.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct View {
     /// The pieces of data, in the order in which they were captured.
@@ -26,9 +27,9 @@ pub struct View {
 pub struct Data {
     /// The time when the data was captured, in nanoseconds since the first packet of the capture.
     pub at_ns: u64,
-    /// The first TSN or byte of the data, counted from the first one of the direction.
+    /// The first TSN or byte of the data, counted from the first TSN or byte that its sender sent.
     pub start: i64,
-    /// The TSN or byte after the last one of the data.
+    /// The TSN or byte that follows the data, counted like `start`.
     pub end: i64,
     /// The stream identifier, or 0 for TCP.
     pub stream: u16,
@@ -61,13 +62,13 @@ impl View {
         at_ns: u64,
         (start, end): (i64, i64),
         stream: u16,
-        passing: DataClass,
+        class: DataClass,
     ) {
         if self.data.len() >= most {
             self.left_out += 1;
             return;
         }
-        let why = match passing {
+        let why = match class {
             DataClass::New => SendReason::New,
             DataClass::Reordered => SendReason::Overtaken,
             DataClass::Retransmitted { spurious: true, .. } => SendReason::Spurious,
@@ -79,7 +80,7 @@ impl View {
     }
 
     /// Records the first TSN or byte that is not acknowledged, and the number of TSNs or bytes in flight, if they
-    /// changed.
+    /// changed. Keeps at most `most` records of each.
     pub(super) fn state(&mut self, most: usize, at_ns: u64, cumulative: i64, flight: i64) {
         let known = self.acknowledged.last().map_or(0, |last| last.1);
         if cumulative > known && self.acknowledged.len() < most {

@@ -1,14 +1,15 @@
 //! A queue of packets whose meaning is not known yet.
 //!
-//! Packets wait for one of two reasons. First, a packet has a wrong checksum: either it is damaged, or its host leaves
-//! checksums to the network card, which also cuts and joins segments. If the peer acknowledges the data, the packet was
-//! not damaged. If the same data is sent again first, the packet was damaged. Second, the beginning of an association
-//! may be missing in the capture. Packets of one direction then wait until the other direction is found, which may use
-//! other addresses.
+//! Packets wait for one of two reasons. First, a packet may have a wrong checksum. Then either the packet is damaged,
+//! or its host leaves checksums to the network card, which also splits and joins segments. If the peer acknowledges the
+//! data, the packet was not damaged. If the same data is sent again first, the packet was damaged. Second, the
+//! beginning of an association may be missing in the capture. Packets of one direction then wait until the other
+//! direction is found. The other direction may use other addresses.
 //!
 //! A packet is in doubt as long as it is not known whether it is damaged. All later packets of a conversation wait
-//! behind the first packet in doubt, so that they are processed in order. Their number is limited. If the limit is
-//! exceeded or the capture ends, a wrong checksum counts as damage if other data of the same side had right checksums.
+//! behind the first packet in doubt, so that they are processed in order. The number of waiting packets is limited. If
+//! the limit is exceeded or the capture ends, a wrong checksum counts as damage if other data of the same side had
+//! right checksums.
 
 use super::arrival::{Arrival, Checksum, Side};
 use super::track::History;
@@ -24,7 +25,7 @@ pub(super) type Numbers = (u32, u32);
 /// The TSNs or sequence numbers of the data in a packet, and those that the packet acknowledges.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Facts {
-    /// The range of the data in the packet. A SYN or FIN counts as data.
+    /// The TSNs or sequence numbers of the data in the packet. A SYN or FIN counts as data.
     pub data: Option<Numbers>,
     /// The cumulative acknowledgement: all data before this number has arrived.
     pub cumulative: Option<u32>,
@@ -38,7 +39,7 @@ pub(super) struct WaitingPacket {
     bytes: Vec<u8>,
     tunnel: Vec<&'static str>,
     data: Option<Numbers>,
-    /// Whether it is still unknown if the packet is damaged.
+    /// The packet has a wrong checksum, and it is not known yet whether the packet is damaged.
     is_unverified: bool,
     damaged: bool,
 }
@@ -55,12 +56,12 @@ impl WaitingPacket {
     }
 }
 
-/// The waiting packets of a conversation, and what is known about the checksums of both sides.
+/// The waiting packets of a conversation, and what the capture has shown about the checksums that each side writes.
 #[derive(Debug, Default)]
 pub(super) struct WaitingQueue {
     waiting: VecDeque<WaitingPacket>,
     bytes: usize,
-    /// Whether only one direction is known. All packets then wait for the other direction.
+    /// Whether only one direction of the conversation is known. All packets then wait for the other direction.
     pub awaits_peer: bool,
     /// Whether each side leaves its checksums to the network card.
     is_offloaded: [bool; 2],
@@ -82,9 +83,9 @@ fn overlap(one: Numbers, other: Numbers) -> bool {
 }
 
 impl WaitingQueue {
-    /// Examines a captured packet. Returns whether the packet waits in the queue. If it does, [`next`](Self::next)
-    /// returns the packets that need not wait any more. `history` says what is known about the data in the packet, if
-    /// there is any.
+    /// Examines a captured packet. Returns true if the packet was put in the queue. Afterwards, [`next`](Self::next)
+    /// returns the packets that need not wait any longer. `history` is the known history of the packet's data, or
+    /// `None` if the packet has no data.
     pub fn offer(&mut self, arrival: &mut Arrival<'_>, facts: &Facts, history: Option<History>) -> bool {
         let side = arrival.side;
         if arrival.checksum == Checksum::Wrong && history == Some(History::Acknowledged) {
@@ -100,21 +101,22 @@ impl WaitingQueue {
         }
         let mut in_doubt = false;
         if arrival.checksum == Checksum::Wrong {
-            // A wrong checksum of data that was captured before is not examined, because an acknowledgement could be
-            // for either transmission.
+            // A packet with a wrong checksum waits for an acknowledgement, which shows that the packet is intact. If
+            // its data was captured before, the packet does not wait, because the acknowledgement could be for either
+            // transmission.
             let passed = |waiting: &WaitingPacket| {
                 waiting.arrival.side == side
                     && waiting.data.zip(facts.data).is_some_and(|(one, other)| overlap(one, other))
             };
-            // If the first packet of a conversation has a wrong checksum, it waits, because it may remain the only
-            // packet. See `finish`.
+            // If the first packet of a conversation has a wrong checksum, it waits for a second packet. If there is
+            // none, `finish` counts it as damaged.
             in_doubt = self.packets == 1 || history == Some(History::New) && !self.waiting.iter().any(passed);
             if !in_doubt && !self.had_right[side] {
                 arrival.checksum = Checksum::Left;
             }
         }
-        // The acknowledgements of a side that never had a right checksum are trusted, because that side seems to leave
-        // its checksums to the network card.
+        // If no packet of this side had a right checksum, this side probably leaves its checksums to the network card.
+        // Therefore its acknowledgements are trusted.
         if arrival.checksum != Checksum::Wrong || !self.had_right[side] {
             self.acknowledge(1 - side, facts);
         }
@@ -140,13 +142,13 @@ impl WaitingQueue {
         true
     }
 
-    /// Returns whether the queue is empty and both directions are known. Only a packet that may be damaged would then
-    /// wait.
+    /// Returns whether the queue is empty and both directions are known. If so, a packet waits only if it may be
+    /// damaged.
     pub fn is_idle(&self) -> bool {
         self.waiting.is_empty() && !self.awaits_peer
     }
 
-    /// Counts a packet that does not wait, and records whether its checksum is right.
+    /// Counts a packet that is processed without waiting in the queue, and records whether its checksum is right.
     pub fn note(&mut self, arrival: &Arrival<'_>) {
         self.packets += 1;
         self.learn(arrival);
@@ -182,10 +184,10 @@ impl WaitingQueue {
         self.waiting.iter_mut().for_each(|waiting| waiting.is_unverified = false);
     }
 
-    /// Ends the wait of all packets at the end of the capture.
+    /// Ends the wait of all packets. Called at the end of the capture.
     pub fn finish(&mut self) {
-        // If a conversation has only this packet, damage probably changed its ports. A wrong checksum therefore counts
-        // as damage.
+        // If a conversation has only this packet, the ports of the packet were probably damaged in the network. A wrong
+        // checksum then counts as damage, and not as a checksum that the network card computes later.
         if self.packets == 1 {
             self.waiting.iter_mut().for_each(|waiting| waiting.is_unverified = false);
         }
@@ -216,8 +218,8 @@ impl WaitingQueue {
         }
     }
 
-    /// Processes data whose checksum is not wrong. Waiting packets with the same data and a wrong checksum were
-    /// damaged, unless they differ from this packet only in the checksum.
+    /// Processes the data of a packet without a wrong checksum. If a waiting packet has the same data and a wrong
+    /// checksum, it was damaged. The exception is a packet that differs from this one only in the checksum.
     fn repeat(&mut self, arrival: &Arrival<'_>, facts: &Facts) {
         let Some(data) = facts.data else { return };
         let same = |w: &&mut WaitingPacket| {

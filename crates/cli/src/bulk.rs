@@ -3,7 +3,7 @@
 //! - `verb`: reads the flags
 //! - `protocol`: the protocol and its settings
 //! - `client`, `server`: the two ends
-//! - `ending`: signals, and the time to close
+//! - `ending`: the signals that end a client or a server, and the time to close sessions
 
 #[cfg(target_os = "linux")]
 mod client;
@@ -48,8 +48,8 @@ pub fn command() -> Command {
         .arg(
             flag("listen", "URL", "Be a server at this URL; * means all addresses, port 0 any free port")
                 .action(ArgAction::Append)
-                // The following flags have no effect on a server. The client sends them to the server, or they name
-                // outputs of the client.
+                // These flags have no effect on a server's command line. They set up the test, which the client
+                // describes to the server, or they name outputs of the client.
                 .conflicts_with_all([
                     "for",
                     "size",

@@ -114,7 +114,7 @@ pub fn run(matches: &ArgMatches) -> Result<Completion, Failure> {
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
     let page = text("html").map(|file| PendingFile::new(Path::new(file))).transpose()?;
     if page.is_some() {
-        settings.view = packets::MAX_DRAWN;
+        settings.max_view_items = packets::MAX_DRAWN;
     }
     let outputs = Outputs::reserve(text("json"), text("csv"))?;
     let decoded = anabranch_capture::decode(file, BufReader::with_capacity(1 << 16, bytes), &settings)
@@ -123,9 +123,9 @@ pub fn run(matches: &ArgMatches) -> Result<Completion, Failure> {
             // innermost error is the one that the operating system reported.
             let innermost =
                 error.source().and_then(Error::source).and_then(|error| error.downcast_ref::<io::Error>());
-            let host = innermost.is_some_and(|error| error.kind() != io::ErrorKind::InvalidData);
+            let is_io_error = innermost.is_some_and(|error| error.kind() != io::ErrorKind::InvalidData);
             let message = format!("{file}: {error}");
-            if host { Failure::Host(message) } else { Failure::Usage(message) }
+            if is_io_error { Failure::Host(message) } else { Failure::Usage(message) }
         })?;
     if let Some(page) = page {
         let text = table::render(&decoded, number("streams").unwrap_or(STREAMS));

@@ -39,15 +39,15 @@ pub fn failure(scheme: &UrlScheme, failure: DialFailure) -> Failure {
     }
 }
 
-/// Tries the server's addresses one after the other, in the order in which `connector` has them. `first` lists the same
-/// addresses, for error messages. Returns the established session, or the reasons why all attempts failed.
+/// Tries the server's addresses in the order of `connector`, one after the other. `addresses` lists these addresses for
+/// error messages. Returns the established session, or the reasons why all attempts failed.
 pub async fn session<C: Connector>(
     world: &OsWorld,
     connector: &C,
-    first: &[SocketAddr],
+    addresses: &[SocketAddr],
     timeout: Duration,
 ) -> Result<C::Session, String> {
-    let errors = match connect_in_turn(world, connector, first.len(), timeout).await {
+    let errors = match connect_in_turn(world, connector, addresses.len(), timeout).await {
         Ok(session) => return Ok(session),
         Err(errors) => errors,
     };
@@ -57,7 +57,7 @@ pub async fn session<C: Connector>(
         error => error.to_string(),
     };
     let several = errors.len() > 1;
-    let each = errors.iter().zip(first).map(|(error, at)| match several {
+    let each = errors.iter().zip(addresses).map(|(error, at)| match several {
         true => format!("{}: {}", at.ip(), text(error)),
         false => text(error),
     });
@@ -72,7 +72,7 @@ pub async fn first_answering<C: Connector>(
     count: usize,
     timeout: Duration,
 ) -> usize {
-    // The last address needs no attempt, because its index is returned in any case.
+    // The last address is not tried. If no other address answers, its index is returned in any case.
     let last = count.saturating_sub(1);
     for server in 0..last {
         let Ok(session) = connector.connect(server) else { continue };
@@ -93,7 +93,8 @@ pub fn warn_of_host(scheme: &UrlScheme) {
     }
 }
 
-/// Explains why this host does not permit listening (at `port`, if it is given) or sending, and says what would help.
+/// Returns the reason why this host does not open a socket for `scheme` and, if known, how the user can change this.
+/// `port` is the port on which a server listens; `None` for a client.
 pub fn reason(scheme: &UrlScheme, port: Option<u16>, why: &io::Error) -> String {
     match (scheme.needs_raw_sockets(), why.kind()) {
         (_, io::ErrorKind::AddrInUse) if port.is_some() => {

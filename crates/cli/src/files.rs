@@ -18,7 +18,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Only Linux has commands that write below a directory, so on other systems this type has no values.
+/// Stands for `confined::Parent`, which exists only on Linux. On other systems no command needs a parent, so this type
+/// has no values.
 #[cfg(not(target_os = "linux"))]
 #[derive(Debug)]
 enum Parent {}
@@ -45,26 +46,27 @@ pub struct PendingFile {
     user_path: PathBuf,
     /// The path of the file, with symbolic links resolved.
     target: PathBuf,
-    /// The path of the hidden file; `None` if the target is not a regular file.
+    /// The path of the hidden file, which is renamed to `target` when it is complete. `None` if `target` is a device or
+    /// a pipe, which is written directly.
     partial: Option<PathBuf>,
     file: Option<File>,
-    /// The open directory that holds the hidden file and later the final file; set if [`confined`](Self::below) created
-    /// the file. A rename relative to it is safe even if the path of the directory now leads elsewhere.
+    /// The open directory of the hidden file and of the final file; set by [`confined`](Self::confined). A rename
+    /// relative to this open directory is safe even if the path of the directory now leads elsewhere.
     parent: Option<Parent>,
 }
 
 impl PendingFile {
-    /// Checks that the file `user_path` can be written, before hours are spent on its content.
+    /// Checks that the file `user_path` can be written, before a command spends hours on its content.
     ///
     /// # Errors
     /// [`Failure::Host`] with the reason.
     pub fn new(user_path: &Path) -> Result<Self, Failure> {
         let target = resolve(user_path)?;
-        let kind = fs::metadata(&target).ok();
-        if kind.as_ref().is_some_and(fs::Metadata::is_dir) {
+        let metadata = fs::metadata(&target).ok();
+        if metadata.as_ref().is_some_and(fs::Metadata::is_dir) {
             return Err(Failure::Host(format!("'{}' is a directory; expected a file", user_path.display())));
         }
-        if kind.is_some_and(|kind| !kind.is_file()) {
+        if metadata.is_some_and(|metadata| !metadata.is_file()) {
             return Ok(Self {
                 user_path: user_path.to_owned(),
                 target,
@@ -184,7 +186,8 @@ pub struct ReservedDirectory {
 }
 
 impl ReservedDirectory {
-    /// Checks that `user_path` does not exist or is an empty directory, and creates the hidden directory next to it.
+    /// Checks that `user_path` does not exist or is an empty directory. Creates a directory with a hidden name next to
+    /// it, for the files until they are complete.
     ///
     /// # Errors
     /// [`Failure::Usage`] if `user_path` exists and is not an empty directory; [`Failure::Host`] with any other reason.
@@ -231,7 +234,7 @@ impl ReservedDirectory {
     }
 }
 
-/// Renames completed files to their final names, in the order of `filled`.
+/// Renames the completed files in `filled` to their final names, one after another.
 ///
 /// # Errors
 /// [`Failure::Host`] with the reason.
@@ -293,7 +296,7 @@ pub fn has_own(path: &Path, kind: EntryKind) -> Result<bool, Failure> {
 /// Rejects `path` if it is a symbolic link or is not of type `kind`.
 ///
 /// # Errors
-/// [`Failure::Usage`], which says what `path` is and how to proceed.
+/// [`Failure::Usage`]. The message states the type of `path` and how to proceed.
 pub fn check_kind(path: &Path, found: fs::FileType, kind: EntryKind) -> Result<(), Failure> {
     let (is_it, expected) = match kind {
         EntryKind::File => (found.is_file(), "regular file"),
@@ -319,7 +322,7 @@ pub fn write_own(target: &Path, content: &[u8]) -> Result<(), Failure> {
     write(target, content)
 }
 
-/// Creates a directory within a directory that belongs to this program, and checks that it is writable.
+/// Creates a directory inside this program's own output directory, and checks that the new directory is writable.
 ///
 /// # Errors
 /// The errors of [`has_own`] and [`reserve_directory`].
@@ -387,8 +390,8 @@ pub fn abandon(code: i32) -> ! {
 
 fn remove(under_way: &mut Vec<PathBuf>) {
     for path in under_way.drain(..).rev() {
-        // A directory with a hidden name is removed with its content. A directory with its final name is removed only
-        // if it is empty.
+        // A directory that still has its hidden, temporary name is removed with all its content. A directory that has
+        // its final name is removed only if it is empty.
         let hidden = path.extension().is_some_and(|ending| ending == "partial");
         let _ = match (path.is_dir(), hidden) {
             (true, true) => fs::remove_dir_all(&path),
@@ -400,7 +403,7 @@ fn remove(under_way: &mut Vec<PathBuf>) {
 
 /// Resolves the path `user_path`. If it is a symbolic link, returns the target of the link, so that the link is kept.
 fn resolve(user_path: &Path) -> Result<PathBuf, Failure> {
-    if fs::symlink_metadata(user_path).is_ok_and(|kind| kind.is_symlink()) {
+    if fs::symlink_metadata(user_path).is_ok_and(|metadata| metadata.is_symlink()) {
         return user_path.canonicalize().map_err(|error| failure(user_path, &error));
     }
     let Some(name) = user_path.file_name() else { return Ok(user_path.to_owned()) };

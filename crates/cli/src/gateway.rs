@@ -90,8 +90,8 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Completion, 
         settings.tuned.share_memory(&memory);
         settings.memory = Some(memory.clone());
         settings.trust = trust.clone();
-        let carried = os::run(busy_poll::options(&matches), async |world| {
-            // The name is random, so that no other gateway is likely to have it.
+        let ended = os::run(busy_poll::options(&matches), async |world| {
+            // The gateway's name in `Via` fields is random, so that no other gateway is likely to have it.
             let new = || format!("anabranch-{:016x}", world.rng("gateway").next_u64());
             let name = name.get_or_init(new).clone();
             let servers = Servers::new(worker, settings.grace)?;
@@ -101,7 +101,7 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Completion, 
             }
             run_gateway(world.clone(), specs, Settings { name, ..settings }, servers).await
         });
-        carried.map_err(|error| Failure::Host(format!("no network here: {error}")))?
+        ended.map_err(|error| Failure::Host(format!("no network here: {error}")))?
     })
 }
 
@@ -139,7 +139,7 @@ fn dry_run(matches: &ArgMatches, listens: &[Listen], settings: &Settings) -> Str
 enum ForwardingMode {
     /// Any server that the rules allow.
     Anywhere(Rules),
-    /// The next gateway. Requests must also satisfy the rules of this gateway, if it has any.
+    /// Another gateway, to which all requests are forwarded. If there are rules, the requests must satisfy them first.
     Via(Url, Option<Rules>),
     /// One fixed server.
     Origin(Url),
@@ -160,7 +160,7 @@ struct Settings {
     name: String,
     connect: Duration,
     idle: Duration,
-    head: Duration,
+    head_timeout: Duration,
     max_head: usize,
     exchanges: ConcurrencyLimit,
     log: Option<Log>,
@@ -175,10 +175,10 @@ impl Settings {
                 .map_err(|error| Failure::Usage(format!("--{name} {}: {error}", text(name))))
         };
         let number = |name: &str| matches.get_one::<u16>(name).copied().unwrap_or(1);
-        let head: Bytes = text("max-header")
+        let max_head_size: Bytes = text("max-header")
             .parse()
             .map_err(|error| Failure::Usage(format!("--max-header {}: {error}", text("max-header"))))?;
-        let max_head = usize::try_from(head.0).ok().filter(|most| HEADS.contains(most));
+        let max_head = usize::try_from(max_head_size.0).ok().filter(|most| HEADS.contains(most));
         let max_head = max_head
             .ok_or_else(|| Failure::Usage(format!("--max-header {}: 1KiB to 1MiB", text("max-header"))))?;
         let needs = Needs {
@@ -208,7 +208,7 @@ impl Settings {
             name: String::new(),
             connect: span("connect-timeout")?,
             idle: span("idle")?,
-            head: span("header-timeout")?,
+            head_timeout: span("header-timeout")?,
             max_head,
             exchanges: ConcurrencyLimit::new(usize::from(number("exchanges"))),
             log: (!matches.get_flag("quiet")).then(|| Log::new(log)),
@@ -228,7 +228,7 @@ impl Settings {
             secure,
             name: self.name.clone(),
             idle: self.idle,
-            head_timeout: self.head,
+            head_timeout: self.head_timeout,
             max_head: self.max_head,
             sessions,
             exchanges: self.exchanges.clone(),
@@ -245,7 +245,7 @@ impl Settings {
         let security = match url.scheme.is_secure() {
             true => {
                 let security = secure::client_for(self.trust.clone(), NegotiatedProtocol::Http(VERSION));
-                Some(security.map_err(Failure::Host)?.with_unsummed(self.unsummed))
+                Some(security.map_err(Failure::Host)?.with_zero_checksum(self.unsummed))
             }
             false => None,
         };
@@ -351,11 +351,12 @@ fn unencrypted_traffic(listens: &[Listen], onward: &ForwardingMode) -> Option<St
     let on = onward.scheme();
     let targets = if on.is_none() { vec!["http"] } else { Vec::new() };
     let schemes = listens.iter().map(|listen| &listen.scheme).chain(on);
-    let mut open: Vec<&str> = schemes.clone().filter(|one| !one.is_secure()).map(UrlScheme::url).collect();
-    open.extend(targets);
+    let mut cleartext_schemes: Vec<&str> =
+        schemes.clone().filter(|one| !one.is_secure()).map(UrlScheme::url).collect();
+    cleartext_schemes.extend(targets);
     let mut seen = BTreeSet::new();
-    open.retain(|scheme| seen.insert(*scheme));
-    match open.as_slice() {
+    cleartext_schemes.retain(|scheme| seen.insert(*scheme));
+    match cleartext_schemes.as_slice() {
         [] => None,
         _ if !schemes.clone().any(UrlScheme::is_secure) => Some("traffic".to_owned()),
         some => Some(format!("traffic of {}://", some.join(":// and "))),
@@ -370,7 +371,7 @@ async fn run_gateway(
 ) -> Result<Completion, Failure> {
     let world = world.with_kernel(memory::kernel());
     let trust = settings.trust.clone();
-    // Opens the key log now, because the process later drops the privilege to write to any file.
+    // Opens the key log now, because the process later gives up privileges that it may need to open the file.
     let _ = key_log();
     let load_security = move || secure::client_for(trust.clone(), NegotiatedProtocol::Http(VERSION));
     let web = Web { world: world.clone(), security: OnceCell::new(), load_security: Box::new(load_security) };
@@ -380,14 +381,14 @@ async fn run_gateway(
         ForwardingMode::Anywhere(rules) => {
             let origins = Rc::new(Origins::new(&world, None, rules.clone(), connect, web));
             let pool = origins.clone();
-            let on_listening = move |servers: &Servers| pool.never_reach(&servers.listening(is_web));
+            let on_listening = move |servers: &Servers| pool.never_reach(&servers.listening(uses_kernel_tcp));
             gateway.listen(origins, on_listening).await
         }
         ForwardingMode::Origin(url) if url.scheme.is_registered() => {
             let origins = Origins::new(&world, Some(origin(url)), Rules::default(), connect, web);
             let origins = Rc::new(origins);
             let pool = origins.clone();
-            let on_listening = move |servers: &Servers| pool.never_reach(&servers.listening(is_web));
+            let on_listening = move |servers: &Servers| pool.never_reach(&servers.listening(uses_kernel_tcp));
             gateway.listen(origins, on_listening).await
         }
         ForwardingMode::Origin(url) | ForwardingMode::Via(url, _) => {
@@ -408,29 +409,29 @@ async fn run_gateway(
                 return gateway.listen(Rc::new(server), |_| {}).await;
             }
             let scheme = url.scheme.clone();
-            let carried = dialed.with(ForwardToPeer { gateway, scheme, addresses, count, peer, connect });
-            carried.map_err(|error| dial::failure(&url.scheme, error))?.await
+            let ended = dialed.with(ForwardToPeer { gateway, scheme, addresses, count, peer, connect });
+            ended.map_err(|error| dial::failure(&url.scheme, error))?.await
         }
     }
 }
 
-/// Whether a listener of `scheme` uses the kernel's TCP, as the gateway's connections to origins do. The gateway must
-/// not connect to its own listeners.
-fn is_web(scheme: &UrlScheme) -> bool {
+/// Whether a listener of `scheme` uses the kernel's TCP. The gateway connects to origins over TCP, and must not connect
+/// to its own listeners.
+fn uses_kernel_tcp(scheme: &UrlScheme) -> bool {
     scheme.can().kernel
 }
 
 /// Opens connections to origins over TCP, and to `https` origins over TLS.
 struct Web {
     world: OsWorld,
-    /// The client's security. It is created when it is first needed, because loading the certificates of authorities
-    /// takes time.
+    /// The TLS settings for connections to origins. They are created on first use, because loading the certificates of
+    /// authorities takes time.
     security: OnceCell<Result<ClientSecurity, String>>,
     load_security: Box<dyn Fn() -> Result<ClientSecurity, String>>,
 }
 
 impl Web {
-    /// Returns the security for connections to `to`; `None` if they are not encrypted.
+    /// Returns the TLS settings for connections to `to`; `None` if these connections are not encrypted.
     fn security(&self, to: &Origin) -> Result<Option<&ClientSecurity>, ReachError> {
         if !to.secure {
             return Ok(None);
@@ -454,7 +455,7 @@ impl Dial for Web {
     }
 }
 
-/// A gateway that can reach its destination, and has not opened its listeners yet.
+/// The parts of a gateway that all its forwarding modes share. Its listeners are not open yet.
 struct PreparedGateway<'a> {
     world: OsWorld,
     specs: Vec<ListenSpec>,
@@ -534,8 +535,8 @@ impl<U: Upstream> WithListener for Gateway<U> {
     }
 }
 
-/// The version of HTTP that the gateway speaks. The gateway forwards the bytes of a body as they arrive. With HTTP/2,
-/// it would have to decode the framing first.
+/// The only version of HTTP that the gateway offers in TLS. The gateway forwards the bytes of a body as they arrive.
+/// With HTTP/2, it would have to decode frames first.
 const VERSION: Option<&str> = Some("1.1");
 /// The accepted limits for the size of a request head, in bytes. A smaller limit would reject requests that ordinary
 /// clients send.

@@ -129,7 +129,7 @@ impl<'a> Flags<'a> {
         Ok(out)
     }
 
-    /// Returns the settings of the transports, and prints a warning about their weaknesses.
+    /// Returns the settings of the transports. Prints a warning if they have a weakness on a real network.
     fn tuned(&self) -> Result<Tuned, Failure> {
         let needs = Needs { cancels: true, detects_dead_peers: true, ..Needs::default() };
         let tuned = Tuned::read(self.matches, self.transports, &self.schemes(), &needs)?;
@@ -282,6 +282,6 @@ fn last_name(target: &str) -> &str {
 
 /// The default time limit for connecting.
 const CONNECT: Duration = Duration::from_secs(30);
-/// The default timeout of a response that makes no progress. It outlasts an outage of 60 s: SCTP retransmits at most 63
-/// s after the start of the outage, because its timer starts at 1 s and doubles (RFC 9260 §6.3.3 E2).
+/// The default timeout of a response that makes no progress. A transfer survives an outage of 60 s: SCTP's timer starts
+/// at 1 s and doubles (RFC 9260 §6.3.3 E2), so it retransmits within 63 s of the start of the outage.
 const SILENCE: Duration = Duration::from_secs(120);

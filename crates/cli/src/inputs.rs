@@ -1,4 +1,4 @@
-//! The input files of a race with their digests. A report lists these files as the sources of its numbers.
+//! The input files of a race, with their SHA-256 digests. A report lists these files as the sources of its numbers.
 
 use anabranch_report::Input;
 use serde_json::Value;

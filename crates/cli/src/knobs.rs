@@ -75,15 +75,15 @@ mod linux {
     /// The settings of the transports that a command uses.
     #[derive(Clone, Debug)]
     pub struct Tuned {
-        /// The transports with knobs that the command uses, in the order of the transport list. If the command uses no
-        /// transport with knobs, only the first transport of the list.
+        /// The transports with knobs that the command uses, in the order of the transport list. If there are none, this
+        /// is the first transport of the list.
         engines: Vec<(Arc<Transport>, Box<dyn Settings>)>,
         /// The kernel's transports, which have no knobs that `--set` can change.
         kernels: Vec<(Arc<Transport>, Box<dyn Settings>)>,
         /// Whether a transport with knobs is used.
         used: bool,
-        /// For each entry of `engines`, whether output shows the transport's name before its knobs. The first transport
-        /// of the list is shown without its name.
+        /// For each entry of `engines`, whether output shows the transport's name before the knobs. The name of the
+        /// first transport in the transport list is not shown.
         named: Vec<bool>,
         /// The payload protocol identifier of `--ppid`; `None` without the flag.
         ppid: Option<u32>,
@@ -92,8 +92,9 @@ mod linux {
     }
 
     impl Tuned {
-        /// Returns the settings of the transports of `schemes`, adapted to `needs`. Fails if there are knobs for
-        /// several transports, because some knobs of different transports have the same name.
+        /// Returns the settings of the transports that the URL schemes `schemes` use, adapted to `needs`. Fails if the
+        /// user set a knob with `--set` and several transports have knobs. The same name may be a knob of two
+        /// transports.
         pub fn read<'a>(
             matches: &ArgMatches,
             transports: &Transports,
@@ -106,8 +107,8 @@ mod linux {
             for transport in transports.iter() {
                 let is_it = |scheme: &&&UrlScheme| scheme.transport().name() == transport.name();
                 let Some(scheme) = schemes.iter().find(is_it) else { continue };
-                let kind = if scheme.can().kernel { &mut kernels } else { &mut engines };
-                kind.push(transport.clone());
+                let list = if scheme.can().kernel { &mut kernels } else { &mut engines };
+                list.push(transport.clone());
             }
             let used = !engines.is_empty();
             if let ([one, second, ..], Some((key, value))) = (engines.as_slice(), set.first()) {
@@ -168,8 +169,8 @@ mod linux {
             Ok(tuned)
         }
 
-        /// Returns the settings of the transport of `scheme`. A scheme that the command line does not name, such as
-        /// that of a redirection, has the default settings for real networks.
+        /// Returns the settings of the transport of `scheme`. A redirection may lead to a scheme that the command line
+        /// does not name. Such a scheme has the default settings for real networks.
         pub fn of(&self, scheme: &UrlScheme) -> Result<Box<dyn Settings>, Failure> {
             let all = self.engines.iter().chain(&self.kernels);
             let name = scheme.transport().name();
@@ -334,7 +335,8 @@ mod linux {
         use super::is_senders;
         use anabranch_transports::Transports;
 
-        /// This test fails for a new knob until a developer adds the knob to one of the two lists.
+        /// Every knob must be in exactly one of two lists: the knobs of senders, and all others. The test fails for a
+        /// new knob that is in neither list.
         #[test]
         fn every_knob_is_a_senders_or_not() {
             let not_senders = [

@@ -4,8 +4,8 @@
 //! Exit codes: 0 done; 1 a transfer failed or an `[[expect]]` of the plan was
 //! missed; 2 usage; 3 not possible on this host; 130 interrupted.
 //!
-//! `main.rs` calls [`run`], and the Python module calls `run_embedded`. The files that `sweep/result` writes depend
-//! only on the directory of the sweep, not on the machines that ran its points.
+//! `main.rs` calls [`run`], and the Python module calls `run_embedded`. The files that `sweep/result` writes are the
+//! same, whichever machines ran the points of the sweep.
 
 mod args;
 mod bulk;
@@ -109,7 +109,8 @@ fn arguments() -> impl Iterator<Item = String> {
 /// Set if another program runs anabranch within its own process.
 static WITHIN: OnceLock<()> = OnceLock::new();
 
-/// Like [`run`], but within another program. In this case, no executable of anabranch can be copied into a bundle.
+/// Like [`run`], but for another program that runs the command line within its own process. Commands that copy their
+/// own executable into a bundle fail, because the executable is the other program.
 #[must_use]
 pub fn run_embedded(arguments: impl IntoIterator<Item = OsString>, transports: &Transports) -> u8 {
     WITHIN.get_or_init(|| ());
@@ -141,8 +142,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, transports: &Transport
     };
     #[cfg(target_os = "linux")]
     if let Some(("link", flags)) = matches.subcommand() {
-        // The exit code of `link` is that of the command that it runs. `link` has to start while the process has a
-        // single thread.
+        // `link` exits with the exit code of the command that it runs. It is handled here, because it must start while
+        // the process has a single thread.
         return link::run(flags).unwrap_or_else(fail);
     }
     let planned = match matches.subcommand() {
@@ -160,7 +161,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, transports: &Transport
     // descriptors.
     if matches!(matches.subcommand_name(), Some("serve" | "gateway" | "load" | "bulk")) {
         #[cfg(target_os = "linux")]
-        anabranch_world::os::raise_open_files();
+        anabranch_world::os::raise_open_files_limit();
     } else {
         race::end_on_interrupt();
     }
@@ -189,8 +190,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, transports: &Transport
         _ => Ok(Completion::Well),
     };
     while race::STOP.load(Ordering::Relaxed) {
-        // The interrupt handler has set `STOP`. It prints the results so far and ends the process, so this thread only
-        // waits.
+        // The interrupt handler has set `STOP`. The handler prints the results so far and ends the process, so this
+        // thread only waits.
         std::thread::park();
     }
     match result {
@@ -225,13 +226,13 @@ fn complain(line: &str) {
 /// Escapes control characters and characters that change the writing direction. Text from another host could otherwise
 /// control the terminal.
 fn plain(text: &str) -> String {
-    let commands = |c: char| {
+    let controls_terminal = |c: char| {
         c.is_control() && c != '\n'
             || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
     let mut plain = String::with_capacity(text.len());
     for c in text.chars() {
-        if commands(c) {
+        if controls_terminal(c) {
             plain.extend(c.escape_default());
         } else {
             plain.push(c);
@@ -253,8 +254,8 @@ fn misused(error: &clap::Error) -> u8 {
     let line = message.split_whitespace().collect::<Vec<_>>().join(" ").replace(" tip: ", "; ");
     // Other programs use `-n` for a count. Here `-n` means `--dry-run`, in every command that has this flag. The error
     // message explains this.
-    let counts = arguments().any(|argument| argument.starts_with("-n"));
-    let dry_run = if counts { "; -n is --dry-run, where a verb has it" } else { "" };
+    let has_short_n = arguments().any(|argument| argument.starts_with("-n"));
+    let dry_run = if has_short_n { "; -n is --dry-run, where a verb has it" } else { "" };
     complain(&format!("{}{dry_run} (see --help)", line.trim_start_matches("error: ")));
     2
 }

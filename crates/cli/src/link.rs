@@ -45,8 +45,8 @@ pub fn command() -> Command {
     for key in KEYS.iter().filter(|key| key.group == Group::Network) {
         let several = key.several == Several::Entries;
         let flag = args::plan_flag(key).action(if several { ArgAction::Append } else { ArgAction::Set });
-        // The defaults in the help text apply to races only. `link` does not emulate an impairment without its flag, so
-        // its help omits the defaults.
+        // The defaults in the help text apply to races only. `link` emulates only what its flags name, so its help
+        // omits the defaults.
         let own = key.help.split(" [default").next().unwrap_or_default();
         command = command.arg(if own.is_empty() { flag } else { flag.help(own) });
     }

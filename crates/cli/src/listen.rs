@@ -12,7 +12,7 @@ use anabranch_http::limits::ConcurrencyLimit;
 use anabranch_http::serve::Stop;
 use anabranch_transport::{CloseReason, Host, Http, Settings};
 use anabranch_transports::UrlScheme;
-use anabranch_transports::os::{self, ListenFailure, Listening, Place, ThreadSocket};
+use anabranch_transports::os::{self, ListenFailure, ListenOptions, Listening, ThreadSocket};
 use anabranch_transports::security::ServerSecurity;
 use anabranch_world::World;
 use anabranch_world::os::{Hangups, MemoryTrimmer, OsTask, OsWorld, Signals};
@@ -23,7 +23,8 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
-/// What one thread has to open for one `--listen` address. The socket of the thread may already be open.
+/// Describes the listeners that one thread opens for one `--listen` address. The socket of the thread may already be
+/// open.
 pub struct ListenSpec {
     /// The listening address, as the URLs show it.
     pub address: Listen,
@@ -57,11 +58,11 @@ pub struct Servers {
     listening: Vec<(UrlScheme, SocketAddr)>,
     https_port: Option<u16>,
     http3_port: Option<u16>,
-    /// The security of the listeners; `None` if none is encrypted.
+    /// The TLS settings of the listeners; `None` if no listener is encrypted.
     security: Option<ServerSecurity>,
     /// The destination of connection logs.
     logs: LogDestination,
-    /// The source of SIGHUP signals, and the function that each of them calls.
+    /// The source of SIGHUP signals, and the function that is called for each signal.
     reload: Option<(Hangups, Box<dyn Fn()>)>,
 }
 
@@ -88,7 +89,7 @@ impl Servers {
         })
     }
 
-    /// Sets the security of the listeners, and the destination of connection logs.
+    /// Sets the TLS settings of the listeners, and the destination of connection logs.
     #[must_use]
     pub fn with_security(self, security: Option<ServerSecurity>, logs: LogDestination) -> Self {
         Self { security, logs, ..self }
@@ -103,8 +104,8 @@ impl Servers {
         Ok(self)
     }
 
-    /// Opens the listeners that `spec` describes, with the settings in `tuned`. `inner_port` is the transport's port
-    /// behind a UDP port.
+    /// Opens the listeners that `spec` describes, with the settings in `tuned`. If the transport is encapsulated in
+    /// UDP, `inner_port` is the port of the transport itself.
     pub async fn open(
         &mut self,
         world: &OsWorld,
@@ -114,7 +115,7 @@ impl Servers {
     ) -> Result<Vec<Opened>, Failure> {
         let ListenSpec { address: listen, socket, limit, max_sessions } = spec;
         let settings = tuned.of(&listen.scheme)?;
-        let options = Place {
+        let options = ListenOptions {
             inner_port,
             security: self.security.as_ref(),
             logs: self.logs.clone(),
@@ -126,7 +127,7 @@ impl Servers {
                 warn_of_host(&listen.scheme);
                 let opened = os::listen(world, &options).await;
                 let opened = opened.map_err(|failure| self::failure(&listen, failure))?;
-                for (to, error) in &opened.left_out {
+                for (to, error) in &opened.skipped {
                     complain(&format!("not listening on {to}: {error}"));
                 }
                 opened.listeners
@@ -139,12 +140,12 @@ impl Servers {
         let mut all = Vec::new();
         for listening in opened {
             for address in &listening.local {
-                self.name(&listen.scheme, *address);
+                self.record_address(&listen.scheme, *address);
             }
             paths::watch_server(&*listening.host, &listening.world);
             self.hosts.push(listening.host.clone());
-            // Each listener of the kernel has a limit of its own. The listeners of our transports share one limit,
-            // because DTLS has a listener for each address.
+            // Each listener of the kernel has a session limit of its own. The listeners of our transports share one
+            // limit: a DTLS server has a listener for each address, and its sessions must count together.
             let own = !shared && listen.scheme.can().kernel;
             let limit = if own { ConcurrencyLimit::new(max_sessions) } else { limit.clone() };
             all.push(Opened { listening, scheme: listen.scheme.clone(), limit });
@@ -174,7 +175,7 @@ impl Servers {
         self.http3_port
     }
 
-    fn name(&mut self, scheme: &UrlScheme, address: SocketAddr) {
+    fn record_address(&mut self, scheme: &UrlScheme, address: SocketAddr) {
         self.urls.push(format!("{}://{address}/", scheme.url()));
         self.listening.push((scheme.clone(), address));
         if scheme.is_secure() && scheme.is_registered() {
@@ -199,8 +200,8 @@ impl Servers {
         self.hosts.push(host);
     }
 
-    /// Waits for a signal. Then tells the servers through `stop` that they must end, and waits at most `grace` until
-    /// exchanges in flight are complete.
+    /// Waits for a signal. Then tells the servers through `stop` to end. Exchanges in flight have the time `grace` to
+    /// complete.
     pub async fn run_until_signal(
         mut self,
         world: &OsWorld,
@@ -208,7 +209,7 @@ impl Servers {
         grace: Duration,
     ) -> Result<Completion, Failure> {
         let mut trimmer = self.worker.is_leader().then(|| MemoryTrimmer::new(world));
-        // Before a signal, a server ends only if its transport has failed.
+        // A server task that ends before a signal arrives has lost its transport.
         let failed = poll_fn(|cx| {
             if let Some(trimmer) = &mut trimmer {
                 trimmer.poll(cx, world);
@@ -251,7 +252,7 @@ impl Servers {
             Poll::Pending => signals.poll(cx).map(|()| false),
         });
         let in_time = world.timeout(grace, ended).await == Some(true);
-        worker.count(hosts.iter().map(|host| host.accepted()).sum());
+        worker.report_associations(hosts.iter().map(|host| host.accepted()).sum());
         if !in_time && worker.is_alone() {
             complain("some exchanges did not finish");
         }
@@ -259,9 +260,9 @@ impl Servers {
     }
 }
 
-/// Converts a listening address and the settings of its transport to a [`Place`].
-pub fn at<'a>(listen: &'a Listen, settings: &'a dyn Settings) -> Place<'a> {
-    Place {
+/// Converts a listening address and the settings of its transport to a [`ListenOptions`].
+pub fn at<'a>(listen: &'a Listen, settings: &'a dyn Settings) -> ListenOptions<'a> {
+    ListenOptions {
         scheme: &listen.scheme,
         addresses: &listen.addresses,
         port: listen.port,

@@ -143,7 +143,7 @@ mod verb {
         let settings = Settings {
             paths: PathLog::new(matches.get_flag("quiet")),
             tls,
-            framing: ReportContext {
+            context: ReportContext {
                 command: command_line(),
                 url: url.text.clone(),
                 transport: url.scheme.name().to_owned(),
@@ -163,14 +163,14 @@ mod verb {
 
     struct Settings {
         url: Url,
-        /// The client's security; `None` if the URL is not encrypted.
+        /// The TLS settings of the client; `None` if the URL is not encrypted.
         tls: Option<ClientSecurity>,
         plan: Plan,
         tuned: Tuned,
         logs: qlog::LogDestination,
         sctp_port: u16,
         quiet: bool,
-        framing: ReportContext,
+        context: ReportContext,
         paths: PathLog,
     }
 
@@ -354,7 +354,7 @@ mod verb {
         settings: Settings,
         outputs: Outputs,
     ) -> Result<Completion, Failure> {
-        let Settings { plan, mut framing, quiet, paths, .. } = settings;
+        let Settings { plan, mut context, quiet, paths, .. } = settings;
         let mut signals = Signals::new().map_err(|error| Failure::Host(format!("no signals: {error}")))?;
         watchdog::start(CLOSING, 130)?;
         let before = processor_time();
@@ -367,15 +367,15 @@ mod verb {
             let mut trimmer = os::MemoryTrimmer::new(&world);
             let mut running = std::pin::pin!(load.run());
             timer.set(Some(started_at + Ticker::PERIOD));
-            framing.interrupted = poll_fn(|cx| {
+            context.interrupted = poll_fn(|cx| {
                 if running.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(false);
                 }
                 if signals.poll(cx).is_ready() {
                     return Poll::Ready(true);
                 }
-                // The trimmer returns memory that many concurrent sessions have left behind. The more memory there is,
-                // the longer trimming takes, so trimming would distort the measurement while many sessions are open.
+                // The trimmer returns freed memory to the kernel. With many open sessions, trimming takes so long that
+                // it would distort the measurement.
                 if load.open_sessions() <= FEW {
                     trimmer.poll(cx, &world);
                 }
@@ -391,14 +391,14 @@ mod verb {
         }
         ticker.finish();
         let after = processor_time();
-        framing.user = after.0.saturating_sub(before.0);
-        framing.system = after.1.saturating_sub(before.1);
-        framing.paths = paths.fields_with_paths();
-        framing.path_lines = paths.summary();
+        context.user = after.0.saturating_sub(before.0);
+        context.system = after.1.saturating_sub(before.1);
+        context.paths = paths.fields_with_paths();
+        context.path_lines = paths.summary();
         let tally = load.tally();
-        let text = report::text(&plan, &tally, &framing);
-        outputs.write(&text, || report::json(&plan, &tally, &framing), || report::csv(&tally))?;
-        if framing.interrupted {
+        let text = report::text(&plan, &tally, &context);
+        outputs.write(&text, || report::json(&plan, &tally, &context), || report::csv(&tally))?;
+        if context.interrupted {
             return Err(Failure::Interrupted);
         }
         let well = tally.error_count() == 0 && tally.refused_replies() == 0;
@@ -407,7 +407,7 @@ mod verb {
 
     /// The number of scheduled start times that `--dry-run` lists.
     const FIRST: usize = 5;
-    /// The maximum number of open sessions at which memory is trimmed. Trimming the memory of so few sessions takes a
+    /// Memory is trimmed when at most this number of sessions are open. Trimming the memory of so few sessions takes a
     /// negligible time.
     const FEW: u64 = 4;
     /// The time that the last associations have to close.

@@ -27,8 +27,8 @@ pub fn budget(matches: &ArgMatches, listens: &[Listen]) -> Result<Budget, Failur
     if total.0 < MIN {
         return Err(Failure::Usage(format!("--memory {text}: at least 16 MiB")));
     }
-    // The kernel holds the transport state of its TCP connections, and this process only their HTTP state. A TCP
-    // listener therefore counts as a quarter of a listener of our own transports.
+    // For TCP connections, the kernel holds the transport state, and this process holds only the HTTP state. A
+    // connection of a TCP listener therefore counts as a quarter of a session of our own transports.
     let quarters: u64 = listens.iter().map(|listen| if listen.scheme.can().kernel { 1 } else { 4 }).sum();
     let connections = matches.get_one::<u16>("connections").copied().map_or(1, u64::from);
     Ok(Budget::new(total.0, (connections * quarters).div_ceil(4)))

@@ -23,7 +23,8 @@ use std::path::Path;
 /// therefore means that all other files exist.
 ///
 /// # Errors
-/// [`Failure`] if a file cannot be written, or if a repeated run differs from the original.
+/// [`Failure`] if a file cannot be written, or if a run gives another result when it is repeated to capture its
+/// packets.
 pub fn fill(
     directory: &Path,
     plan: &Plan,
@@ -44,18 +45,18 @@ pub fn fill(
     let inputs = inputs::of(&race.plan);
     let terms = |point| table::terms(point, &transports.protocols(), &anabranch_report::names(point));
     let terms: Vec<Vec<String>> = race.points.iter().map(terms).collect();
-    let framing =
+    let page_context =
         PageContext { command: &reproducing_command(), inputs: &inputs, terms: &terms, captures: &drawn };
     let mut add = |name: String, content: &[u8]| -> Result<(), Failure> {
         files.push(PendingFile::new(&directory.join(name))?.fill(content)?);
         Ok(())
     };
-    add("report.html".to_owned(), anabranch_report::html(race, &framing).as_bytes())?;
+    add("report.html".to_owned(), anabranch_report::html(race, &page_context).as_bytes())?;
     add("results.json".to_owned(), json.as_bytes())?;
     Ok(files)
 }
 
-/// The point whose files are written, and the names of these files.
+/// A point of a sweep whose result files are written, and the names of these files.
 pub struct PointFiles<'a> {
     /// The plan that was raced.
     pub plan: &'a Plan,
@@ -65,11 +66,12 @@ pub struct PointFiles<'a> {
     pub point: usize,
     /// The prefix of the names of the point's files.
     pub prefix: &'a str,
-    /// Whether the report draws the median runs of the point packet by packet.
+    /// Whether the report shows every packet of the point's median runs, in a figure for each contestant.
     pub draw: bool,
 }
 
-/// Writes the page loads and captures of a point. Returns the files, and the captures that the report draws.
+/// Writes the files with the page loads and captures of one point of the plan. Returns the files, and the captures that
+/// the report draws.
 ///
 /// # Errors
 /// The errors of [`fill`].
@@ -152,24 +154,25 @@ pub fn left_over(directory: &Path, files: &[PendingFile]) -> Vec<String> {
     old
 }
 
-/// The number of points whose median runs the report draws packet by packet.
+/// The maximum number of points for which the report draws the packets of median runs. These points are the first
+/// points of the plan.
 pub const DRAWN_POINTS: usize = 4;
 
-/// Decodes the server's capture of a run for the report. Returns `None` on failure, because the report is useful
-/// without it.
+/// Decodes the server's capture of a run for the report. Returns `None` on failure; the report then lacks only these
+/// drawings.
 pub fn decoded(
     pcapng: &[u8],
     course: Course,
     (point, contestant): (usize, usize),
     seed: u64,
 ) -> Option<Captured> {
-    let settings = Settings { view: packets::MAX_DRAWN, ..Settings::default() };
+    let settings = Settings { max_view_items: packets::MAX_DRAWN, ..Settings::default() };
     let decoded = anabranch_capture::decode("server", pcapng, &settings).ok()?;
     Some(Captured { point, contestant, about: format!("at the server, seed {seed}"), decoded, course })
 }
 
 /// Repeats a run with the same seed, this time capturing packets. Returns the capture of the first server, and the
-/// `Course` of the run, which holds what packets do not show.
+/// `Course` of the run. The `Course` has the facts that packets do not show.
 fn recapture(
     plan: &Plan,
     (p, a): (usize, usize),
@@ -177,8 +180,7 @@ fn recapture(
     name: &str,
     mut add: impl FnMut(String, &[u8]) -> Result<(), Failure>,
 ) -> Result<Option<(Vec<u8>, Course)>, Failure> {
-    // Contestants that shared the network must run together again. Of their packets, only those of contestant `a` are
-    // kept.
+    // Contestants that shared the network must run together again. Only the packets of contestant `a` are kept.
     let (contestant, index) = if plan.together { (None, a) } else { (Some(a), 0) };
     let scenario = batch::scenario(plan, p, contestant, run.seed);
     let (runs, captures) = one::capture(&scenario).map_err(Failure::Internal)?;

@@ -28,12 +28,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub struct PathLog {
     started_at: Rc<Cell<Instant>>,
     quiet: bool,
-    /// Whether interruptions of sent data are reported. The next field is for received data.
+    /// Whether interruptions of sent data are reported. `received` is the same for received data.
     sent: bool,
     received: bool,
     events: Rc<RefCell<Vec<PathEvent>>>,
-    /// The hosts whose paths are counted. The callback that a host calls for its events does not own this list.
-    /// Otherwise a host would keep itself alive.
+    /// The hosts whose paths are counted. The event callback of a host does not own this list, because a host would
+    /// otherwise keep itself alive.
     hosts: Rc<RefCell<Vec<Rc<dyn Host>>>>,
 }
 
@@ -57,7 +57,7 @@ impl PathLog {
         Self { sent, received, ..self }
     }
 
-    /// Makes the times of events count from `test_started`, like the other times of the run.
+    /// Sets the start of the run. The printed times of path events count from this start.
     pub fn begin(&self, started_at: Instant) {
         self.started_at.set(started_at);
     }
@@ -70,10 +70,11 @@ impl PathLog {
             hosts.push(host.clone());
         }
         host.on_path_event(Box::new(move |event| {
-            if let PathEvent::Interrupted(it) = &event
-                && !(if it.received { log.received } else { log.sent })
-            {
-                return;
+            match &event {
+                // The error of the command has the same text.
+                PathEvent::BlackHole { .. } => return,
+                PathEvent::Interrupted(it) if !(if it.received { log.received } else { log.sent }) => return,
+                _ => {}
             }
             if !log.quiet {
                 clear_progress();
@@ -119,7 +120,7 @@ impl PathLog {
                 "address": change.address.to_string(),
                 "state": name(change.state),
             })),
-            PathEvent::Interrupted(_) => None,
+            _ => None,
         };
         let interruption = |event: &PathEvent| match event {
             PathEvent::Interrupted(it) => Some(json!({
@@ -130,7 +131,7 @@ impl PathLog {
                 "before": it.from.to_string(),
                 "after": it.to.to_string(),
             })),
-            PathEvent::Changed(_) => None,
+            _ => None,
         };
         let fields: [(&str, Value); 2] = [
             ("path_changes", events.iter().filter_map(change).collect()),
@@ -150,7 +151,8 @@ pub fn watch_server(host: &dyn Host, world: &OsWorld) {
 /// Returns the function with which a server prints a path event.
 fn printer(world: &OsWorld) -> impl Fn(&PathEvent) + 'static {
     let world = world.clone();
-    // The start of the current period, and the number of lines printed in this period.
+    // The start of the current period, and the number of events in this period. Each period has a maximum number of
+    // lines.
     let period = Cell::new((world.now(), 0));
     move |event| {
         let now = world.now();
@@ -195,6 +197,9 @@ impl ServerLog {
                 }
             }
             print(&event);
+            if let PathEvent::BlackHole { .. } = event {
+                return;
+            }
             let mut events = log.events.borrow_mut();
             if events.len() >= MAX_EVENTS {
                 events.pop_front();
@@ -253,8 +258,8 @@ impl<N: Session> ServerReports<N> for ServerLog {
     }
 }
 
-/// Returns the client's port, which identifies an accepted session in path events, and the paths of the session.
-/// Returns `None` if the transport does not distinguish paths.
+/// Returns the client's port and the paths of a session that a server has accepted. The port identifies the session in
+/// path events. Returns `None` if the transport does not distinguish paths.
 fn paths_of(session: &impl Session) -> Option<(u64, Vec<PathFigures>)> {
     let paths = session.figures().map(|figures| figures.paths).filter(|paths| !paths.is_empty())?;
     Some((session.peer()?.port().into(), paths))
@@ -290,6 +295,9 @@ fn text(event: &PathEvent, time: impl Fn(Instant) -> String) -> String {
                 it.to
             )
         }
+        PathEvent::BlackHole { address, at, reason } => {
+            format!("{}: session with {address} ended: {reason}", time(*at))
+        }
     }
 }
 
@@ -302,8 +310,8 @@ fn name(state: PathState) -> &'static str {
     }
 }
 
-/// The maximum number of hosts whose paths are counted. A host keeps its sockets open as long as this
-/// log holds it.
+/// The maximum number of hosts whose paths are counted. The log keeps these hosts alive, and each host keeps its
+/// sockets open.
 const MAX_HOSTS: usize = 64;
 /// The maximum number of events kept for results.
 const MAX_EVENTS: usize = 1024;

@@ -1,7 +1,8 @@
 //! Drops the privileges of a server once its sockets are open.
 //!
-//! Opening raw sockets and low ports needs capabilities, but using these sockets needs none. Afterwards a server only
-//! reads files: those that it serves, and its certificate again on SIGHUP. Those files may belong to other users.
+//! Opening raw sockets and low ports needs capabilities, but using these sockets needs none. Once the sockets are open,
+//! a server only reads files: the files that it serves and, on SIGHUP, its certificate. These files may belong to other
+//! users.
 
 use crate::complain;
 use rustix::io::Errno;
@@ -28,15 +29,16 @@ fn retain_capabilities(retained: CapabilitySet) -> rustix::io::Result<()> {
     if (sets.permitted | sets.inheritable).is_empty() {
         return Ok(());
     }
-    // A program that root executes regains the whole bounding set. Without CAP_SETPCAP this thread cannot shrink that
-    // set. In that case, only no_new_privs, which is set below, keeps the program from regaining capabilities.
+    // A program that root executes gets all capabilities of the bounding set. Without CAP_SETPCAP this thread cannot
+    // shrink that set. Then only no_new_privs (set below) prevents that the program gets capabilities again.
     if sets.effective.contains(CapabilitySet::SETPCAP) {
         for number in 0..u64::BITS {
             let capability = CapabilitySet::from_bits_retain(1 << number);
             if !retained.contains(capability)
                 && let Err(why) = remove_capability_from_bounding_set(capability)
             {
-                // The kernel has no capability with this number or a higher one.
+                // EINVAL means that the kernel does not know this capability. It does not know those with higher
+                // numbers either.
                 if why == Errno::INVAL {
                     break;
                 }

@@ -13,7 +13,7 @@ use std::sync::{Arc, Once};
 /// The destination of the connection logs; `None` disables logging.
 pub type LogDestination = Option<Arc<dyn Logs>>;
 
-/// Returns the destination that `--qlog` names, or otherwise `QLOGDIR`.
+/// Returns the destination that `--qlog` names. Without this flag, `QLOGDIR` names the destination.
 pub fn log_destination<'a>(
     matches: &ArgMatches,
     schemes: impl IntoIterator<Item = &'a UrlScheme>,
@@ -40,7 +40,7 @@ impl Logs for Directory {
     fn begin(&self, name: &str) -> Option<Box<dyn Write + Send>> {
         static ONCE: Once = Once::new();
         let path = self.0.join(name);
-        // Never overwrite an existing file, because the name contains a connection ID that the client chose.
+        // Never overwrites an existing file, because the client chose the connection ID in the name.
         match File::create_new(&path) {
             Ok(file) => Some(Box::new(BufWriter::new(file))),
             Err(why) => {

@@ -63,7 +63,7 @@ pub fn prepare(matches: &ArgMatches, transports: &Transports) -> Result<Option<P
     Ok(Some(Planned::Race(plan)))
 }
 
-/// The points to race, and whether they form a sweep.
+/// The points to race (each is one set of conditions), and whether they form a sweep.
 pub enum Planned {
     /// All points in one race.
     Race(Plan),
@@ -95,8 +95,8 @@ pub fn run(
         Planned::Race(plan) => plan.warnings(),
         Planned::Sweep(outline) => outline.warnings(),
     };
-    // Most warnings appear with the results. The warnings in `EARLY_WARNINGS` concern the page that is raced. They are
-    // printed before the race, and not again with the table.
+    // Most warnings appear with the results. The warnings in `EARLY_WARNINGS` concern the HAR file that describes the
+    // page to load. They are printed before the race, and not again with the results.
     outputs.printed_warnings = warnings;
     outputs.printed_warnings.retain(|line| EARLY_WARNINGS.iter().any(|phrase| line.contains(phrase)));
     outputs.printed_warnings.iter().for_each(|warning| complain(warning));
@@ -135,11 +135,11 @@ fn calibrate(outline: &Outline, threads: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Phrases of the warnings that are also written to standard error before the race.
+/// A warning that contains one of these phrases is written to standard error before the race.
 const EARLY_WARNINGS: [&str; 4] = [har::FILE_ORDER, har::CUT_BODY, har::UNKNOWN_BODY, har::NO_RESPONSE];
 
-/// Returns the request for a sweep, or `None` if the command does not run a sweep. A sweep is a race of several points
-/// in virtual time that writes to a directory.
+/// Returns the directory and the options of a sweep, or `None` if the command does not run a sweep. A sweep is a race
+/// in virtual time that runs several combinations of settings (points) and writes to a directory.
 fn request<'a>(matches: &'a ArgMatches, outline: &Outline) -> Result<Option<Request<'a>>, Failure> {
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
     let shard: Option<Shard> = matches.get_one::<Shard>("shard").copied();
@@ -206,7 +206,7 @@ pub fn emulate(
         host_packets = captures;
         Ok(race)
     });
-    // An error in an emulated race comes from the host, not from a broken invariant of this program.
+    // In an emulated race, an error is caused by the host, not by a bug of this program.
     let race = race.map_err(|failure| match failure {
         Failure::Internal(line) => Failure::Host(line),
         other => other,
@@ -352,7 +352,7 @@ impl<'a> RaceOutputs<'a> {
         }
     }
 
-    /// Returns those of `warnings` that were not printed before the race.
+    /// Returns the elements of `warnings` that were not printed before the race.
     pub fn unprinted(&self, warnings: &[String]) -> Vec<String> {
         warnings.iter().filter(|warning| !self.printed_warnings.contains(warning)).cloned().collect()
     }
@@ -395,7 +395,8 @@ impl<'a> RaceOutputs<'a> {
         Ok(self)
     }
 
-    /// Writes the result. `captures` holds the captures of a race whose runs cannot be repeated with packet capture.
+    /// Writes the result. `captures` has the captures of an emulated race, because its runs cannot be repeated to
+    /// capture packets.
     fn write(self, plan: &Plan, race: &Race, captures: Option<&[HostPackets]>) -> Result<(), Failure> {
         let (style, to_stdout) = (self.style(), self.to_stdout());
         let warnings = self.unprinted(&race.warnings);

@@ -19,9 +19,9 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// The security of a server, and the line that tells the user about its certificate.
+/// The TLS settings of a server, and a line for the user that describes its certificate.
 pub struct ServerTls {
-    /// The security of the listeners.
+    /// The TLS, DTLS and QUIC settings of the listeners.
     pub security: ServerSecurity,
     /// A line for the user that describes the certificate.
     pub description: String,
@@ -29,8 +29,8 @@ pub struct ServerTls {
     files: Option<Files>,
 }
 
-/// Returns whether SCTP over DTLS omits its checksum: it does unless the user set `zero_checksum`. DTLS detects every
-/// error that the checksum would detect (RFC 9653 §3).
+/// Returns whether SCTP over DTLS omits its checksum by default. Returns false if the user has set `zero_checksum`.
+/// DTLS detects every error that the checksum would detect (RFC 9653 §3).
 pub fn is_unsummed(matches: &ArgMatches) -> Result<bool, Failure> {
     Ok(knobs::from_flags(matches)?.iter().all(|(key, _)| key != "zero_checksum"))
 }
@@ -40,15 +40,15 @@ type Files = (PathBuf, PathBuf);
 
 impl ServerTls {
     /// Returns a function that reads the certificate files again, for sessions that begin afterwards. The function
-    /// prints a line. If it cannot read the files, the old certificate stays in use.
+    /// prints one line with the result. If it cannot read the files, the old certificate stays in use.
     pub fn reload(&self) -> Option<impl Fn() + Clone + Send + 'static> {
-        let shown: Vec<_> = self.security.shared().cloned().collect();
-        let (certificate, key) = self.files.clone().filter(|_| !shown.is_empty())?;
+        let tls_servers: Vec<_> = self.security.shared().cloned().collect();
+        let (certificate, key) = self.files.clone().filter(|_| !tls_servers.is_empty())?;
         Some(move || {
             let read = Identity::from_files(&certificate, &key).map_err(|error| error.to_string());
             let read = read.and_then(|identity| {
                 let fingerprint = Fingerprint(identity.fingerprint());
-                shown
+                tls_servers
                     .iter()
                     .try_for_each(|server| server.set_identity(identity.clone()))
                     .map(|()| fingerprint)
@@ -122,15 +122,16 @@ pub fn server(
     let schemes = listens.iter().map(|listen| &listen.scheme);
     let protocols = protocol.protocols(matches!(protocol, NegotiatedProtocol::Http(_)));
     let security = ServerSecurity::new(identity, schemes, protocols, key_log()).map_err(wrong)?;
-    Ok(Some(ServerTls { security: security.with_unsummed(is_unsummed(matches)?), description, files }))
+    Ok(Some(ServerTls { security: security.with_zero_checksum(is_unsummed(matches)?), description, files }))
 }
 
-/// Returns the security that a client has without flags. It trusts the certificate authorities of this system.
+/// Returns the TLS settings of a client for a command without TLS flags. The client trusts the certificate authorities
+/// of the operating system.
 pub fn client_by_default(version: Option<&str>) -> Result<ClientSecurity, String> {
     client_for(Trust::System, NegotiatedProtocol::Http(version))
 }
 
-/// Returns the security of an HTTP client; `None` if no URL is encrypted.
+/// Returns the TLS settings of an HTTP client; `None` if no URL is encrypted.
 pub fn client<'a>(
     matches: &ArgMatches,
     schemes: impl IntoIterator<Item = &'a UrlScheme>,
@@ -161,10 +162,10 @@ pub fn client_of<'a>(
     let trust = trust(matches)?;
     let early = matches.try_get_one::<bool>("early-data").is_ok_and(|early| early == Some(&true));
     let security = ClientSecurity::new(trust, protocol.protocols(early), key_log()).map_err(Failure::Host)?;
-    Ok(Some(security.with_unsummed(is_unsummed(matches)?)))
+    Ok(Some(security.with_zero_checksum(is_unsummed(matches)?)))
 }
 
-/// Returns the certificates that a client trusts, as its flags select them.
+/// Returns the certificates that a client trusts according to its flags.
 pub fn trust(matches: &ArgMatches) -> Result<Trust, Failure> {
     let file = matches.get_one::<String>("trust").map(String::as_str);
     Ok(match file {
@@ -182,7 +183,7 @@ pub fn trust(matches: &ArgMatches) -> Result<Trust, Failure> {
     })
 }
 
-/// Returns the security of a client that trusts `trust` and offers the protocol `protocol`.
+/// Returns the TLS settings of a client that trusts the certificates `trust` and offers the protocol `protocol`.
 pub fn client_for(trust: Trust, protocol: NegotiatedProtocol<'_>) -> Result<ClientSecurity, String> {
     ClientSecurity::new(trust, protocol.protocols(false), key_log())
 }
@@ -223,7 +224,7 @@ fn self_signed(listens: &[Listen]) -> Result<(Identity, String, Option<Files>), 
         Err(_) if !path.try_exists().map_err(failed)? => {
             let identity = create_identity(listens)?;
             keep(&directory, &path, &identity).map_err(failed)?;
-            // Another server may have written a certificate in the meantime, so the certificate on disk is used.
+            // Uses the certificate on disk, because another server may have written one in the meantime.
             Identity::from_files(&path, &path).map_err(|error| Failure::Host(error.to_string()))?
         }
         Err(note) => {
@@ -235,8 +236,8 @@ fn self_signed(listens: &[Listen]) -> Result<(Identity, String, Option<Files>), 
     Ok((identity, shown, Some((path.clone(), path))))
 }
 
-/// Creates a certificate for the loopback names and the addresses in `listens`, which are certain to belong to this
-/// host.
+/// Creates a certificate for the loopback names and the addresses in `listens`. Only these names certainly belong to
+/// this host.
 fn create_identity(listens: &[Listen]) -> Result<Identity, Failure> {
     let mut names: Vec<String> = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).into();
     for address in listens.iter().flat_map(|listen| &listen.addresses) {

@@ -56,22 +56,24 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Completion, 
     let number = |name: &str| matches.get_one::<u16>(name).copied().map_or(1, usize::from);
     let (matches, shown) = (matches.clone(), directory.to_owned());
     let specs = ListenSpecs::open(&listens, number("threads"), number("connections"), &settings.tuned)?;
-    let open: Vec<&str> = listens
+    let cleartext_schemes: Vec<&str> = listens
         .iter()
         .map(|listen| &listen.scheme)
         .filter(|one| !one.is_secure())
         .map(UrlScheme::url)
         .collect();
-    let open = match open.as_slice() {
+    let cleartext_traffic = match cleartext_schemes.as_slice() {
         [] => None,
-        _ if open.len() == listens.len() => Some("traffic".to_owned()),
+        _ if cleartext_schemes.len() == listens.len() => Some("traffic".to_owned()),
         some => Some(format!("traffic of {}://", some.join(":// and "))),
     };
     let certificate = tls.as_ref().map(|tls| tls.description.clone());
     let announce = move |urls: &[String]| {
         complain(&format!("serving {shown} on {}", urls.join(" ")));
-        if let Some(open) = &open {
-            complain(&format!("{open} is in the clear: anyone on the path can read and change it"));
+        if let Some(cleartext_traffic) = &cleartext_traffic {
+            complain(&format!(
+                "{cleartext_traffic} is in the clear: anyone on the path can read and change it"
+            ));
         }
         if let Some(certificate) = &certificate {
             complain(certificate);
@@ -149,9 +151,9 @@ impl Settings {
         };
         let number = |name: &str| matches.get_one::<u16>(name).copied().unwrap_or(1);
         let text = matches.get_one::<String>("max-header").map_or("", String::as_str);
-        let head: Bytes =
+        let max_head_size: Bytes =
             text.parse().map_err(|error| Failure::Usage(format!("--max-header {text}: {error}")))?;
-        let most_head = usize::try_from(head.0).ok().filter(|most| (1..=1 << 20).contains(most));
+        let most_head = usize::try_from(max_head_size.0).ok().filter(|most| (1..=1 << 20).contains(most));
         let most_head =
             most_head.ok_or_else(|| Failure::Usage(format!("--max-header {text}: must be 1 B to 1 MiB")))?;
         let needs = Needs {
@@ -183,7 +185,7 @@ async fn serve(
     specs: Vec<ListenSpec>,
     settings: Settings,
     mut servers: Servers,
-    // The security with a certificate that the user gave; `None` if the certificate is self-signed.
+    // The TLS settings with a certificate that the user gave; `None` if the certificate is self-signed.
     own: Option<ServerSecurity>,
     redirects: bool,
 ) -> Result<Completion, Failure> {

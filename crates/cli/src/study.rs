@@ -134,8 +134,7 @@ fn plan_of(matches: &ArgMatches, transports: &Transports) -> Result<String, Fail
     }
     let draft = table.draft(runs, 1, &Seeds { changes: &changes, ..seeds }.changes_of(table, &[]));
     let draft = draft.map_err(Failure::Usage)?;
-    // Interprets the plan, so that a value that the plan does not accept is reported now, and not when somebody runs
-    // the plan.
+    // Interprets the plan, so that an invalid value is reported now, and not when somebody runs the plan.
     table
         .table_points(&draft, &BTreeMap::new(), None, transports)
         .map_err(|line| Failure::Usage(if changes.is_empty() { line } else { format!("--set: {line}") }))?;
@@ -184,7 +183,7 @@ impl<'a> Request<'a> {
         self.changes.is_empty() && self.also.is_empty()
     }
 
-    /// Returns the number of runs of each study. Checks that every change fits its study.
+    /// Returns the number of runs of each study. Fails if a study does not support a change from `--set` or `--also`.
     fn counts(&self) -> Result<Vec<usize>, Failure> {
         let set = |line: String| Failure::Usage(format!("--set: {line}"));
         let count = |study: &Study| {
@@ -203,9 +202,8 @@ impl<'a> Request<'a> {
         self.studies.iter().map(count).collect()
     }
 
-    /// Returns the number of runs that a study still needs. The runs of alternative readings are not counted, because
-    /// the number of runs for their calibration is not known in advance. Counting also checks that every change fits
-    /// its plan.
+    /// Returns the number of runs that a study still needs. Alternative readings are not counted, because the number of
+    /// runs for their calibration is not known in advance. Fails if a change does not fit its plan.
     fn runs_of(&self, study: &Study, store: &dyn Store) -> Result<usize, StudyError> {
         let (seeds, mut bench) = (self.seeds(), StudyRuns::counting(store));
         study.run(self.size, &seeds, &mut bench)?;
@@ -234,7 +232,7 @@ impl<'a> Request<'a> {
     }
 
     /// Runs a study, including the additional analyses that the flags request.
-    fn found(&self, study: &Study, bench: &mut StudyRuns<'_>) -> Result<Findings, StudyError> {
+    fn run_study(&self, study: &Study, bench: &mut StudyRuns<'_>) -> Result<Findings, StudyError> {
         let seeds = self.seeds();
         let mut findings = study.run(self.size, &seeds, bench)?;
         if let Some(readings) = study.readings.as_ref().filter(|_| self.matches.get_flag("readings")) {
@@ -308,8 +306,8 @@ impl<'a> Request<'a> {
 /// A function that prints text, or stores it.
 type Say<'a> = &'a dyn Fn(&str) -> Result<(), Failure>;
 
-/// Runs studies and passes their output to `say`. If a command in this output refers to the folder of a study below
-/// `root`, it uses the path relative to `root`.
+/// Runs studies and passes their output to `say`. The output may contain commands that name the folder of a study. If
+/// this folder is below `root`, its name in the commands is relative to `root`.
 fn run_studies(
     matches: &ArgMatches,
     transports: &Transports,
@@ -336,7 +334,7 @@ fn run_studies(
     let (mut before, mut met, mut all) = (0, true, Vec::new());
     for (study, count) in request.studies.iter().zip(counts) {
         let options = Options { threads, progress: &|done| progress.update(before + done), stop: &STOP };
-        let findings = request.found(study, &mut StudyRuns::new(&options, store));
+        let findings = request.run_study(study, &mut StudyRuns::new(&options, store));
         before += count;
         progress.finish();
         let findings = findings.map_err(failure)?;

@@ -2,7 +2,7 @@
 //! interrupted and resumed, or divided among machines and merged.
 //!
 //! This module runs points, and [`directory`] stores them. [`result`] writes results.json, report.html and the table
-//! from a directory alone. The outputs therefore do not depend on when and on which machines the points ran.
+//! from a directory alone. The outputs are therefore the same, whenever and on whichever machines the points ran.
 
 pub mod directory;
 pub mod result;
@@ -36,7 +36,8 @@ pub struct Request<'a> {
     pub resume: bool,
     /// The shard to run; by default the shard that the directory holds.
     pub shard: Option<Shard>,
-    /// The captures to keep, as in `--pcap`; by default those that the directory already keeps.
+    /// The captures to keep, as in `--pcap`. `None` means `median` for a new sweep. For a sweep that is resumed, it
+    /// means the choice with which the sweep was started.
     pub pcap: Option<&'a str>,
     /// The path of the plan file, if there is one.
     pub plan_file: Option<&'a str>,
@@ -96,7 +97,7 @@ fn open(outline: &Outline, request: &Request<'_>) -> Result<Directory, Failure> 
     }
 }
 
-/// Runs the missing points, and shows the result of all points.
+/// Runs the points of a sweep that have no stored result yet, and shows the results of all points.
 pub fn run(
     mut outline: Outline,
     request: &Request<'_>,
@@ -146,7 +147,7 @@ pub fn run(
             ));
             Ok(tally.done())
         }
-        // The complete result is read from the directory and printed once, so the running summary is dropped.
+        // The complete result is read from the directory. It replaces `tally`, the summary of the points so far.
         (_, tally) => {
             drop(tally);
             result::write(&directory, outputs)
@@ -190,11 +191,11 @@ fn keep_person(directory: &Directory, race: Race, number: usize) -> Result<Point
     directory.save_point(number, point, race.expectations.into_iter().map(at).collect(), Vec::new())
 }
 
-/// The summary of the completed points, and whether all transfers and expectations succeeded. It keeps only a few bytes
-/// for each point.
+/// The summary of the completed points, which takes only a few bytes per point, and the flag whether all transfers
+/// finished.
 struct Tally {
     table: Table,
-    /// The summary of the simulated people; `None` if the points are not people.
+    /// The summary of the simulated people; `None` if the plan does not simulate people.
     people: Option<people::Tally>,
     expectations: Vec<Expectation>,
     finished: bool,
@@ -218,7 +219,7 @@ impl Tally {
         self.points += 1;
     }
 
-    /// Returns the table of the points so far. `warnings` are the warnings to show.
+    /// Returns the table of all points that have been added so far, with these warnings.
     fn text(&self, warnings: &[String]) -> String {
         if let Some(people) = &self.people {
             return people::text::render(people);
@@ -228,7 +229,8 @@ impl Tally {
 
     fn done(&self) -> Completion {
         let met = self.expectations.iter().all(|expectation| expectation.met);
-        // A person's network may be too bad to load a page. Such a person is counted, but the race does not fail.
+        // A simulated person may have a network that is too bad to load a page. The summary counts these people, but
+        // the race does not fail.
         if (self.finished || self.people.is_some()) && met { Completion::Well } else { Completion::Badly }
     }
 }
@@ -247,9 +249,9 @@ fn announce(outline: &Outline, directory: &Directory, missing: usize) {
         0 => String::new(),
         bytes => format!(" ({} of captures; --pcap off: none)", readable(bytes)),
     };
-    let mut told = std::io::stderr().lock();
+    let mut stderr = std::io::stderr().lock();
     let _ = writeln!(
-        told,
+        stderr,
         "{all} points{of}{done}; in all about {} files, {}{captures}, in '{}'",
         size.files,
         readable(size.bytes),
@@ -289,7 +291,7 @@ impl Ongoing {
     }
 }
 
-/// If a sweep is running, prints its results so far and how to resume it, and returns true.
+/// Prints the results so far of the running sweep, and how to resume the sweep. Returns false if no sweep is running.
 pub fn interrupted() -> bool {
     let ongoing = ongoing();
     let Some(Ongoing { tally, warnings, path, all, to_stderr }) = ongoing.as_ref() else { return false };

@@ -25,8 +25,8 @@ use std::thread;
 /// A function that prints the URLs of the listeners, called once all threads listen.
 type Announce = dyn Fn(&[String]) + Send + Sync;
 
-/// The handle of a server thread. Through it the thread reports to the main thread that it listens, and how many
-/// associations it accepted.
+/// The handle with which a server thread reports to the main thread: that the thread listens, and how many associations
+/// it accepted.
 #[derive(Clone)]
 pub struct WorkerHandle {
     number: usize,
@@ -54,7 +54,8 @@ impl WorkerHandle {
         }
     }
 
-    /// Whether this is the leading thread, which does what is needed only once, for example printing.
+    /// Whether this is the leading thread. Tasks that only one thread may do, for example printing, are done by this
+    /// thread.
     pub fn is_leader(&self) -> bool {
         self.number == 0
     }
@@ -65,7 +66,7 @@ impl WorkerHandle {
     }
 
     /// Reports the number of associations that the thread accepted. Called when the thread ends.
-    pub fn count(&self, associations: u64) {
+    pub fn report_associations(&self, associations: u64) {
         if let Some(reports) = &self.reports {
             let _ = reports.send(Report::Associations(associations));
         }
@@ -76,14 +77,13 @@ impl WorkerHandle {
 pub struct ListenSpecs {
     by_thread: Vec<Vec<ListenSpec>>,
     groups: Vec<Arc<Group>>,
-    /// What messages call the sessions on the shared ports, for example "associations".
+    /// The word that messages use for the sessions on the shared ports, for example "associations".
     sessions: &'static str,
 }
 
 impl ListenSpecs {
-    /// Opens the sockets of `listens` for `threads` threads, with the settings in `tuned`. Each listener accepts at
-    /// most
-    /// `max_sessions` concurrent sessions in all threads together.
+    /// Opens the sockets of `listens` for `threads` threads, with the settings in `tuned`. A listener accepts at most
+    /// `max_sessions` concurrent sessions, counted over all threads.
     pub fn open(
         listens: &[Listen],
         threads: usize,
@@ -118,7 +118,8 @@ impl ListenSpecs {
             }
             let can = listen.scheme.can();
             for part in parts {
-                // If the transport has no word of its own for its sessions, messages call them "sessions".
+                // Some transports define their own word for a session, which messages use. For the others, messages
+                // say "sessions".
                 if part.group.is_some() && can.words == Words::default() {
                     specs.sessions = "sessions";
                 }

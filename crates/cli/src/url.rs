@@ -169,8 +169,8 @@ impl Url {
         found.filter(|_| is_https).map(|scheme| Self { scheme, ..self.clone() })
     }
 
-    /// Returns the versions of HTTP that a client speaks. `http`, the value of `--http`, selects them. Without it, the
-    /// server chooses the version if the session uses TLS.
+    /// Returns the versions of HTTP that a client offers. `http` is the value of `--http`. If it is `None` and the
+    /// session uses TLS, the server chooses the version.
     #[cfg(target_os = "linux")]
     pub fn versions(&self, http: Option<&str>) -> Versions {
         match (self.scheme.http(), http) {

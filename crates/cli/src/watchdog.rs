@@ -58,7 +58,7 @@ const STEP: Duration = Duration::from_millis(150);
 mod tests {
     use super::*;
 
-    /// The process must end at the latest `grace` plus one second after the signal, whatever hangs.
+    /// The process must end within `grace` plus one second after the signal, even if every step hangs.
     #[test]
     fn every_process_ends_within_its_grace_and_a_second() {
         let steps = u32::try_from(last_steps(0).len()).expect("few");

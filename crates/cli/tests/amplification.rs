@@ -61,7 +61,8 @@ impl SilentClient {
         self.listener.contains("retry=always")
     }
 
-    /// The ratios of received to sent bytes: first in UDP payload, then with UDP and IP headers.
+    /// The number of bytes that the silent client received, divided by the number of bytes that it sent. The first
+    /// ratio counts UDP payload only. The second ratio also counts UDP and IP headers.
     fn ratios(&self) -> [f64; 2] {
         let headers = if self.target.is_ipv4() { 28 } else { 48 };
         let size = |lengths: &[usize], headers| lengths.iter().map(|length| length + headers).sum::<usize>();
@@ -85,20 +86,20 @@ impl SilentClients {
         let socket = UdpSocket::bind(local).expect("a port");
         socket.set_nonblocking(true).expect("set");
         let (listener, description) = (listener.to_owned(), description.to_owned());
-        let mut stranger =
+        let mut client =
             SilentClient { listener, description, socket, target, sent: Vec::new(), received: Vec::new() };
         for datagram in datagrams {
-            stranger.socket.send_to(datagram, target).expect("sent");
-            stranger.sent.push(datagram.len());
+            client.socket.send_to(datagram, target).expect("sent");
+            client.sent.push(datagram.len());
             // Waits now and then, because a server's socket buffer holds only about 200 of the largest datagrams.
-            if stranger.sent.len().is_multiple_of(50) {
+            if client.sent.len().is_multiple_of(50) {
                 wait_until_datagrams_are_read(target.port());
             }
         }
-        self.0.push(stranger);
+        self.0.push(client);
     }
 
-    /// Adds a silent client for each of 16 prefixes of a datagram.
+    /// Adds 16 silent clients. Each sends a shortened copy of `datagram`, with 1/17 to 16/17 of its bytes.
     fn send_cut(&mut self, at: (&str, SocketAddr), what: &str, datagram: &[u8]) {
         for part in 1..=16 {
             let cut = datagram[..datagram.len() * part / 17].to_vec();
@@ -107,7 +108,8 @@ impl SilentClients {
     }
 }
 
-/// Returns the datagrams that `get` sends, in order, to a silent server until the timeout `time`.
+/// Runs `get` against a server that never answers, until its timeout `time`. Returns the datagrams that `get` sent, in
+/// order.
 fn flight(scratch: &Scratch, scheme: &str, time: &str) -> Vec<Vec<u8>> {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let url = format!("{scheme}://{}/", socket.local_addr().expect("an address"));
@@ -135,39 +137,39 @@ fn junk(length: usize) -> Vec<Vec<u8>> {
 
 /// Returns an INIT chunk with these parameters.
 fn init(parameters: &[u8]) -> Vec<u8> {
-    // The fields are initiate tag, window, outbound and inbound streams, and initial TSN.
+    // The fixed fields of INIT: initiate tag, a_rwnd, numbers of outbound and inbound streams, and initial TSN.
     let mut body = vec![0, 0, 0, 7, 0, 16, 0, 0, 0, 10, 0, 10, 0, 0, 0, 1];
     body.extend(parameters);
     packet(5_000, 0, &[chunk(1, 0, &body)])
 }
 
-fn sctp(strangers: &mut SilentClients, at: (&str, SocketAddr), flight: &[Vec<u8>]) {
-    strangers.send(at, "a client's INIT", &flight[..1]);
-    strangers.send(at, "the same, sent again", flight);
-    strangers.send(at, "the smallest INIT", [&init(&[])]);
+fn sctp(clients: &mut SilentClients, at: (&str, SocketAddr), flight: &[Vec<u8>]) {
+    clients.send(at, "a client's INIT", &flight[..1]);
+    clients.send(at, "the same, sent again", flight);
+    clients.send(at, "the smallest INIT", [&init(&[])]);
     let unknown: Vec<u8> = (0..300).flat_map(|_| [0xc0, 0xff, 0, 4]).collect();
-    strangers.send(at, "an INIT of 300 unknown parameters", [&init(&unknown)]);
-    // The parameters are RANDOM, HMAC-ALGO, and a list of all chunk types (RFC 4895 §3).
+    clients.send(at, "an INIT of 300 unknown parameters", [&init(&unknown)]);
+    // The parameters of this INIT are RANDOM, HMAC-ALGO, and CHUNKS with all chunk types (RFC 4895 §3).
     let mut signed = vec![0x80, 2, 0, 36];
     signed.extend([9; 32]);
     signed.extend([0x80, 4, 0, 6, 0, 1, 0, 0, 0x80, 3, 1, 0]);
     signed.extend((4..=255).collect::<Vec<u8>>());
-    strangers.send(at, "an INIT with RANDOM and all chunks", [&init(&signed)]);
+    clients.send(at, "an INIT with RANDOM and all chunks", [&init(&signed)]);
     let mut damaged = init(&[]);
     damaged[8] ^= 1;
-    strangers.send(at, "an INIT with a wrong checksum", [&damaged]);
+    clients.send(at, "an INIT with a wrong checksum", [&damaged]);
     for length in [0, 4, 100, 1_400] {
         let all: Vec<_> =
             (0..=255).map(|kind| packet(5_000, 7, &[chunk(kind, 0, &vec![0; length])])).collect();
-        strangers.send(at, &format!("each kind of chunk with {length} bytes"), &all);
-        // The COOKIE ECHO is also sent alone. It may not cause more traffic than its own bytes allow.
-        strangers.send(at, &format!("a COOKIE ECHO of {length} bytes"), &all[10..11]);
+        clients.send(at, &format!("each kind of chunk with {length} bytes"), &all);
+        // A client also sends only the COOKIE ECHO, because among all chunks a long response to it would not be seen.
+        clients.send(at, &format!("a COOKIE ECHO of {length} bytes"), &all[10..11]);
     }
-    strangers.send_cut(at, "an INIT", &flight[0]);
-    anything(strangers, at);
+    clients.send_cut(at, "an INIT", &flight[0]);
+    send_junk(clients, at);
 }
 
-/// RFC 6347 §4.2.2, RFC 9147 §5.2: splits a handshake message into this many fragments, each in a record of its own.
+/// RFC 6347 §4.2.2, RFC 9147 §5.2: splits a handshake message into `many` fragments, each in a record of its own.
 fn pieces(message: &[u8], many: usize) -> Vec<Vec<u8>> {
     let piece = message.len().div_ceil(many);
     let record = |(number, part): (usize, &[u8])| {
@@ -186,7 +188,8 @@ fn pieces(message: &[u8], many: usize) -> Vec<Vec<u8>> {
     message.chunks(piece).enumerate().map(record).collect()
 }
 
-/// Extensions of a ClientHello: the groups X25519 and P-256; X25519 alone; ECDSA with P-256; DTLS 1.3; no key share.
+/// Extensions of a ClientHello, in this order: the groups X25519 and P-256; X25519 alone; ECDSA with P-256; DTLS 1.3;
+/// no key share.
 const GROUPS: [u8; 10] = [0, 10, 0, 6, 0, 4, 0, 29, 0, 23];
 const GROUP: [u8; 8] = [0, 10, 0, 4, 0, 2, 0, 29];
 const SIGNATURES: [u8; 8] = [0, 13, 0, 4, 0, 2, 4, 3];
@@ -221,9 +224,9 @@ fn hello(share: Option<&[u8]>) -> Vec<u8> {
     hello_with(&suites, &[&GROUPS, &SIGNATURES, &DTLS13, &share])
 }
 
-fn dtls(strangers: &mut SilentClients, at: (&str, SocketAddr), flight: &[Vec<u8>]) {
-    strangers.send(at, "a client's hello", &flight[..1]);
-    strangers.send(at, "the same, sent again", flight);
+fn dtls(clients: &mut SilentClients, at: (&str, SocketAddr), flight: &[Vec<u8>]) {
+    clients.send(at, "a client's hello", &flight[..1]);
+    clients.send(at, "the same, sent again", flight);
     let mut share = vec![0, 23, 0, 65, 4];
     share.extend(noise(64));
     let (message, other) = (&flight[0][25..], [0x2a, 0x2a, 0, 1, 0]);
@@ -246,30 +249,30 @@ fn dtls(strangers: &mut SilentClients, at: (&str, SocketAddr), flight: &[Vec<u8>
     for (what, hello) in hellos {
         for many in [1, 2, 5] {
             let all = pieces(&hello, many);
-            strangers.send(at, &format!("{what} in {many}"), &all);
-            strangers.send(at, &format!("{what} in {many} of one datagram"), [&all.concat()]);
-            strangers.send(at, &format!("the first part of {what} in {many}"), &all[..1]);
+            clients.send(at, &format!("{what} in {many}"), &all);
+            clients.send(at, &format!("{what} in {many} of one datagram"), [&all.concat()]);
+            clients.send(at, &format!("the first part of {what} in {many}"), &all[..1]);
             let again: Vec<_> = (0..4).flat_map(|_| all.clone()).collect();
-            strangers.send(at, &format!("{what} in {many}, sent again"), &again);
+            clients.send(at, &format!("{what} in {many}, sent again"), &again);
         }
     }
-    strangers.send_cut(at, "a hello", &flight[0]);
-    anything(strangers, at);
+    clients.send_cut(at, "a hello", &flight[0]);
+    send_junk(clients, at);
 }
 
-/// Sends QUIC datagrams. Each flight comes from another client, because datagrams with the same connection ID belong to
-/// the same connection.
-fn quic(strangers: &mut SilentClients, at: (&str, SocketAddr), flights: &[Vec<Vec<u8>>; 4]) {
+/// Sends QUIC datagrams. Each of the `flights` was recorded from another client, because datagrams with the same
+/// connection ID belong to the same connection.
+fn quic(clients: &mut SilentClients, at: (&str, SocketAddr), flights: &[Vec<Vec<u8>>; 4]) {
     let [one, again, copied, padded] = flights;
-    strangers.send(at, "a client's Initial", &one[..1]);
+    clients.send(at, "a client's Initial", &one[..1]);
     let copies = vec![one[0].clone(); 5];
-    strangers.send(at, "that Initial from elsewhere, five times", &copies);
-    strangers.send(at, "a client's Initials, sent again", again);
-    strangers.send(at, "an Initial five times", &vec![copied[0].clone(); 5]);
+    clients.send(at, "that Initial from elsewhere, five times", &copies);
+    clients.send(at, "a client's Initials, sent again", again);
+    clients.send(at, "an Initial five times", &vec![copied[0].clone(); 5]);
     for (initial, more) in padded.iter().take(1).chain(&copied[1..]).zip([50, 199]) {
         // The bytes after the Initial packet are no packet, but they count as received.
         let long = [&initial[..], &vec![0; more]].concat();
-        strangers.send(at, &format!("an Initial of {} bytes", long.len()), [&long]);
+        clients.send(at, &format!("an Initial of {} bytes", long.len()), [&long]);
     }
     let flight = one;
     let long = |first: u8, version: u32, length: usize| {
@@ -283,28 +286,25 @@ fn quic(strangers: &mut SilentClients, at: (&str, SocketAddr), flights: &[Vec<Ve
     for (version, what) in [(0xface_b001, "an unknown version"), (0, "version 0"), (1, "version 1")] {
         for length in [24, 1_199, 1_200] {
             for (first, kind) in [(0xc0, "Initial"), (0xd0, "0-RTT"), (0xe0, "Handshake"), (0xf0, "Retry")] {
-                strangers.send(
-                    at,
-                    &format!("{what}, {kind}, {length} bytes"),
-                    [&long(first, version, length)],
-                );
+                clients.send(at, &format!("{what}, {kind}, {length} bytes"), [&long(first, version, length)]);
             }
         }
     }
-    // RFC 9000 §10.3: these packets could belong to a connection whose state is lost.
+    // RFC 9000 §10.3: these packets look like packets of a connection whose state the server has lost. The server may
+    // answer with a Stateless Reset.
     for length in [5, 21, 22, 25, 41, 42, 43, 44, 100] {
         let mut bytes = noise(length);
         bytes[0] = 0x40;
-        strangers.send(at, &format!("a short header, {length} bytes"), [&bytes]);
+        clients.send(at, &format!("a short header, {length} bytes"), [&bytes]);
     }
-    strangers.send_cut(at, "an Initial", &flight[0]);
-    anything(strangers, at);
+    clients.send_cut(at, "an Initial", &flight[0]);
+    send_junk(clients, at);
 }
 
 /// Sends datagrams that may arrive at any port.
-fn anything(strangers: &mut SilentClients, at: (&str, SocketAddr)) {
+fn send_junk(clients: &mut SilentClients, at: (&str, SocketAddr)) {
     for length in [1, 20, 60, 1_200] {
-        strangers.send(at, &format!("junk of {length} bytes"), &junk(length));
+        clients.send(at, &format!("junk of {length} bytes"), &junk(length));
     }
 }
 
@@ -374,7 +374,7 @@ fn unvalidated_clients_get_at_most_three_times_what_they_send() {
         let schemes = ["http+sctp", "https+sctp", "h3", "h3", "h3", "h3"];
         schemes.map(capture).map(|flight| flight.join().expect("a flight"))
     });
-    let (mut strangers, mut running) = (SilentClients::default(), Vec::new());
+    let (mut clients, mut running) = (SilentClients::default(), Vec::new());
     let mut retries = 0;
     for (name, arguments) in &programs {
         let (program, urls) = listeners(&scratch, arguments);
@@ -383,10 +383,10 @@ fn unvalidated_clients_get_at_most_three_times_what_they_send() {
             let listener = format!("{name}: {scheme}://");
             let at = (listener.as_str(), *address);
             match scheme.as_str() {
-                "http+sctp" | "sctp" => sctp(&mut strangers, at, &of_sctp),
-                "https+sctp" => dtls(&mut strangers, at, &of_dtls),
-                "h3" => quic(&mut strangers, at, &of_quic),
-                // A gateway also prints the URL of its origin in the same line.
+                "http+sctp" | "sctp" => sctp(&mut clients, at, &of_sctp),
+                "https+sctp" => dtls(&mut clients, at, &of_dtls),
+                "h3" => quic(&mut clients, at, &of_quic),
+                // Skips the URL of a gateway's origin, which the gateway prints in the same line.
                 "http" => continue,
                 other => panic!("what listens at {other}?"),
             }
@@ -396,28 +396,27 @@ fn unvalidated_clients_get_at_most_three_times_what_they_send() {
     assert_eq!(retries, 4 + 2 + 3 + 1 + 1 + 2 + 2);
     for _ in 0..WAIT.as_millis() / POLL_INTERVAL.as_millis() {
         pace(POLL_INTERVAL);
-        strangers.0.iter_mut().for_each(SilentClient::receive);
+        clients.0.iter_mut().for_each(SilentClient::receive);
     }
     for mut program in running {
         assert!(program.still_runs(), "a server has ended");
         assert_eq!(program.end(), 0);
     }
-    report(&strangers.0);
+    report(&clients.0);
 }
 
-/// Prints the largest ratios of each listener, and checks them against the limit.
-fn report(strangers: &[SilentClient]) {
+/// Prints the ratios of received to sent bytes. Panics if a ratio exceeds [`CEILING`] or differs from docs/security.md.
+fn report(clients: &[SilentClient]) {
     println!(
         "{:44}{:48}{:>8}{:>8}{:>8}{:>10}",
         "listener", "what was sent", "bytes", "came", "ratio", "on wire"
     );
     let (mut worst, mut over): (Vec<(&SilentClient, f64)>, Vec<String>) = (Vec::new(), Vec::new());
-    for stranger in strangers {
-        let ratios = stranger.ratios();
+    for client in clients {
+        let ratios = client.ratios();
         let most = ratios[0].max(ratios[1]);
-        let [sent, received] =
-            [&stranger.sent, &stranger.received].map(|lengths| lengths.iter().sum::<usize>());
-        let SilentClient { listener, description, .. } = stranger;
+        let [sent, received] = [&client.sent, &client.received].map(|lengths| lengths.iter().sum::<usize>());
+        let SilentClient { listener, description, .. } = client;
         let row =
             format!("{listener:44}{description:48}{sent:8}{received:8}{:8.2}{:10.2}", ratios[0], ratios[1]);
         if most > CEILING {
@@ -427,15 +426,14 @@ fn report(strangers: &[SilentClient]) {
             println!("{row}");
         }
         match worst.iter_mut().find(|(other, _)| other.listener == *listener) {
-            Some(other) if other.1 < most => *other = (stranger, most),
+            Some(other) if other.1 < most => *other = (client, most),
             Some(_) => {}
-            None => worst.push((stranger, most)),
+            None => worst.push((client, most)),
         }
     }
     println!("\n{:44}{:48}{:>8}{:>10}", "listener", "the most is drawn by", "ratio", "on wire");
     for (SilentClient { listener, description, .. }, _) in &worst {
-        let of_it =
-            strangers.iter().filter(|stranger| stranger.listener == *listener).map(SilentClient::ratios);
+        let of_it = clients.iter().filter(|client| client.listener == *listener).map(SilentClient::ratios);
         let [ratio, wire] = of_it.fold([0.0_f64; 2], |[a, b], [c, d]| [a.max(c), b.max(d)]);
         println!("{listener:44}{description:48}{ratio:8.2}{wire:10.2}");
     }
@@ -443,7 +441,7 @@ fn report(strangers: &[SilentClient]) {
     let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/security.md");
     let page = std::fs::read_to_string(page).expect("docs/security.md");
     for (row, is_in) in ROWS {
-        let of_row = strangers.iter().filter(|stranger| is_in(stranger)).map(SilentClient::ratios);
+        let of_row = clients.iter().filter(|client| is_in(client)).map(SilentClient::ratios);
         let [ratio, wire] = of_row.fold([0.0_f64; 2], |[a, b], [c, d]| [a.max(c), b.max(d)]);
         let (begin, end) = (format!("| {row} |"), format!("| {ratio:.2} | {wire:.2} |"));
         let found = page.lines().find(|line| line.starts_with(&begin));
@@ -458,12 +456,12 @@ fn report(strangers: &[SilentClient]) {
 type Row = (&'static str, fn(&SilentClient) -> bool);
 
 const ROWS: [Row; 6] = [
-    ("SCTP in UDP over IPv4", |stranger| stranger.is_sctp() && stranger.target.is_ipv4()),
-    ("SCTP in UDP over IPv6", |stranger| stranger.is_sctp() && stranger.target.is_ipv6()),
+    ("SCTP in UDP over IPv4", |client| client.is_sctp() && client.target.is_ipv4()),
+    ("SCTP in UDP over IPv6", |client| client.is_sctp() && client.target.is_ipv6()),
     ("SCTP over DTLS 1.3 and 1.2", SilentClient::is_dtls),
-    ("the same, valid hellos alone", |stranger| {
-        stranger.is_dtls() && stranger.description.contains("the smallest valid hello")
+    ("the same, valid hellos alone", |client| {
+        client.is_dtls() && client.description.contains("the smallest valid hello")
     }),
-    ("HTTP/3", |stranger| stranger.is_http3() && !stranger.requires_retry()),
-    ("HTTP/3 with `--set retry=always`", |stranger| stranger.is_http3() && stranger.requires_retry()),
+    ("HTTP/3", |client| client.is_http3() && !client.requires_retry()),
+    ("HTTP/3 with `--set retry=always`", |client| client.is_http3() && client.requires_retry()),
 ];

@@ -261,7 +261,7 @@ const WRONG: &[(&str, &str)] = &[
          a shipped page (news, gallery, article, osterdahl-news, osterdahl-gallery)",
     ),
     ("race -n 10", "10: no such file; so many seeds are --runs 10 (and -n is --dry-run)"),
-    // The content of a file decides what a positional argument is.
+    // The file's content, not its name, decides whether a positional argument is a plan or a page.
     ("race empty.har", "empty.har: log.entries: empty, so there is nothing to fetch"),
     (
         "race nil.har",
@@ -507,7 +507,7 @@ fn entries_with_sizes_below_zero_are_told_of() {
 }
 
 /// HAR files as found in practice: compressed, in another encoding, wrapped, without times. Each must be raced like the
-/// plain file, and standard error must say where the order of the objects comes from.
+/// plain file. Standard error must say how the order of the objects was determined.
 #[test]
 fn a_har_is_raced_however_it_comes() {
     let scratch = create_files("forms");
@@ -563,7 +563,7 @@ fn a_har_is_raced_however_it_comes() {
              sent, in the head of a GET: [1] http://a.example/1"
         ]
     );
-    // The table has only the warnings that were not printed before the race.
+    // A warning that was printed before the race must not be repeated in the table.
     assert_eq!(stderr.matches("startedDateTime").count(), 1, "{stderr}");
     assert_eq!(stderr.matches("not a GET").count(), 1, "{stderr}");
     let (code, json, _) = run_line(&scratch, "race k6.har --runs 1 --loss 0 --cleartext -q --json -");
@@ -592,9 +592,9 @@ fn a_trace_in_columns_is_a_link() {
     assert!(plain.lines().count() > 12, "{plain}");
     assert_eq!(race("--trace rate.txt --rtt 80ms --loss 0 --runs 1"), plain);
     assert_eq!(race("--trace trip.csv --runs 1"), plain);
-    // A trace with a column of losses must lose the same packets as a link with that constant loss rate.
+    // A trace whose loss column is constant must lose the same packets as a link with this loss rate.
     assert_eq!(race("--trace lossy.csv --runs 3"), race("--rate 10mbit --rtt 80ms --loss 2% --runs 3"));
-    // A path may have its own trace, and a plan may name a trace.
+    // A plan file and the command `link` may name a trace, too.
     fs::write(scratch.join("plan.toml"), "trace = 'trip.csv'\nobjects = '6x40kB'\n").expect("written");
     assert_eq!(race("plan.toml --runs 1"), plain);
     let (code, stderr, _) = run_line(&scratch, "link --trace trip.csv --dry-run -- true");
@@ -635,7 +635,8 @@ fn captures_that_are_cut_or_cannot_be_read() {
 #[test]
 fn a_har_of_many_entries_is_refused_in_bounded_memory() {
     const ENTRIES: usize = 300_000;
-    /// The limit of the address space in KiB. All entries would need more than 1 GB.
+    /// The limit of the program's address space in KiB. If the program kept all entries of the HAR, it would need more
+    /// than 1 GB.
     const LIMIT: &str = "800000";
     let directory =
         Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("many-entries-{}", std::process::id()));

@@ -46,7 +46,8 @@ struct Report {
     results: Value,
 }
 
-/// Runs a race twice into the same directory, and returns its report. Both pages must be identical.
+/// Runs a race and returns its report, or `None` if the race is not possible on this host. A simulated race is run
+/// twice, and both report pages must be identical.
 fn report(directory: &Path, kind: &'static str, arguments: &str) -> Option<Report> {
     let out = directory.join(kind);
     let race = || {
@@ -131,8 +132,8 @@ fn every_kind_of_report_is_whole_in_a_browser() {
     }
 }
 
-/// Tests the pages of studies with few seeds. They must be complete in every look, every internal link must have a
-/// target, and charts must have their marks.
+/// Opens the pages of two studies that were run with few seeds. The pages must be complete on wide and narrow screens
+/// and on paper, in light and dark colours. Every internal link must have a target, and every chart its marks.
 #[test]
 fn the_pages_of_studies_are_whole_in_a_browser() {
     if !are_slow_tests_enabled() {
@@ -155,7 +156,7 @@ fn the_pages_of_studies_are_whole_in_a_browser() {
         ])
         .output()
         .expect("it starts");
-    // With two seeds, some claims of a study may fail.
+    // With so few seeds, some claims of a study may fail, so exit code 1 is also accepted.
     assert!(matches!(output.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&output.stderr));
     let mut pages = 0;
     for entry in fs::read_dir(scratch.0.join("all")).expect("a directory") {
@@ -309,8 +310,8 @@ fn is_whole(browser: &mut Browser, report: &Report, look: Look) {
         "{what}: {found}"
     );
     assert!(found["headline"].as_str().is_some_and(|text| text.len() > 10), "{what}: {found}");
-    // Figures must be drawn for this width, and not be scaled down until they are unreadable. Paper has 72 dots per
-    // inch where a screen has 96.
+    // Figures must be drawn for the width of the page, because a figure that is scaled down too far is unreadable.
+    // The limit is below 72/96, because printed pages have 72 dots per inch and screens have 96.
     assert!(found["scale"].as_f64() > Some(0.6), "{what}: {found}");
     let light = |key: &str| -> f64 {
         let text = found[key].as_str().expect("a colour");
@@ -392,7 +393,7 @@ fn says_what_results_say(browser: &mut Browser, report: &Report) {
         let x = dots[0] + scale * (time - times[0]);
         assert!((dot - x).abs() < 0.25, "{}: {time} ms lies at {dot}, not at {x}", report.kind);
     }
-    // The headline must have the geometric means, to at least two significant digits.
+    // The headline must have the geometric mean of each contestant's times, to at least two significant digits.
     let text = browser.run("return document.body.textContent;");
     for contestant in point["arms"].as_array().expect("contestants") {
         let runs = contestant["runs"].as_array().expect("runs").iter();
@@ -437,7 +438,8 @@ fn says_what_results_say(browser: &mut Browser, report: &Report) {
     assert_eq!(sent, wire, "{}: bytes to the client", report.kind);
 }
 
-/// Checks the figure of a path failure: when data arrived again, and when service was restored, in the median runs.
+/// Checks the figure about a path failure against the results. For the median run of each contestant, it must show when
+/// data arrived again and when service was restored.
 fn failover_is_that_of_the_results(browser: &mut Browser, kind: &str, point: &Value) {
     let rows = numbers(browser, "failover");
     assert_eq!(rows.is_empty(), point["failure_ns"].is_null(), "{kind}");
@@ -453,7 +455,8 @@ fn failover_is_that_of_the_results(browser: &mut Browser, kind: &str, point: &Va
     }
 }
 
-/// Checks the figure of contestants that raced on a shared link: the share of each contestant.
+/// Checks the figure of contestants that raced on a shared link. It must show the same shares of the link as the
+/// results.
 fn shares_are_those_of_the_results(browser: &mut Browser, kind: &str, sharing: &Value) {
     let rows = numbers(browser, "fairness");
     let sharing = sharing.as_array().map_or(&[][..], Vec::as_slice);
@@ -490,7 +493,8 @@ fn script_works(browser: &mut Browser, report: &Report) {
          URL.createObjectURL = made;
          return Promise.all(saved.map((blob) => blob.text())).then((texts) => {
            const svgs = texts.filter((text) => text.startsWith('<svg'));
-           // A document that is parsed here has this page's policy, and complains of a style sheet that is not this page's.
+           // A document that is parsed here gets the content policy of this page, which rejects other style sheets. So
+           // the style sheet is removed.
            const plain = (text) => text.replace(/<style[^]*?<\\/style>/, '');
            const bad = svgs.filter((text) => new DOMParser().parseFromString(plain(text), 'image/svg+xml').querySelector('parsererror')
              || /var\\(--(?!\\w+\\))/.test(text) || !text.includes('viewBox'));
@@ -542,7 +546,8 @@ fn a_large_report_opens_at_once() {
          return [document.querySelectorAll('*').length, Math.round(page.loadEventEnd - page.startTime)];",
     );
     println!("30 seeds, 6 contestants, 300 objects: {} elements, open after {} ms", found[0], found[1]);
-    // The time depends on the machine, which may be busy. The number of elements depends only on the page.
+    // The limit on the load time is 20 s, because the machine may be busy. The number of elements depends only on the
+    // page.
     assert!(found[1].as_u64() < Some(20_000), "{found}");
     assert!(found[0].as_u64() < Some(20_000), "{found}");
     let bytes = fs::metadata(&report.page).expect("a page").len();

@@ -97,7 +97,7 @@ fn all_that_is_sent_arrives_in_every_direction() {
         assert_eq!(result["schema"], "anabranch.bulk/1");
         let least = if arguments.contains("20MB") { 20_000_000 } else { 100_000 };
         for expected in whole(&result, arguments, streams, least) {
-            // With round robin, the bytes of any two streams differ by at most one message for each session.
+            // With round robin, the byte counts of any two streams of the test differ by at most one message.
             let at = |name: &str| expected["received"][name].as_u64().expect("a number");
             let message = result["plan"]["message_bytes"].as_u64().expect("a number");
             assert!(
@@ -106,12 +106,13 @@ fn all_that_is_sent_arrives_in_every_direction() {
             );
         }
         let intervals = result["intervals"].as_array().expect("intervals");
-        // On a busy machine, intervals may end late, so there may be only two.
+        // On a busy machine, intervals may end late, so only two intervals are required.
         assert!(arguments.contains("--size") || intervals.len() >= 2, "{intervals:?}");
     }
 }
 
-/// Over TLS and QUIC, every byte must arrive in each direction, and data must only flow with a trusted server.
+/// Over TLS and QUIC, every byte must arrive in each direction. A client must send no data to a server that it does not
+/// trust.
 #[test]
 fn all_of_it_goes_over_tls_and_quic() {
     let state = std::env::temp_dir().join(format!("anabranch-bulk-tls-{}", std::process::id()));
@@ -152,8 +153,8 @@ fn all_of_it_goes_over_tls_and_quic() {
     std::fs::remove_dir_all(&state).expect("removed");
 }
 
-/// Messages must carry the payload protocol identifier that both ends were given, and the sender must apply its stream
-/// scheduler.
+/// Client and server get the same payload protocol identifier, and messages in both directions must carry it. Each side
+/// must send with the stream scheduler that was set for it.
 #[test]
 fn messages_have_the_ppid_and_streams_the_order_that_were_asked_for() {
     let server = Server::start("--listen sctp://127.0.0.1:0 --ppid 51 --scheduler rr");
@@ -169,7 +170,8 @@ fn messages_have_the_ppid_and_streams_the_order_that_were_asked_for() {
         (&"51".into(), &"fair".into())
     );
     assert_eq!(settings["server"]["scheduler"], "rr");
-    // Messages with another identifier belong to another application, so this `bulk` command must fail.
+    // To the server, messages with another payload protocol identifier belong to another application. This `bulk`
+    // command must therefore fail.
     let other = bulk(url, "--size 1MB --ppid 52 --timeout 500ms");
     assert_eq!(other.status.code(), Some(1), "{}", String::from_utf8_lossy(&other.stderr));
     for (arguments, expected) in [
@@ -300,7 +302,7 @@ fn nothing_stands_above_a_test_that_has_not_begun() {
 fn a_test_over_a_protocol_of_the_kernels_ends_when_it_is_over() {
     let server = Server::start("--listen tcp://127.0.0.1:0");
     for arguments in ["", "--both", "--reverse", "--connections 2", "--both --connections 2"] {
-        // On a busy machine an attempt may be late, but not every attempt.
+        // On a busy machine a transfer may take longer than 1.9 s, so only one of ten transfers must be faster.
         let is_sooner = |_| {
             let mut slow = Command::new("sleep").arg("1.9").spawn().expect("it starts");
             result(&bulk(&server.urls[0], &format!("--size 100kB --json - {arguments}")));
@@ -371,8 +373,8 @@ fn the_last_part_of_an_interval_is_told_when_it_is_interrupted() {
     command.args(["bulk", &server.urls[0], "--for", "60s", "--interval", "4s", "--json", "-"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     assert!(server.line().contains(" connected"));
-    // A second test takes half a second, so that an eighth of the first test's interval has passed before the
-    // interrupt. A part of less than a twentieth of an interval would have no line.
+    // An interrupted interval gets no line if less than a twentieth of it has passed. The second test takes half a
+    // second, which is an eighth of the interval of the first test.
     result(&bulk(&server.urls[0], "--for 500ms --json -"));
     let pid = child.id().to_string();
     assert!(Command::new("kill").args(["-INT", &pid]).status().expect("kill").success());
@@ -411,8 +413,8 @@ fn what_was_never_connected_is_not_called_plain_tcp() {
     }
 }
 
-/// The printed settings must be those that the sending end used, as that end reports them. Settings that have no effect
-/// at an end must be rejected.
+/// The result must contain the settings of the end that sends the data, as that end reports them. A command must reject
+/// settings that have no effect at its end.
 #[test]
 fn settings_are_those_of_the_end_that_sends() {
     let sctp = Server::start("--listen sctp://127.0.0.1:0 --set profile=rfc9260,sndbuf=2MiB,dupthresh=5");

@@ -23,7 +23,8 @@ fn inside(task: impl FnOnce() + Send) {
     namespace.run(task).expect("inside");
 }
 
-/// Checks that no thread of the process has capabilities other than these, or would gain any by executing a program.
+/// Checks that no thread of the process has other capabilities than `capabilities`, and that no thread can get any by
+/// executing a program.
 fn check_threads(id: u32, least_threads: usize, capabilities: u64) {
     let threads = fs::read_dir(format!("/proc/{id}/task")).expect("running");
     let mut count = 0;
@@ -82,7 +83,7 @@ fn a_server_keeps_no_capability_but_to_read_files() {
             // The key must still be readable on SIGHUP.
             forbid_all(&scratch.0.join("anabranch/self-signed.pem"));
             server.hang_up();
-            server.line("certificate: read again from ");
+            server.wait_for_line("certificate: read again from ");
             assert_eq!(get("https://192.0.2.1/1k"), noise(1000));
             check_threads(server.id(), threads, READ_ANY_FILE);
             assert_eq!(server.end(), 0);
@@ -126,7 +127,7 @@ fn a_gateway_and_a_bulk_server_keep_none_either() {
 }
 
 /// A server with QUIC logs creates files while it runs, in a directory that may belong to another user. It must keep
-/// the capability to do so.
+/// the capability to write any file.
 #[test]
 fn a_server_with_qlog_may_still_write_files() {
     inside(|| {

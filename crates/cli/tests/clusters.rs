@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// A plan of nine points, with an expectation that some of them miss.
+/// A plan of nine points. It has an expectation that does not hold at some of these points.
 const PLAN: &str = r#"
 rtt = ["10ms", "40ms", "90ms"]
 loss = ["0", "2%", "4%"]
@@ -27,15 +27,16 @@ fn example(name: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Creates a directory with the plan, and with the program and a stub of `srun` in the PATH. Also returns the result of
-/// a sweep on one machine, with the plan file that `plan` names.
+/// Creates a directory with the plan, and puts the program and a stub of `srun` in the PATH. Runs the plan file that
+/// `plan` names as a sweep on one machine. Returns the directory and the sweep's result.
 fn prepare_sweep(name: &str, plan: impl Fn(&Scratch) -> String) -> (Scratch, String) {
     let scratch = Scratch::new(name);
     scratch.file("plan.toml", PLAN);
     fs::create_dir(scratch.0.join("bin")).expect("made");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_anabranch"), scratch.0.join("bin/anabranch"))
         .expect("linked");
-    // The real `srun` of Slurm runs its command on the machines it has selected.
+    // This replacement for `srun` runs its command on this machine. The real `srun` of Slurm runs its command on the
+    // machines that it has selected.
     let srun = scratch.file("bin/srun", "#!/bin/sh\nexec \"$@\"\n");
     run(Command::new("chmod").arg("+x").arg(srun));
     let plan = plan(&scratch);
@@ -53,7 +54,8 @@ fn typed(scratch: &Scratch, script: &str, set: &[(&str, String)]) -> Output {
     run(shell.envs(set.iter().map(|(key, value)| (key, value))))
 }
 
-/// Checks that the shards can be merged, and that the merged result equals the result of one machine.
+/// Runs `script`, which merges the results of several machines. They must equal `whole`, the result of the same sweep
+/// on one machine.
 fn merges(scratch: &Scratch, script: &str, whole: &str) {
     let merged = typed(scratch, script, &[]);
     assert_eq!(merged.status.code(), Some(1), "an expectation is missed: {}", errors(&merged));
@@ -103,7 +105,7 @@ fn a_matrix_of_ci() {
     for shard in 1..=4 {
         let done = typed(&scratch, &race.replace("${{ matrix.shard }}", &shard.to_string()), &[]);
         assert_eq!(done.status.code(), Some(0), "{}", errors(&done));
-        // The directory is renamed as CI renames it when it passes artifacts between jobs.
+        // Renames the directory as CI does when one job passes artifacts to the next.
         fs::rename(scratch.0.join("shard"), scratch.0.join(format!("shard-{shard}"))).expect("moved");
     }
     merges(&scratch, merge, &whole);

@@ -3,7 +3,7 @@
 //! A block of shell in a page is one session. The commands of a block run line by line in one directory, and servers
 //! run until the end of the block. The network is a separate namespace, so that the ports and addresses in the page can
 //! be used. Commands that cannot be run there are listed with a reason in [`EXCEPTIONS`]. A command that is neither run
-//! nor listed fails the test. An entry of the list that no page contains any more also fails the test.
+//! nor listed fails the test. A listed command that no page contains also fails the test.
 #![cfg(target_os = "linux")]
 
 use crate::running::{Running, Scratch, anabranch, errors, has, namespace, run};
@@ -16,11 +16,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What the test does instead of running a command as typed.
+/// The action that the test performs instead of running a command as typed.
 enum Instead {
-    /// The test runs this command instead. It takes less time and tests the same feature.
+    /// The test runs this shorter command, which uses the same feature.
     Run(&'static str),
-    /// The test does nothing, because CI runs the command as a separate step. A line of `.ci/run` ends with this text.
+    /// The test does nothing, because CI runs the command as a separate step. The string is the end of the line of
+    /// `.ci/run` that runs the command.
     Step(&'static str),
     /// The test does nothing, and the command is not run anywhere.
     Nothing,
@@ -168,7 +169,8 @@ const EXCEPTIONS: &[(&str, Instead, &str)] = &[
     ),
 ];
 
-/// Pages whose cargo commands measure for minutes to hours. The commands belong to the workspace `benches/`.
+/// Pages of the documentation with cargo commands that run for minutes to hours. The commands run measurements in the
+/// workspace `benches/`.
 const MEASURING: &[&str] = &["docs/accuracy.md", "docs/performance.md"];
 
 /// The server that a page assumes to be running: the page, and the command of the server.
@@ -179,10 +181,10 @@ const PREREQUISITES: &[(&str, &str)] = &[
     ("anabranch get --help", "anabranch serve site -q"),
 ];
 
-/// The addresses of the network, in addition to 127.0.0.1 and ::1.
+/// The addresses of the loopback interface on which the commands run, in addition to 127.0.0.1 and ::1.
 const ADDRESSES: [&str; 2] = ["192.0.2.1/32", "192.0.3.1/32"];
 
-/// Commands that run in one session, and the page from which they come.
+/// Commands that run in one session, and the page of the documentation from which they come.
 struct Session {
     page: String,
     line: usize,
@@ -208,7 +210,7 @@ fn sessions(page: &str, text: &str) -> Vec<Session> {
         }
         let typed = ["anabranch ", "cargo ", "sudo "];
         let stray = block.lines().find(|line| typed.iter().any(|begin| line.starts_with(begin)));
-        // A table in the output may begin with the name of the program, so lines with columns are allowed.
+        // A line with two adjacent spaces is a table row of a program's output, even if it begins with a program name.
         let stray = stray.filter(|line| !line.contains("  "));
         assert_eq!(stray, None, "{page}:{}: a command in a block that is not ```sh", number + 1);
     }
@@ -235,7 +237,7 @@ fn examples(verb: &str) -> Option<Session> {
         .filter_map(|line| line.strip_prefix("  "))
         .filter(|line| !line.starts_with("-"))
         .collect();
-    // A line that is too long is wrapped and continues at the left margin, which the examples must not do.
+    // Help texts wrap a line that is too long and continue it at the left margin. This must not happen to an example.
     for (line, next) in after.lines().zip(after.lines().skip(1)) {
         let whole = !line.starts_with("  ") || next.is_empty() || next.starts_with("  ");
         assert!(whole, "anabranch {verb} --help: '{line}' is broken");
@@ -285,7 +287,7 @@ fn all_sessions() -> Vec<Session> {
     all
 }
 
-/// Creates a directory with everything that the pages assume: a site, the examples, a capture, keys.
+/// Creates a directory with the files that commands in the documentation use: a site, the examples, a capture, keys.
 fn create_site() -> Scratch {
     let scratch = Scratch::new("commands");
     scratch.file("site/index.html", "<link rel=stylesheet href=style.css><img src=a.png><img src=b.png>");
@@ -300,7 +302,7 @@ fn create_site() -> Scratch {
     }
     crate::study::smallest(&scratch);
     let keys = scratch.file("keys", "1 000102030405060708090a0b0c0d0e0f\n");
-    let bin = scratch.file("bin/sudo", "#!/bin/sh\n# Whoever runs this is root already.\nexec \"$@\"\n");
+    let bin = scratch.file("bin/sudo", "#!/bin/sh\n# The caller is root already.\nexec \"$@\"\n");
     use std::os::unix::fs::{PermissionsExt, symlink};
     for (path, mode) in [(keys, 0o600), (bin, 0o755)] {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("its mode");
@@ -334,7 +336,7 @@ const TRACES: [(&str, &str); 5] = [
     ("iperf_cleaned_seconds_Enschede.csv", "download\n90000000\n80000000\n"),
 ];
 
-/// Returns the command that a shell in this directory would run for `arguments`.
+/// Returns a command that runs `arguments` in `directory`, with the `bin` folder of `directory` first in `PATH`.
 fn shell(directory: &Path, arguments: &[&str]) -> Command {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut command = Command::new(arguments[0]);
@@ -350,7 +352,7 @@ fn is_server(command: &str) -> bool {
     server && !command.contains("--dry-run")
 }
 
-/// Starts a server. If its port is in use, the servers started before it are ended.
+/// Starts a server. If its port is in use, first ends the servers in `before`, because one of them may have the port.
 fn start(directory: &Path, command: &str, before: &mut Vec<Running>) -> Result<Running, String> {
     let command = command.trim_end_matches('&').trim();
     let tried = run(&mut shell(directory, &["bash", "-c", &format!("{command} --dry-run")]));
@@ -475,7 +477,8 @@ fn every_command_of_the_pages_and_of_help_runs_as_typed() {
     assert!(stale.is_empty(), "no page has these any more: {stale:?}");
 }
 
-/// Joins a command that is typed in the shell of `link .. -- bash` with that `link` command.
+/// Makes commands run behind the link of `link .. -- bash`, as if they were typed into that shell. The commands become
+/// the input of the `link` command.
 fn joined(sessions: Vec<Session>) -> Vec<Session> {
     let mut link = None;
     let mut all = Vec::new();
@@ -485,7 +488,8 @@ fn joined(sessions: Vec<Session>) -> Vec<Session> {
                 link = command.ends_with("-- bash").then(|| (session.page.clone(), command.clone()));
             } else if command.contains("$ANABRANCH_FAR") {
                 let (_, link) = link.iter().find(|(page, _)| *page == session.page).expect("a link above it");
-                // The other end needs a moment to start. A person who types the command takes at least as long.
+                // The shell waits for a second, so that the server at the far end of the link can start. A person who
+                // types the command gives the server at least as much time.
                 *command = format!("printf '%s\\n' 'sleep 1' '{command}' | {link}");
             }
         }

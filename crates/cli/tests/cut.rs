@@ -1,6 +1,6 @@
 //! Tests that a truncated download never looks complete. `get` must end with exit code 1 and leave no file, over
-//! HTTP/1.1 (RFC 9112 §8) and over HTTP/2 (RFC 9113 §8.1.1). The tables of HTTP/3 rules in the crate `anabranch-http`
-//! have the same cases.
+//! HTTP/1.1 (RFC 9112 §8) and over HTTP/2 (RFC 9113 §8.1.1). For HTTP/3, tests of the crate `anabranch-http` have the
+//! same cases.
 
 #![cfg(target_os = "linux")]
 
@@ -13,12 +13,12 @@ use std::thread;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ServerClose {
     Fin,
-    /// With a reset, because data from the client is still unread.
+    /// With a reset. The test leaves data of the client unread, which makes the kernel reset the connection.
     Reset,
 }
 
 /// Runs `get` against a server that sends `response` after a request and then ends the connection. Returns the exit
-/// code, the output, and whether there is a file.
+/// code, the output, and whether `get` left a file.
 fn get(
     scratch: &Scratch,
     response: &[u8],
@@ -33,10 +33,11 @@ fn get(
         let (mut stream, _) = listener.accept().expect("a connection");
         let mut request = Vec::new();
         let mut byte = [0];
-        // A request is complete with its empty line. Over HTTP/2, it is complete with a HEADERS frame after the
-        // preface.
+        // An HTTP/1.1 request is complete when its empty line has arrived. An HTTP/2 request is complete when a
+        // HEADERS frame has arrived after the 24 bytes of the preface.
         let is_whole = |request: &[u8]| match http2 {
-            // If the last byte of the request stays unread, the kernel resets the connection on close.
+            // To reset the connection, the server leaves the last byte of the request unread. The kernel then sends a
+            // reset on close.
             false if end == ServerClose::Reset => request.ends_with(b"\r\n\r"),
             false => request.ends_with(b"\r\n\r\n"),
             true => has_headers(request.get(24..).unwrap_or_default()),
@@ -109,8 +110,8 @@ fn a_response_of_http_1_1_that_is_cut_is_a_failure() {
 #[test]
 fn a_response_of_http_2_that_is_cut_is_a_failure() {
     let scratch = Scratch::new("cut-2");
-    // The server sends SETTINGS and its acknowledgement. The header has `:status: 200` from the static table of RFC
-    // 7541, and a content length.
+    // The server sends its SETTINGS frame, and acknowledges that of the client. The HEADERS frame has `:status: 200`
+    // from the static table of RFC 7541, and optionally a content length.
     let begin = [frame(4, 0, 0, &[]), frame(4, 1, 0, &[])].concat();
     let head = |length: &[u8], flags: u8| {
         let field = [&[0x0f, 0x0d, length.len() as u8][..], length].concat();

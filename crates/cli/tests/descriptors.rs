@@ -1,4 +1,5 @@
-//! Tests that a server that has run out of file descriptors says so, and that one association cannot use all of them.
+//! Tests that a server without free file descriptors answers with status 503, and that a single association cannot use
+//! all descriptors.
 
 #![cfg(target_os = "linux")]
 
@@ -9,13 +10,13 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
-const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
+const TCP_AND_SCTP: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
 
-/// Starts `serve` with a limit of this many descriptors.
+/// Starts `serve` with a limit on the number of file descriptors.
 fn limited(root: &str, descriptors: usize) -> Running {
     let mut shell = Command::new("sh");
     let limit = format!("ulimit -n {descriptors} && exec \"$0\" serve \"$@\"");
-    shell.args(["-c", &limit, env!("CARGO_BIN_EXE_anabranch"), root, "-q"]).args(EVERYWHERE);
+    shell.args(["-c", &limit, env!("CARGO_BIN_EXE_anabranch"), root, "-q"]).args(TCP_AND_SCTP);
     Running::start_as(shell, Stdio::null())
 }
 
@@ -41,22 +42,22 @@ fn out_of_descriptors_is_not_not_found() {
     let mut first = server.connect();
     assert_eq!(status(&mut first, "/none"), "404");
     let connections: Vec<TcpStream> = (0..60).map(|_| server.connect()).collect();
-    // The connections in `connections` have made no request, so the server has no open files that it could close.
+    // The connections in `connections` have made no request, so the server has no cached open files to close.
     wait_until("it has no descriptors left", || server.descriptors() >= 40);
     assert_eq!(status(&mut first, "/"), "503");
     drop(connections);
     wait_until("it has descriptors again", || status(&mut first, "/") == "200");
 }
 
-/// RFC 6525 §5.2.5: an association must not get more streams than `--streams`. A file must be opened once, however many
-/// names for it are requested.
+/// RFC 6525 §5.2.5: an association must not get more streams than `--streams`. A file must be opened only once, even if
+/// it is requested under many names.
 #[test]
 fn one_association_has_its_streams_and_no_more() {
     let site = Scratch::new("spellings");
     site.file("site/file", "x");
     let root = format!("{}/site", site.text());
     let mut arguments = vec!["serve", &root, "-q", "--streams", "50"];
-    arguments.extend(EVERYWHERE);
+    arguments.extend(TCP_AND_SCTP);
     let mut server = Running::start(&arguments);
     let before = server.descriptors();
     in_a_world(async |world| {

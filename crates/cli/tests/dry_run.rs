@@ -119,7 +119,8 @@ fn clients_tell_what_they_would_fetch_and_send() {
     }
 }
 
-/// The same seed must give the same intervals. Without a seed, intervals must not be listed.
+/// With the same seed, `load --random` must list the same times for its first sessions. Without a seed it must list
+/// none.
 #[test]
 fn a_seed_is_of_what_random_draws() {
     let drawn = |seed: &str| {

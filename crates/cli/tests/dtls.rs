@@ -48,7 +48,7 @@ fn what_dtls_cannot_do_is_refused_in_one_line() {
     let scratch = Scratch::new("dtls-refused");
     let file = |name: &str| format!("{}/{name}", scratch.text());
     let (key, certificate) = (file("key.pem"), file("cert.pem"));
-    make(&["rsa:2048"], &key, &certificate);
+    make_certificate(&["rsa:2048"], &key, &certificate);
     for (arguments, code, says) in [
         (
             &["serve", ".", "--listen", "https+sctp://127.0.0.1:0", "--cert", &certificate, "--key", &key][..],
@@ -72,7 +72,7 @@ fn what_dtls_cannot_do_is_refused_in_one_line() {
 
 #[test]
 fn where_nobody_listens_a_client_is_told_so_at_once() {
-    let port = free();
+    let port = free_port();
     let url = format!("https+sctp://127.0.0.1:{port}/");
     let got = run_in_time(anabranch().args(["get", "--quiet", &url, "--insecure", "--timeout", "10min"]));
     assert_eq!(got.status.code(), Some(1));
@@ -168,9 +168,9 @@ fn our_client_completes_a_dtls_1_2_handshake_with_openssl() {
     let scratch = Scratch::new("dtls-s-server");
     let file = |name: &str| format!("{}/{name}", scratch.text());
     let (key, certificate) = (file("key.pem"), file("cert.pem"));
-    make(&["ec", "-pkeyopt", "ec_paramgen_curve:P-256"], &key, &certificate);
+    make_certificate(&["ec", "-pkeyopt", "ec_paramgen_curve:P-256"], &key, &certificate);
     for (cookie, believed) in [(false, true), (true, true), (true, false)] {
-        let port = free();
+        let port = free_port();
         let mut server = Command::new("openssl");
         server.args(["s_server", "-dtls1_2", "-accept", &format!("127.0.0.1:{port}")]);
         server.args(["-cert", &certificate, "-key", &key]);
@@ -182,7 +182,7 @@ fn our_client_completes_a_dtls_1_2_handshake_with_openssl() {
         let trust = if believed { certificate.clone() } else { format!("sha256:{}", "00".repeat(32)) };
         let url = format!("https+sctp://localhost:{port}/");
         let (code, err, _) = get(&url, &["--trust", &trust, "--timeout", "3s"]);
-        // OpenSSL's server does not speak SCTP, so the request fails in any case.
+        // The request fails in every case, because OpenSSL's server does not speak SCTP.
         assert_eq!(code, Some(1), "{err}");
         assert_eq!(err.contains("not trusted"), !believed, "{err}");
         if believed {
@@ -241,7 +241,7 @@ impl OutputReader {
 }
 
 /// Makes a certificate for localhost with this kind of key.
-fn make(kind: &[&str], key: &str, certificate: &str) {
+fn make_certificate(kind: &[&str], key: &str, certificate: &str) {
     let output = run(Command::new("openssl")
         .args(["req", "-x509", "-nodes", "-days", "30", "-subj", "/CN=localhost"])
         .args(["-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", certificate, "-newkey"])
@@ -249,6 +249,6 @@ fn make(kind: &[&str], key: &str, certificate: &str) {
     assert!(output.status.success(), "{}", errors(&output));
 }
 
-fn free() -> u16 {
+fn free_port() -> u16 {
     UdpSocket::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port()
 }

@@ -26,7 +26,7 @@ fn race(arguments: &str) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// Returns the runs of a result, each with the name of its contestant.
+/// Returns all runs of the race result `race`, each with the name of its contestant.
 fn runs(race: &Value) -> Vec<(String, Value)> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let contestants = list(&race["points"]).into_iter().flat_map(|point| list(&point["arms"]));
@@ -43,14 +43,14 @@ fn number(value: &Value) -> u64 {
 }
 
 /// Returns the number of bytes that arrived from the server over each path.
-fn down(run: &Value) -> Vec<u64> {
+fn bytes_down(run: &Value) -> Vec<u64> {
     let paths = run["series"]["paths"].as_array().expect("paths");
     let sum = |path: &Value| path["down"]["delivered"].as_array().expect("bytes").iter().map(number).sum();
     paths.iter().map(sum).collect()
 }
 
-/// Returns whether the host has `what`, an optional feature that the command of `output` needs. Without the feature,
-/// the command must print one line that names it, with exit code 3.
+/// Returns whether the host has the optional feature `what`, which the command of `output` needs. If the host lacks the
+/// feature, the command must exit with code 3 and print one line that names the feature.
 fn has(output: &Output, what: &str) -> bool {
     let stderr = errors(output);
     if output.status.code() == Some(3) {
@@ -137,8 +137,8 @@ fn rules_of_iptables_lose_the_packets_in_the_links_place() {
             let (arrived, dropped) = (number(&rules["packets"]), number(&rules["dropped"]));
             assert!(arrived >= 20, "{contestant} {direction}: {arrived}");
             assert_eq!(dropped, (arrived - 5) / 20 + 1, "{contestant} {direction}: of {arrived}");
-            // The queue is large enough, so no other packets are lost. All other packets must have arrived, except
-            // those in flight at the end.
+            // The queue is large enough, so the rule causes all losses. Of the packets that were not dropped, at most
+            // two may be in flight at the end.
             assert_eq!(number(&packets["lost"]), dropped, "{contestant} {direction}");
             let under_way = number(&packets["sent"]) - arrived;
             assert!(under_way <= 2, "{contestant} {direction}: {under_way}");
@@ -163,8 +163,8 @@ fn rules_of_iptables_lose_the_packets_in_the_links_place() {
     assert!(arrived > 1000.0 && (dropped - arrived * 0.1).abs() < 6.0 * deviation, "{dropped} of {arrived}");
 }
 
-/// If both ends are on one host, one rule sees both directions, and must drop every tenth of all packets. The packets
-/// must still cross the link.
+/// If client and server are on one host, one iptables rule counts the packets of both directions. It must drop every
+/// tenth packet of this common count. All other packets must cross the link.
 #[test]
 fn one_host_has_one_counter_for_both_directions() {
     if !are_slow_tests_enabled() {
@@ -204,8 +204,8 @@ fn one_host_has_one_counter_for_both_directions() {
             assert!(under_way <= 2, "{contestant} {direction}: {under_way}");
         }
     }
-    // A rule in the output chain also sees the packets of both directions. The sending kernel must notice each drop and
-    // retransmit the packet.
+    // Like a rule in the input chain, a rule in the output chain of a host that is both ends sees the packets of both
+    // directions. The sending kernel must notice each drop and retransmit the packet.
     let flags = "--loss-by iptables-out --loss nth:10/first=4/shared --runs 2 --hosts one --objects 10x20kB --rate 20mbit \
                  --rtt 20ms --queue 100p --transport tcp:cc=reno";
     let found = race(flags);
@@ -226,7 +226,7 @@ fn one_host_has_one_counter_for_both_directions() {
             );
         }
     }
-    // Rules for both directions are in one list. Each must match only packets of its direction.
+    // The iptables rules of both directions are in one list. Each rule must match only packets of its own direction.
     let found = race(&format!(
         "--loss-by iptables --up-loss nth:9/first=2 --down-loss nth:7/first=5 --runs 1 {network}"
     ));
@@ -301,7 +301,8 @@ fn what_rules_cannot_do_is_refused() {
         assert_eq!(output.status.code(), Some(2), "{arguments}: {line}");
         assert!(line.lines().count() == 1 && line.contains(expected), "{arguments}: {line}");
     }
-    // One host lacks the program iptables. On another host, iptables does not support the match.
+    // Two kinds of hosts must refuse the race: a host without the program iptables, and a host on which iptables does
+    // not support the match.
     let programs = Programs::new("path");
     let refused = || {
         let mut command = Command::new(PROGRAM);
@@ -334,11 +335,11 @@ fn multipath_tcp_adds_paths_up_and_outlives_one() {
     if !has(&tried, "MPTCP") {
         return;
     }
-    // The race compares two paths of 10 Mbit/s with one of them alone: 4 MB take about 1.8 s and 3.4 s.
+    // The network has two paths of 10 Mbit/s. 4 MB take about 3.4 s over one path, and about 1.8 s over both.
     let found = race(&format!("--bulk 4MB --transport mptcp:paths=1 --transport mptcp {two}"));
     let all = runs(&found);
     let [(_, one), (_, both)] = all.as_slice() else { panic!("two runs: {found}") };
-    let shares = [down(one), down(both)];
+    let shares = [bytes_down(one), bytes_down(both)];
     assert!(shares[0][1] < 20_000, "one path is used: {shares:?}");
     assert!(shares[1].iter().all(|&bytes| bytes > 1_000_000), "both paths are used: {shares:?}");
     let goodput = |run: &Value| 4e6 * 8e3 / number(&run["page_ns"]) as f64;
@@ -350,7 +351,7 @@ fn multipath_tcp_adds_paths_up_and_outlives_one() {
     let cut = race(&format!("--bulk 3MB --transport mptcp --deadline 60s --fail path=1,at=500ms {two}"));
     let (_, run) = &runs(&cut)[0];
     assert_eq!(run["outcome"], "done", "{run}");
-    let shares = down(run);
+    let shares = bytes_down(run);
     assert!((20_000..1_200_000).contains(&shares[0]) && shares[1] > 1_500_000, "{shares:?}");
     println!("cut: {shares:?}, {} ms", number(&run["page_ns"]) / 1_000_000);
 
@@ -454,8 +455,8 @@ fn a_kernel_without_a_protocol_is_told_in_one_line() {
     }
 }
 
-/// TLS and HTTP/2 over the kernel's TCP must send the same across an emulated link as in virtual time. Only the lengths
-/// of this machine's keys and tickets may differ.
+/// TLS and HTTP/2 over the kernel's TCP must send the same number of bytes across an emulated link as in virtual time.
+/// Only the lengths of this machine's keys and tickets may differ.
 #[test]
 fn tls_and_http_2_cross_an_emulated_link_as_a_virtual_one() {
     if !are_slow_tests_enabled() {
@@ -481,14 +482,14 @@ fn tls_and_http_2_cross_an_emulated_link_as_a_virtual_one() {
             ["tls", "http", "connections"].map(|key| arm["settings"][key].clone())
         };
         assert_eq!(settings(&emulated), settings(&virtually), "{name}");
-        let (real, model): (u64, u64) = (down(&real).iter().sum(), down(&model).iter().sum());
+        let (real, model): (u64, u64) = (bytes_down(&real).iter().sum(), bytes_down(&model).iter().sum());
         assert!(real.abs_diff(model) < model / 50, "{name}: {real} B emulated, {model} B virtual");
         seen.push((name, real));
     }
     assert_eq!(seen.len(), 10);
     let bytes = |name: &str| seen.iter().find(|(is, _)| is == name).expect("raced").1;
     let sealed = bytes("tcp:tls=yes") - bytes("tcp");
-    // TLS adds certificates, tickets and 22 B for each record, as in virtual time.
+    // TLS adds certificates, tickets and 22 B for each record.
     assert!((2_500..7_000).contains(&sealed), "{sealed} B for TLS");
     // HTTP/2 sends repeated header fields once.
     assert!(bytes("tcp:http=2") + 2_000 < bytes("tcp"), "{seen:?}");

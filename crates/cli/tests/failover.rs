@@ -13,8 +13,9 @@ use std::process::Command;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch");
 
-/// Runs the script `near` against `far` over two paths, and returns its output. The first path has the settings `first`
-/// besides its rate, and fails after `at` milliseconds.
+/// Emulates two paths between two hosts. Runs the shell command `near` on one host and `anabranch {far}` on the other,
+/// and returns the output. `first` has the settings of the first path, except its rate. The first path fails after `at`
+/// milliseconds.
 fn over_two_paths(scratch: &Scratch, (first, at): (&str, u64), far: &str, near: &str) -> String {
     let output = Command::new(PROGRAM)
         .current_dir(scratch.text())
@@ -28,7 +29,8 @@ fn over_two_paths(scratch: &Scratch, (first, at): (&str, u64), far: &str, near: 
     text
 }
 
-/// Runs the command `near`, with a failure of the first path after 2 s. Returns its output and its JSON.
+/// Runs the command `far` on one host and the command `near` on another. The first of the two paths between them fails
+/// after 2 s. Returns the output and the JSON of `near`.
 fn with_result(scratch: &Scratch, far: &str, near: &str) -> (String, Value) {
     let text = over_two_paths(scratch, ("rtt=20ms", 2000), far, &format!("{PROGRAM} {near} --json out.json"));
     let json = fs::read_to_string(scratch.0.join("out.json")).expect("a result");
@@ -57,12 +59,13 @@ fn bulk_reports_a_failover_and_counts_what_is_acknowledged() {
     assert!(text.contains(&format!("path to {failed} potentially-failed")), "{text}");
     assert!(text.contains("data goes on after an interruption of"), "{text}");
     let [(from, outage)] = interruptions(&result, "sent")[..] else { panic!("{result:#}") };
-    // The server's reports also move to the other path. They carry no user data, so their pause is no interruption.
+    // The server's reports to the client also move to the other path. Their pause does not count as an interruption,
+    // because reports carry no test data.
     assert!(
         interruptions(&result, "received").is_empty() && !text.contains(" s: data from the peer"),
         "{text}"
     );
-    // The link starts a little before the test.
+    // The link starts a little before the test. On the test's clock, the failure therefore comes a little before 2 s.
     assert!((1_000..=2_100).contains(&from) && (200..2_000).contains(&outage), "{from} {outage}");
     let paths = result["paths"].as_array().expect("a list");
     let current: Vec<&Value> = paths.iter().filter(|path| path["current"] == true).collect();
@@ -87,8 +90,9 @@ fn bulk_reports_a_failover_and_counts_what_is_acknowledged() {
     assert!(received > sent, "{server_paths:#?}");
     // The server sends only reports, which are no user data, so it must report no interruption of sent data.
     assert!(interruptions(&result["server_paths"], "sent").is_empty(), "{result:#}");
-    // No interval may carry more than the path's capacity, but for acknowledgements that were lost in the failure and
-    // for SACKs that were delayed. Without headers, the paths must have carried the same.
+    // No interval may carry more than the path's capacity. The tolerance is for acknowledgements that were lost in the
+    // failure and for delayed SACKs. Apart from headers, the bytes of the paths must add up to the bytes of the
+    // interval.
     for interval in intervals {
         let number = |name: &str| interval[name].as_u64().expect("a number") as f64;
         let span = (number("to_ns") - number("from_ns")) / 1e9;
@@ -97,7 +101,8 @@ fn bulk_reports_a_failover_and_counts_what_is_acknowledged() {
         let difference = on_paths as f64 - number("acknowledged");
         assert!((-300.0..=on_paths as f64 / 50.0 + 300.0).contains(&difference), "{interval:#}");
     }
-    // Sending 4 MB from the send buffer takes longer than 3 s.
+    // The client stops writing after 3 s. Its send buffer then holds up to 4 MB, which the link needs more than 3 s to
+    // carry. The last interval must therefore belong to the drain phase.
     assert!(intervals.last().is_some_and(|last| last["draining"] == true), "{text}");
     assert!(text.contains("draining\n") && text.contains("were left in the send buffer"), "{text}");
 }
@@ -137,16 +142,17 @@ fn bulk_reports_no_interruption_of_its_reports_on_received_data() {
     let scratch = Scratch::new("failover-reverse");
     let near = "bulk sctp://$ANABRANCH_FAR:9900 --reverse --for 3s";
     let (text, result) = with_result(&scratch, "bulk --listen sctp://*:9900", near);
-    // The server must report an interruption of its data, with the time of day. The client's own lines, which have the
-    // seconds since the start of the test, must not report it.
+    // Only the server sends test data, so the client itself must report no interruption. The client's own lines contain
+    // the seconds since the start of the test. The server's lines contain the time of day.
     let is_the_clients = |line: &str| line.starts_with("anabranch: ") && line.contains(" s: data goes on");
     assert!(interruptions(&result, "sent").is_empty() && !text.lines().any(is_the_clients), "{text}");
-    // The client sends only reports on received data, and detected the failure by one of them.
+    // The client must detect the path failure although it sends no test data. It sends only reports on received data,
+    // and one of these packets remained unacknowledged.
     assert_eq!(result["path_changes"][0]["state"], "potentially-failed", "{text}");
 }
 
-/// A receiver does not know whether its sender has data. The sender must print the failure that it detects, and report
-/// it to the receiver.
+/// The server sends and the client receives. The client does not know whether data is due. The server must therefore
+/// print the failure that it detects, and report it to the client.
 #[test]
 fn bulk_reports_at_both_ends_what_the_server_finds_out_while_it_sends() {
     if !emulated_links() {
@@ -161,8 +167,8 @@ fn bulk_reports_at_both_ends_what_the_server_finds_out_while_it_sends() {
     let all = interruptions(server_paths, "sent");
     let found = all.iter().find(|(from, outage)| (1_000..=2_100).contains(from) && *outage >= 200);
     assert!(found.is_some() && interruptions(server_paths, "received").is_empty(), "{server_paths:#}");
-    // The server must print the event with the time of day. The client must print it at the end, with the seconds since
-    // the start of the test.
+    // The server must print the path failure with the time of day. The client must print the failure at the end of the
+    // test, with the seconds since the start of the test.
     assert!(text.contains(&format!("UTC: path to {failed} potentially-failed")), "{text}");
     assert!(text.contains("UTC: data goes on after an interruption of"), "{text}");
     assert!(text.contains(&format!("s: path to {failed} potentially-failed")), "{text}");
@@ -174,14 +180,18 @@ fn bulk_reports_at_both_ends_what_the_server_finds_out_while_it_sends() {
     let acked = |path: &Value| path["acknowledged"].as_u64().expect("a number");
     let used: Vec<u64> = paths.iter().map(acked).filter(|bytes| *bytes > 500_000).collect();
     assert!(used.len() >= 2, "{paths:#?}");
-    // Both ends must report the same count of the data that the server sent.
+    // `bytes` counts all data that the server wrote in the test. When it stopped writing, a part was not acknowledged
+    // yet.
     let sent = &result["down"]["sent"];
     assert!(sent["acknowledged"].as_u64().is_some_and(|bytes| bytes < sent["bytes"].as_u64().unwrap_or(0)));
 }
 
-/// Runs `bulk` with `flags` while it is captured. Returns its output, and the client's side of the association.
+/// Runs `bulk` with `flags` over two paths, and captures its packets. `first` has the settings of the first path,
+/// except its rate. The first path fails after `at` milliseconds. Returns the output of `bulk`, and the association as
+/// decoded from the capture for the client's side.
 fn captured(scratch: &Scratch, (first, at): (&str, u64), flags: &str) -> (String, View) {
-    // The capture file has a header as soon as the capture has started. A test without progress ends with code 1.
+    // dumpcap writes the header of the file when the capture has started. `bulk` exits with 1 after a test without
+    // progress.
     let near = format!(
         "dumpcap -q -i any -w capture 2>dumpcap.err & \
          until [ -s capture ]; do kill -0 $! || exit 1; sleep 0.05; done; \
@@ -189,15 +199,18 @@ fn captured(scratch: &Scratch, (first, at): (&str, u64), flags: &str) -> (String
     );
     let text = over_two_paths(scratch, (first, at), "bulk --listen sctp://*:9900 --timeout 60s", &near);
     let capture = fs::read(scratch.0.join("capture")).expect("a capture");
-    let settings = Settings { udp_ports: vec![(9900, None)], view: usize::MAX, ..Settings::default() };
+    let settings =
+        Settings { udp_ports: vec![(9900, None)], max_view_items: usize::MAX, ..Settings::default() };
     let mut decoded = decode("capture", &capture[..], &settings).expect("decoded");
     let [client, _] = decoded.conversations.remove(0).views;
     (text, client)
 }
 
-/// Returns the interruptions of sent data that the client prints: begin and end in seconds.
+/// Returns the interruptions of the data flow that the client has printed. Each is its begin and its end, in seconds
+/// since the start of the test.
 fn printed_interruptions(text: &str) -> Vec<(f64, f64)> {
-    // The client's lines have the seconds of the test, and the server's lines have the time of day.
+    // The client's lines begin with the seconds since the start of the test. The server's lines begin with the time of
+    // day and are ignored.
     let lines =
         text.lines().filter_map(|line| line.strip_prefix("anabranch: ")?.split_once(" s: data goes on "));
     let of = |(end, rest): (&str, &str)| {
@@ -208,8 +221,9 @@ fn printed_interruptions(text: &str) -> Vec<(f64, f64)> {
     lines.filter_map(of).collect()
 }
 
-/// Compares the interruptions that were printed with the capture. Each must be a time between two acknowledgements of
-/// new data, in order or out of order. Each such time in which a timer expired must have been printed.
+/// Compares the printed interruptions with the waits in the capture. A wait is the time between two successive
+/// acknowledgements of new data, in order or out of order. Each printed interruption must be a wait, and each wait in
+/// which a timer expired must be printed.
 fn compare(text: &str, view: &View) {
     let first_sent = view.data[0].at_ns;
     let seconds = |at: u64| (at as f64 - first_sent as f64) / 1e9;
@@ -237,8 +251,8 @@ fn compare(text: &str, view: &View) {
     }
 }
 
-/// Compares the times of three events, in seconds, that `bulk` prints with those in a capture: the last acknowledgement
-/// before the failure, the first data on the other path, and the first acknowledgement after it.
+/// The times of three events that `bulk` prints must be those in a capture, within 50 ms. The events are the last
+/// acknowledgement before the failure, the first data on the other path, and the first acknowledgement of this data.
 #[test]
 fn bulk_prints_the_times_of_a_failover_that_a_capture_shows() {
     if !are_slow_tests_enabled() || !emulated_links() || !has("dumpcap") {
@@ -267,8 +281,9 @@ fn bulk_prints_the_times_of_a_failover_that_a_capture_shows() {
     }
 }
 
-/// Without the potentially failed state, each T3-rtx on the failed path is an interruption of its own, and nothing but
-/// the end of the last one shows it. The second case is the row `rto200-pmr2` of the guide to failover.
+/// Two cases without the potentially failed state, so that T3-rtx expires several times on the failed path. The
+/// interruptions that `bulk` prints must be those in the capture. The second case is the row `rto200-pmr2` of the guide
+/// to failover.
 #[test]
 fn bulk_prints_each_interruption_that_a_capture_shows() {
     if !are_slow_tests_enabled() || !emulated_links() || !has("dumpcap") {
@@ -279,11 +294,12 @@ fn bulk_prints_each_interruption_that_a_capture_shows() {
     assert!(guide.contains(&format!("--transport rto200-pmr2=sctp:paths=2,{row}")));
     for (set, least) in [("profile=rfc9260", 4), (row, 3)] {
         let scratch = Scratch::new("failover-interruptions");
-        // With the profile, timeouts take 1, 2, 4, 8 and 16 s. The test ends in the last of them, without progress.
+        // In the first case, T3-rtx takes 1, 2, 4, 8 and 16 s. The test ends during the wait of 16 s, because there is
+        // no progress for 12 s.
         let flags = format!("--for 4s --timeout 12s --set {set}");
         let (text, view) = captured(&scratch, ("rtt=40ms,queue=100p", 4000), &flags);
         assert_eq!(text.contains("no progress for 12 s"), set == "profile=rfc9260", "{text}");
-        // Sending must end on time, and the lines after it must be told apart.
+        // Sending must end on time. The interval lines after the end of sending must be marked as draining.
         let ends = |line: &&str| line.starts_with("[up]    4.0") || line.starts_with("[up]    5.0");
         assert!(text.lines().filter(ends).all(|line| line.ends_with("  draining")), "{text}");
         assert!(printed_interruptions(&text).len() >= least, "{text}");

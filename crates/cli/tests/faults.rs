@@ -6,16 +6,17 @@
 #![cfg(target_os = "linux")]
 
 use crate::running::{Running, Scratch, anabranch, comes_true, errors, has, noise, run, wait_until_steady};
+use anabranch_base::testing::are_slow_tests_enabled;
 use std::fs;
 use std::io::Read;
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
+const TCP_AND_SCTP: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
 
 /// Starts a server with one large file. Also returns its directory.
 fn serving(name: &str) -> (Scratch, Running) {
@@ -24,7 +25,7 @@ fn serving(name: &str) -> (Scratch, Running) {
     let site = scratch.0.join("site");
     // The idle timeout of the server is longer than the tests.
     let mut arguments = vec!["serve", site.to_str().expect("UTF-8"), "--quiet", "--idle", "10min"];
-    arguments.extend(EVERYWHERE);
+    arguments.extend(TCP_AND_SCTP);
     let server = Running::start(&arguments);
     (scratch, server)
 }
@@ -111,8 +112,7 @@ fn a_peer_that_dies_in_silence_is_noticed() {
     assert!(come.load(Ordering::Relaxed) < 19_999_000, "the transfer was over too soon to tell");
 }
 
-/// A file shrinks while it is sent. The client must learn at once that its response is incomplete, and not only after a
-/// timeout.
+/// A file shrinks while it is sent. The client must report the incomplete response at once, before any timeout.
 #[test]
 fn an_answer_that_breaks_off_is_noticed_at_once() {
     for scheme in ["http", "http+sctp"] {
@@ -229,7 +229,7 @@ fn an_output_that_is_closed_early_is_a_failed_transfer() {
     }
 }
 
-/// A client that connects to a full server must learn the reason.
+/// A server has all its connections in use. The output of further clients must say so.
 #[test]
 fn a_full_server_is_told() {
     let scratch = Scratch::new("no-room");
@@ -241,8 +241,8 @@ fn a_full_server_is_told() {
     let mut first = anabranch();
     first.args(["get", "--quiet", &url]).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut first = first.spawn().expect("it starts");
-    // The first client's request is in progress for about fifteen seconds. A client that read nothing would lose its
-    // slot.
+    // Keeps the first client's request in progress for about fifteen seconds. The client reads slowly, because the
+    // server would close the connection of a client that reads nothing.
     let mut out = first.stdout.take().expect("its output");
     out.read_exact(&mut [0; 1000]).expect("the beginning");
     let (enough, wait) = mpsc::channel::<()>();
@@ -256,8 +256,7 @@ fn a_full_server_is_told() {
         let output = run(anabranch().args(arguments));
         let printed = errors(&output);
         assert_eq!(output.status.code(), Some(1), "{arguments:?}: {printed}");
-        let why =
-            "its program ended it, as a server does that is full or is ended itself (ABORT with cause 12)";
+        let why = "its program ended it, as a server does that is full, is ended itself or waits too long (ABORT with cause 12)";
         // The reason is in the report of `load`, or in the error line of `get`.
         let printed = printed + &String::from_utf8_lossy(&output.stdout);
         assert!(printed.contains(why), "{arguments:?}: {printed}");
@@ -265,4 +264,63 @@ fn a_full_server_is_told() {
     drop(enough);
     reader.join().expect("it ends");
     let _ = first.wait();
+}
+
+/// Starts a relay to `server` that drops datagrams of more than `limit` bytes. The relay ends when the returned handle is
+/// dropped.
+fn relay_of_small_datagrams(server: SocketAddr, limit: usize) -> (SocketAddr, Arc<()>) {
+    let [front, back] = [(); 2].map(|()| {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        socket.set_read_timeout(Some(Duration::from_millis(1))).expect("a timeout");
+        socket
+    });
+    back.connect(server).expect("connected");
+    let address = front.local_addr().expect("an address");
+    let handle = Arc::new(());
+    let wanted = handle.clone();
+    thread::spawn(move || {
+        let mut client = None;
+        let mut buffer = [0; 65_536];
+        while Arc::strong_count(&wanted) > 1 {
+            while let Ok((length, from)) = front.recv_from(&mut buffer) {
+                client = Some(from);
+                let _ = if length <= limit { back.send(&buffer[..length]) } else { Ok(0) };
+            }
+            while let (Some(client), Ok(length)) = (client, back.recv(&mut buffer)) {
+                let _ = if length <= limit { front.send_to(&buffer[..length], client) } else { Ok(0) };
+            }
+        }
+    });
+    (address, handle)
+}
+
+/// Packets of the first size are lost, and nobody fragments them. Heartbeats are answered. Both sides give the size and a
+/// setting that helps, before the server's idle timeout ends the session without a reason. With this setting the
+/// transfer succeeds.
+#[test]
+fn packets_that_are_too_large_for_the_path_are_named() {
+    if !are_slow_tests_enabled() {
+        return;
+    }
+    let place = Scratch::new("too-large");
+    place.file("site/big", noise(3_000_000));
+    let site = place.0.join("site");
+    let words = ["serve", site.to_str().expect("UTF-8"), "--listen", "sctp://127.0.0.1:0"];
+    for (settings, code) in [(&[][..], 1), (&["--set", "pmtud=plpmtud"][..], 0)] {
+        let server = Running::start(&[&words[..], settings].concat());
+        let at = server.url("http+sctp").trim_start_matches("http+sctp://").trim_end_matches('/');
+        let (relay, _handle) = relay_of_small_datagrams(at.parse().expect("an address"), 8_192);
+        let output = run(anabranch()
+            .args(["get", "--quiet", &format!("http+sctp://{relay}/big"), "-o", "big"])
+            .current_dir(&place.0));
+        let told = errors(&output);
+        assert_eq!(output.status.code(), Some(code), "{told}");
+        if code == 1 {
+            assert!(told.contains("its reason is: heartbeats are answered, but packets of 65"), "{told}");
+            assert!(told.contains("with pmtud=plpmtud the sender begins with 1200 bytes"), "{told}");
+            let (_, lines) = server.end_with_lines();
+            let said = "session with 127.0.0.1 ended: heartbeats are answered, but packets of 65";
+            assert!(lines.iter().any(|line| line.contains(said)), "{lines:#?}");
+        }
+    }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// Returns the fields that the page documents below the heading of a format.
+/// Returns the JSON fields that `docs/guide/results.md` documents below the heading `format`.
 fn documented_fields(format: &str) -> BTreeSet<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/results.md");
     let page = fs::read_to_string(path).expect("docs/guide/results.md");

@@ -74,7 +74,7 @@ fn the_same_bytes_pass_in_either_direction() {
         Running::start(&["serve", &format!("{}/site", site.text()), "--listen", TCP, "--listen", SCTP, "-q"]);
     // This gateway has TCP clients and an SCTP server.
     let near = Running::start(&["gateway", "--listen", TCP, "-q", "--origin", server.url("http+sctp")]);
-    // This gateway has SCTP clients and a TCP server. A second gateway is in front of it.
+    // The gateway `far` has SCTP clients and a TCP server. The gateway `both` forwards from TCP to `far`.
     let far = Running::start(&["gateway", "--listen", SCTP, "-q", "--origin", server.url("http")]);
     let both = Running::start(&["gateway", "--listen", TCP, "-q", "--origin", far.url("http+sctp")]);
     for url in [near.url("http"), far.url("http+sctp"), both.url("http")] {
@@ -106,7 +106,8 @@ fn the_same_bytes_pass_in_either_direction() {
 #[test]
 fn requests_and_tunnels_pass_two_gateways() {
     let (echo, _) = origin(|mut stream| {
-        // This server reads everything before it sends, so the end of one direction must not end the other.
+        // This server sends only after the client has closed its direction. The gateway must therefore keep the other
+        // direction open.
         let mut all = Vec::new();
         if stream.read_to_end(&mut all).is_ok() {
             let _ = stream.write_all(&all);
@@ -191,7 +192,8 @@ fn unreachable_and_forbidden_targets_are_reported() {
     assert_eq!(status_of(&ask(&garbage)), 502);
     assert_eq!(status_of(&ask(&doubtful)), 502);
     assert_eq!(status_of(&ask(&"192.0.2.1")), 403);
-    // The gateway must not connect to its own host and link, by any name, unless a rule contains the address.
+    // The gateway must not connect to addresses of its own host and link, by any name, unless a rule contains the
+    // address.
     let open = Running::start(&["gateway", "--listen", TCP, "-q", "--allow", "*", "--connect-timeout", "5s"]);
     for host in [
         "localhost",
@@ -233,7 +235,7 @@ fn unreachable_and_forbidden_targets_are_reported() {
         .expect("sent");
     let mut answer = Vec::new();
     let end = stream.read_to_end(&mut answer);
-    // The reset at the end of the response may overtake its head, in which case the client gets nothing or a 502.
+    // The reset at the end of the response may overtake its head. The client then gets nothing or status 502.
     let is_complete =
         [&b"HTTP/1.1 200 OK\r\n"[..], b"HTTP/1.1 502 "].iter().any(|line| answer.starts_with(line));
     assert!(is_complete || answer.is_empty(), "{}", answer.escape_ascii());
@@ -250,7 +252,7 @@ fn unreachable_and_forbidden_targets_are_reported() {
         &format!("http://{silent}"),
     ]);
     assert_eq!(status_of(&one.ask("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")), 504);
-    // No program listens at the SCTP end of this gateway.
+    // No program listens at the SCTP server to which this gateway forwards.
     let one = Running::start(&[
         "gateway",
         "--listen",
@@ -376,13 +378,13 @@ fn a_client_that_stops_reading_costs_no_memory_and_keeps_nobody_waiting() {
         10
     );
     let before = (near.resident(), far.resident());
-    // These clients read the head of the response and then stop.
+    // These clients read the head of the response and then stop reading.
     let mut stopped: Vec<TcpStream> = (0..4).map(|_| ask(1 << 30, "")).collect();
     for stream in &mut stopped {
         assert!(read_head(stream).starts_with("HTTP/1.1 200 OK\r\n"));
     }
-    // Another request uses the association that becomes blocked. It must be answered when the blocked streams have been
-    // reset.
+    // This request uses the association that the clients above block by not reading. The request must be answered when
+    // the gateway has reset the streams of these clients.
     let mut victim = ask(100_000, "Connection: close\r\n");
     // Wait until every buffer between the origin and these clients is full.
     wait_until_steady("the origin is held up", || poured.load(Ordering::SeqCst));
@@ -396,7 +398,8 @@ fn a_client_that_stops_reading_costs_no_memory_and_keeps_nobody_waiting() {
     victim.read_to_end(&mut answer).expect("an answer");
     assert_eq!(body_of(&answer).len(), 100_000, "{}", answer[..100].escape_ascii());
     let after = (near.resident(), far.resident());
-    // Memory may grow by four times the windows and buffers of a connection or association, and not by 4 GB.
+    // Memory may grow by the windows and buffers of four connections or associations. It must not grow by the 4 GB that
+    // the clients requested.
     assert!(after.0 < before.0 + 40_000 && after.1 < before.1 + 40_000, "{before:?} KiB, then {after:?}");
     drop(stopped);
     assert!(near.still_runs() && far.still_runs());
@@ -564,8 +567,8 @@ fn curl_gets_from_nginx_by_two_gateways_plain_and_encrypted() {
         ]);
         assert_eq!(String::from_utf8_lossy(&code).matches("200 5000000\n").count(), 20);
     }
-    // nginx rejects content of that size, and answers before all of it has arrived. The client must receive that
-    // answer.
+    // nginx rejects an upload of 3 MB, and answers before it has received the whole upload. The client must receive
+    // nginx's answer.
     let upload = scratch.file("upload", noise(3_000_000));
     let data = format!("@{}", upload.display());
     let code = curl(&[

@@ -1,5 +1,5 @@
-//! Tests that a response that cannot be forwarded ends at once, with 502 or a closed connection, so that no client
-//! waits for more of it.
+//! Tests responses of an origin that the gateway cannot forward. The gateway must at once send status 502 or close the
+//! connection to the client, so that no client waits.
 
 #![cfg(target_os = "linux")]
 
@@ -132,7 +132,7 @@ fn invalid_responses_become_502_at_once() {
             "{expected}: {answer}"
         );
     }
-    // A client over SCTP must receive the same status, on a stream that can be reused.
+    // A client over SCTP must also receive the status 502, on a stream that can be reused.
     let url = gateway.url("http+sctp");
     let arguments = ["get", "-q", "--timeout", "10min", &format!("{url}0"), &format!("{url}2")];
     let got = run_in_time(anabranch().args(arguments));

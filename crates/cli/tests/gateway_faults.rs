@@ -1,5 +1,5 @@
-//! Tests a `gateway` while its peers or its network fail. It must report the failure to its client or cut the response,
-//! and serve the next request.
+//! Tests a `gateway` when an origin, a client or the network fails. The gateway must report the failure to the client
+//! or cut the response, and must serve the next request.
 //!
 //! The failures: an origin is killed and restarted, a client is killed, a path fails, a port is in use. The tests of
 //! missing and malformed responses are in `gateway.rs` and `gateway_answers.rs`.
@@ -17,10 +17,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch");
-const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
+const TCP_AND_SCTP: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
 
 /// Returns an address whose port is free for TCP and UDP.
-fn free() -> SocketAddr {
+fn free_address() -> SocketAddr {
     loop {
         let tcp = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = tcp.local_addr().expect("an address");
@@ -38,7 +38,7 @@ fn site(name: &str) -> Scratch {
 }
 
 fn gateway(origin: &str) -> Running {
-    Running::start(&[&["gateway", "-q", "--origin", origin][..], &EVERYWHERE].concat())
+    Running::start(&[&["gateway", "-q", "--origin", origin][..], &TCP_AND_SCTP].concat())
 }
 
 /// Starts a client that has read the beginning of a large response and reads no further for now.
@@ -66,29 +66,29 @@ fn status(gateway: &Running, scheme: &str) -> String {
 fn a_killed_origin_is_noticed_and_used_again_after_its_restart() {
     for (scheme, listens) in [("http", "tcp"), ("http+sctp", "sctp")] {
         let scratch = site(&format!("gateway-killed-{listens}"));
-        let (root, address) = (format!("{}/site", scratch.text()), free());
+        let (root, address) = (format!("{}/site", scratch.text()), free_address());
         let listen = format!("{listens}://{address}");
         let arguments = ["serve", &root, "-q", "--listen", &listen];
         let mut gateway = gateway(&format!("{scheme}://{address}"));
-        for client_s in ["http", "http+sctp"] {
-            let description = format!("from {client_s} to {scheme}");
+        for client_scheme in ["http", "http+sctp"] {
+            let description = format!("from {client_scheme} to {scheme}");
             let origin = Running::start(&arguments);
-            assert_eq!(status(&gateway, client_s), "200", "{description}");
-            let (client, mut out) = in_the_middle(gateway.url(client_s));
+            assert_eq!(status(&gateway, client_scheme), "200", "{description}");
+            let (client, mut out) = in_the_middle(gateway.url(client_scheme));
             drop(origin);
             let mut rest = Vec::new();
             out.read_to_end(&mut rest).expect("the rest");
             let ended = client.wait_with_output().expect("ended");
             assert_eq!(ended.status.code(), Some(1), "{description}: {}", errors(&ended));
             assert!(rest.len() < 29_999_000, "{description}: the transfer was over too soon to tell");
-            assert_eq!(status(&gateway, client_s), "502", "{description}");
+            assert_eq!(status(&gateway, client_scheme), "502", "{description}");
             assert!(gateway.still_runs());
         }
     }
 }
 
-/// Clients are killed in mid-download. Their exchanges must end: the origin's connections are closed, and the gateway
-/// releases its memory for them.
+/// Clients are killed during downloads. The gateway must end their exchanges: it closes the connections to the origin,
+/// and releases the memory of the exchanges.
 #[test]
 fn exchanges_of_killed_clients_end() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("listening");
@@ -120,7 +120,7 @@ fn exchanges_of_killed_clients_end() {
             if round == 0 {
                 before = gateway.resident();
             }
-            // The allocator returns its free memory to the system soon, so the test waits for that.
+            // Waits, because the allocator returns free memory to the system only after some time.
             let limit = before + 8_000;
             wait_until(&format!("{scheme}: it holds {limit} KiB at most"), || gateway.resident() < limit);
         }
@@ -184,20 +184,20 @@ fn a_failed_start_is_reported_in_one_line() {
     let tcp = format!("tcp://{}", taken.local_addr().expect("an address"));
     let taken_too = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let sctp = format!("sctp://{}", taken_too.local_addr().expect("an address"));
-    let message_of = |command: &mut Command, what: &str| {
+    let assert_start_fails = |command: &mut Command, what: &str| {
         let output = run(command);
-        let message_of = errors(&output);
-        assert_eq!(output.status.code(), Some(3), "{message_of}");
-        assert!(message_of.lines().count() == 1 && message_of.contains(what), "{message_of}");
+        let message = errors(&output);
+        assert_eq!(output.status.code(), Some(3), "{message}");
+        assert!(message.lines().count() == 1 && message.contains(what), "{message}");
     };
     for listen in [&tcp, &sctp] {
         let arguments = ["gateway", "--listen", listen, "--origin", "http://127.0.0.1:1"];
         let port = listen.rsplit(':').next().unwrap_or_default();
         let one = format!("port {port} is in use");
-        message_of(anabranch().args(arguments), &one);
-        message_of(anabranch().args(arguments).args(["--threads", "2"]), &one);
-        message_of(anabranch().args(["bulk", "--listen", listen]), &one);
-        message_of(anabranch().args(["serve", "--threads", "1", "--listen", listen]), &one);
+        assert_start_fails(anabranch().args(arguments), &one);
+        assert_start_fails(anabranch().args(arguments).args(["--threads", "2"]), &one);
+        assert_start_fails(anabranch().args(["bulk", "--listen", listen]), &one);
+        assert_start_fails(anabranch().args(["serve", "--threads", "1", "--listen", listen]), &one);
     }
     let everybody = fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start");
     if everybody.is_ok_and(|first| first.trim() != "1024") {
@@ -218,5 +218,5 @@ fn a_failed_start_is_reported_in_one_line() {
         unprivileged.arg(&program);
     }
     unprivileged.args(["gateway", "--listen", "tcp://127.0.0.1:81", "--origin", "http://127.0.0.1:1"]);
-    message_of(&mut unprivileged, "ermission denied");
+    assert_start_fails(&mut unprivileged, "ermission denied");
 }

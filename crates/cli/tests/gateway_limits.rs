@@ -1,5 +1,5 @@
-//! Tests `gateway` with excessive peers: a tunnel keeps its first bytes, interim responses end, and no session gets all
-//! exchanges.
+//! Tests `gateway` with peers that reach its limits: data sent directly after the head of a tunnel request, endless
+//! interim responses, and sessions that occupy all exchanges.
 
 #![cfg(target_os = "linux")]
 
@@ -91,8 +91,8 @@ fn interim_answers_have_an_end() {
     }
 }
 
-/// Holds exchanges with incomplete uploads on `count` streams of one association, which sends `bytes` per second in
-/// total.
+/// One association begins uploads on `count` streams, and sends `bytes` bytes per second in total, so the exchanges do
+/// not end. The gateway must then serve a request of another client.
 fn held_by_one(exchanges: usize, count: u16, bytes: usize) {
     let (waits, accepted) = origin(|mut stream| {
         let mut request = [0; 4096];
@@ -141,8 +141,8 @@ fn one_session_leaves_exchanges_to_others() {
     held_by_one(20, 100, 100_000);
 }
 
-/// One session holds all exchanges of the gateway. The session as a whole makes progress, but none of its exchanges
-/// does, so one exchange must make room for another client.
+/// One session uses all exchanges that the gateway allows. It sends bytes now and then, but too few on each exchange to
+/// count as progress. The gateway must end one exchange to serve another client.
 #[test]
 fn an_exchange_that_stands_still_makes_room() {
     held_by_one(8, 8, 260);

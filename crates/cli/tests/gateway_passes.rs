@@ -1,5 +1,5 @@
 //! Tests what a gateway forwards. It must forward WebSockets, trailers and half-close, and add a missing Date. It must
-//! not forward Alt-Svc. It must forward neither tunnels nor requests to its own listeners.
+//! not forward Alt-Svc. It must not connect to its own listeners, neither for a tunnel nor for a request.
 
 #![cfg(target_os = "linux")]
 
@@ -27,7 +27,8 @@ fn origin(act: impl Fn(TcpStream) + Send + Sync + Clone + 'static) -> SocketAddr
     address
 }
 
-/// Starts an origin that answers each request with these bytes, and closes if they contain `Connection: close`.
+/// Starts an origin that answers each request with `answer`. If `answer` contains `Connection: close`, the origin then
+/// closes the connection.
 fn answering(answer: &'static [u8]) -> SocketAddr {
     origin(move |mut stream| {
         while read_head(&mut stream).ends_with("\r\n\r\n") {
@@ -39,8 +40,9 @@ fn answering(answer: &'static [u8]) -> SocketAddr {
     })
 }
 
-/// Starts a reverse gateway, and two gateways that are connected by SCTP.
-fn before(origin: SocketAddr) -> Vec<Running> {
+/// Starts three gateways. The first forwards requests directly to `origin`. The third accepts requests over TCP and
+/// forwards them over SCTP to the second, which forwards them to `origin`. Returns the first, the third, the second.
+fn gateways_to(origin: SocketAddr) -> Vec<Running> {
     let to = format!("http://{origin}");
     let one = Running::start(&["gateway", "-q", "--listen", TCP, "--origin", &to]);
     let far = Running::start(&["gateway", "-q", "--listen", SCTP, "--origin", &to]);
@@ -66,10 +68,10 @@ fn a_websocket_passes_one_gateway_and_two() {
             }
         }
     });
-    let gateways = before(echo);
+    let gateways = gateways_to(echo);
     let blob = noise(300_000);
     for gateway in &gateways[..2] {
-        // Requests are repeated, because the stream between the gateways is reused.
+        // The request is repeated, because later requests reuse the stream between the two gateways.
         for _ in 0..3 {
             let url = format!("ws://{}/chat?room=1", gateway.tcp());
             let (mut socket, answer): (WebSocket<TcpStream>, _) =
@@ -89,8 +91,7 @@ fn a_websocket_passes_one_gateway_and_two() {
     }
 }
 
-/// Upgrades to protocols other than WebSocket must not be forwarded, because the gateway must be able to inspect
-/// requests.
+/// Only upgrades to WebSocket may be forwarded. After any other upgrade, the gateway could not inspect the requests.
 #[test]
 fn other_upgrades_are_left_out() {
     let origin_address = origin(|mut stream| {
@@ -100,7 +101,7 @@ fn other_upgrades_are_left_out() {
         let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{response}", response.len());
         let _ = stream.write_all(answer.as_bytes());
     });
-    let gateways = before(origin_address);
+    let gateways = gateways_to(origin_address);
     for gateway in &gateways[..2] {
         for (fields, upgraded) in [
             ("Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n", false),
@@ -124,7 +125,7 @@ fn a_client_that_half_closes_has_its_answer() {
         pace(Duration::from_millis(20));
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
     });
-    let gateways = before(slow);
+    let gateways = gateways_to(slow);
     for gateway in &gateways[..2] {
         for _ in 0..30 {
             let mut stream = gateway.connect();
@@ -153,7 +154,7 @@ fn an_answer_without_a_date_has_one_behind_the_gateway() {
     let dated = answering(b"HTTP/1.1 204 No Content\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n");
     let get = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
     let dates = |answer: &str| answer.to_lowercase().matches("\r\ndate: ").count();
-    for gateway in &before(none)[..2] {
+    for gateway in &gateways_to(none)[..2] {
         let answer = gateway.ask(get);
         assert!(answer.starts_with("HTTP/1.1 200 ") && dates(&answer) == 1, "{answer}");
         // An Alt-Svc field names ports of the origin, so the gateway must not forward it.
@@ -163,7 +164,7 @@ fn an_answer_without_a_date_has_one_behind_the_gateway() {
         let own = gateway.ask("TRACE / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
         assert!(own.starts_with("HTTP/1.1 405 ") && dates(&own) == 1, "{own}");
     }
-    for gateway in &before(dated)[..2] {
+    for gateway in &gateways_to(dated)[..2] {
         let answer = gateway.ask(get);
         assert!(
             answer.contains("\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n") && dates(&answer) == 1,
@@ -178,7 +179,7 @@ fn trailers_pass_where_the_client_takes_them() {
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: Digest\r\n\r\n3\r\nabc\r\n0\r\nDigest: x\r\n\
           Content-Length: 7\r\nSet-Cookie: a=b\r\nTransfer_Encoding: chunked\r\n\r\n",
     );
-    let gateways = before(origin);
+    let gateways = gateways_to(origin);
     for gateway in &gateways[..2] {
         for (fields, version, end) in [
             ("TE: trailers\r\nConnection: TE\r\n", "1.1", "0\r\nDigest: x\r\n\r\n"),
@@ -225,8 +226,8 @@ fn a_gateway_opens_no_tunnel_to_itself() {
     assert_eq!(back, "within");
 }
 
-/// The gateway is its own origin. A request that passed it twice would leave two lines in the log. The gateway would
-/// also end late, because it would wait for its connection to itself.
+/// The gateway is configured as its own origin. It must report this, log the request once, and end at once. If it
+/// connected to itself, it would log two lines and wait for its own connection at the end.
 #[test]
 fn a_gateway_that_is_its_own_origin_says_so_and_ends_at_once() {
     let scratch = Scratch::new("own-origin");
@@ -237,7 +238,7 @@ fn a_gateway_that_is_its_own_origin_says_so_and_ends_at_once() {
         ("sctp", "--origin", "http+sctp", "2"),
         ("sctp", "--via", "http+sctp", "1"),
     ] {
-        // A port that is free for TCP and UDP now. The kernel does not give it to another program soon.
+        // Finds a free port. The kernel does not assign it to another program soon.
         let free = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port");
         let (own, url) = (format!("{listen}://{free}"), format!("{scheme}://{free}"));
         let log = scratch.file("log", "");
@@ -273,7 +274,7 @@ fn an_answer_that_was_cut_never_looks_whole() {
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n6\r\nbegins\r\n0\r\n",
         ),
     ] {
-        let gateways = before(answering(answer));
+        let gateways = gateways_to(answering(answer));
         for (at, gateway) in gateways[..2].iter().enumerate() {
             for version in ["1.1", "1.0"] {
                 for _ in 0..10 {

@@ -23,7 +23,7 @@ fn start(scratch: &Scratch, arguments: &[&str]) -> Running {
     Running::start_as(command, Stdio::null())
 }
 
-/// The path of the certificate that a command started with `start` has made.
+/// The path of the self-signed certificate of a command that was started with `start`.
 fn own_certificate(scratch: &Scratch) -> String {
     format!("{}/anabranch/self-signed.pem", scratch.text())
 }
@@ -75,7 +75,7 @@ fn an_origin_of_https_is_reached_by_name_and_believed_by_trust() {
     let (code, err, out) = get(&format!("{}big.bin", gateway.url("http")), &[]);
     assert_eq!((code, err.as_str()), (Some(0), ""));
     assert!(out == body, "another body");
-    // A Location with the origin's own URL must become a path. nginx names its host in a Location.
+    // nginx writes its own URL in the Location field. The gateway must shorten it to a path.
     scratch.file("d/index.html", "x");
     let answer = gateway.ask("GET /d HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     assert!(answer.contains("\r\nLocation: /d/\r\n"), "{answer}");
@@ -139,7 +139,7 @@ fn an_untrusted_origin_is_a_502_and_one_log_line() {
         let answer = gateway.ask(request);
         assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
         assert!(answer.contains(says) && !answer.contains("secret"), "{answer}");
-        gateway.line(&format!("https://{origin}: "));
+        gateway.wait_for_line(&format!("https://{origin}: "));
     }
     // The certificate is valid, but for another name.
     let named =
@@ -201,8 +201,8 @@ fn clients_come_over_tls_and_the_origin_is_told() {
         (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned(), errors(&output))
     };
     // The client offers HTTP/2, but the gateway must speak HTTP/1.1.
-    let (well, curl_output, version) = curl(&old, &["--http2", &format!("{url}a?b")]);
-    assert_eq!((well, version.as_str()), (true, "1.1"), "{curl_output}");
+    let (succeeded, curl_output, version) = curl(&old, &["--http2", &format!("{url}a?b")]);
+    assert_eq!((succeeded, version.as_str()), (true, "1.1"), "{curl_output}");
     assert!(curl_output.starts_with("GET /a?b HTTP/1.1\r\n"), "{curl_output}");
     let host = at(&url);
     for line in [
@@ -213,20 +213,20 @@ fn clients_come_over_tls_and_the_origin_is_told() {
     }
     replace_certificate(&new, &new_key);
     gateway.hang_up();
-    gateway.line("certificate: read again from ");
+    gateway.wait_for_line("certificate: read again from ");
     assert!(curl(&new, &[&url]).0 && !curl(&old, &[&url]).0);
     assert_eq!(gateway.end(), 0);
     // The gateway is a proxy that is reached over TLS, with a self-signed certificate.
     let gateway = start(&scratch, &["gateway", "--listen", HTTPS, "-q", "--allow", &origin]);
     let proxy = gateway.url("https").to_owned();
-    let (well, curl_output, _) = curl(
+    let (succeeded, curl_output, _) = curl(
         &old,
         &["--proxy", &proxy, "--proxy-cacert", &own_certificate(&scratch), &format!("http://{origin}/c")],
     );
-    assert!(well && curl_output.starts_with("GET /c HTTP/1.1\r\n"), "{curl_output}");
+    assert!(succeeded && curl_output.starts_with("GET /c HTTP/1.1\r\n"), "{curl_output}");
     let tunnel = ["--proxytunnel", "--proxy", &proxy, "--proxy-cacert", &own_certificate(&scratch)];
-    let (well, curl_output, _) = curl(&old, &[&tunnel[..], &[&format!("http://{origin}/d")]].concat());
-    assert!(well && curl_output.starts_with("GET /d HTTP/1.1\r\n"), "{curl_output}");
+    let (succeeded, curl_output, _) = curl(&old, &[&tunnel[..], &[&format!("http://{origin}/d")]].concat());
+    assert!(succeeded && curl_output.starts_with("GET /d HTTP/1.1\r\n"), "{curl_output}");
     // A client without TLS must receive at most an alert.
     let mut stream = TcpStream::connect(at(&proxy)).expect("connected");
     stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").expect("sent");

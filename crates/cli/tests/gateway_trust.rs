@@ -49,8 +49,8 @@ fn ask(last: u8, gateway: &Running, request: &str) -> String {
     answer
 }
 
-/// The rule `*` stands for the public Internet. None of these addresses belongs to it, in any form and with any port,
-/// so no server may be contacted.
+/// The rule `*` stands for the public Internet. None of the tested addresses is public, however it is written, so the
+/// gateway must not connect to any of them.
 #[test]
 fn a_wildcard_leads_to_no_address_that_is_not_public() {
     let (address, count) = mirror();
@@ -115,7 +115,7 @@ fn a_wildcard_leads_to_no_address_that_is_not_public() {
             assert!(answer.starts_with("HTTP/1.1 403 "), "{host}:{port}: {answer}");
         }
     }
-    // With `--via`, the rules must be checked before the next gateway is contacted.
+    // With `--via`, the first gateway must apply its own rules before it contacts the next gateway.
     let far = Running::start(&["gateway", "-q", "--listen", "sctp://127.0.0.1:0", "--allow", "0.0.0.0/0"]);
     let via = far.url("http+sctp").trim_end_matches('/');
     let near = Running::start(&["gateway", "-q", "--listen", TCP, "--via", via, "--allow", "*"]);

@@ -25,8 +25,8 @@ fn objects(document: &Value) -> Vec<Value> {
         let times = ["issued_ns", "assigned_ns", "first_byte_ns", "delivered_ns"];
         let times: Vec<u64> = times.iter().filter_map(|name| object[name].as_u64()).collect();
         assert!(times.is_sorted(), "{object}");
-        let well = object["error"].is_null();
-        assert_eq!(object["delivered_ns"].is_u64(), well, "{object}");
+        let succeeded = object["error"].is_null();
+        assert_eq!(object["delivered_ns"].is_u64(), succeeded, "{object}");
         assert!(object["issued_ns"].is_u64(), "{object}");
     }
     let failed = objects.iter().filter(|object| !object["error"].is_null()).count();

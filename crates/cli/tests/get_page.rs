@@ -1,4 +1,4 @@
-//! Tests `get --page`. A site of 50 objects must arrive identically over both transports, and its waterfall and files
+//! Tests `get --page`. A site of 50 objects must arrive identically over TCP and over SCTP, and its waterfall and files
 //! must be correct.
 
 #![cfg(target_os = "linux")]
@@ -30,7 +30,7 @@ fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 /// Creates a site: a document, a style sheet that imports another, scripts, pictures and a frame. It has 50 objects,
-/// and one that is not embedded.
+/// and one more file that no object embeds.
 fn site(scratch: &Scratch) {
     let mut html =
         "<!doctype html><link rel=stylesheet href=css/a.css><iframe src=frame/></iframe>".to_owned();
@@ -206,7 +206,7 @@ fn a_full_disk_is_one_line() {
 /// A limit on the file size simulates a full disk. Every missing object must be named.
 #[test]
 fn on_a_full_disk_every_object_that_is_missing_is_named_beside_the_har() {
-    let scratch = Scratch::new("page-full");
+    let scratch = Scratch::new("page-full-har");
     scratch.file("site/index.html", "<img src=one.png><img src=two.png>");
     scratch.file("site/one.png", noise(200_000));
     scratch.file("site/two.png", noise(200_000));
@@ -356,7 +356,7 @@ fn outputs_that_cannot_be_meant_are_refused_before_anything_is_got() {
     assert_eq!(files(&scratch.0).len(), 1);
     assert_eq!(get(&["-o", "new/"]).0, Some(0));
     assert_eq!(files(&scratch.0.join("new")).keys().collect::<Vec<_>>(), ["index.html"]);
-    // A name that does not resolve must be a failed transfer in every mode.
+    // A host name that does not resolve must count as a failed transfer, with and without `--page`.
     for arguments in [&[][..], &["--page"]] {
         for scheme in ["http", "http+sctp"] {
             let got = run(anabranch()
@@ -420,7 +420,8 @@ fn what_a_server_names_is_neither_hidden_nor_written_through_links() {
             assert_eq!(stderr.matches(name).count(), 1, "{name} in {stderr}");
         }
         assert_eq!(stderr.lines().count(), 6, "{stderr}");
-        // Existing files must be unchanged, and the other objects must have arrived.
+        // Files that existed before (`mine`) must be unchanged. The other objects must be stored (`theirs`), with `_`
+        // in place of a leading dot.
         assert_eq!(fs::read_dir(&outside).expect("a directory").count(), 1);
         assert!(fs::symlink_metadata(out.join("link.png")).expect("there").is_symlink());
         let read = |name: &str| fs::read_to_string(scratch.0.join(name)).expect(name);

@@ -63,15 +63,15 @@ fn the_log_of_a_gateway_has_its_own_answers() {
     };
     let lost = length("GET /a HTTP/1.0\r\n\r\n");
     let head = length("HEAD /b HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-    let unread = length("G(T /c HTTP/1.1\r\nHost: a\r\n\r\n");
-    assert!(lost > 0 && head == 0 && unread > 0);
+    let malformed = length("G(T /c HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(lost > 0 && head == 0 && malformed > 0);
     gateway.end_with_lines();
     let log = fs::read_to_string(&log).expect("the log");
     let lines: Vec<&str> = log.lines().map(|line| line.split_once("] ").expect("a line").1).collect();
     let right = [
         format!("\"GET /a HTTP/1.0\" 502 {lost}"),
         "\"HEAD /b HTTP/1.1\" 502 0".to_owned(),
-        format!("\"- - HTTP/1.1\" 400 {unread}"),
+        format!("\"- - HTTP/1.1\" 400 {malformed}"),
     ];
     assert_eq!(lines, right);
 }

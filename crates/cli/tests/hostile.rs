@@ -15,21 +15,22 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
+const TCP_AND_SCTP: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
 
-/// Starts a server, and a gateway in front of a server. Both are attacked in the same way.
+/// Starts the two targets that a test attacks: a server, and a gateway. Also returns the server behind the gateway,
+/// which is not attacked directly.
 fn targets(site: &Scratch, limits: &[&str]) -> (Vec<Running>, Running) {
     let root = format!("{}/site", site.text());
     let mut arguments = vec!["serve", &root, "-q"];
-    arguments.extend(EVERYWHERE);
-    let gateway_process = Running::start(&arguments);
+    arguments.extend(TCP_AND_SCTP);
+    let origin = Running::start(&arguments);
     arguments.extend(limits);
     let server = Running::start(&arguments);
-    let mut arguments = vec!["gateway", "-q", "--origin", gateway_process.url("http")];
-    arguments.extend(EVERYWHERE);
+    let mut arguments = vec!["gateway", "-q", "--origin", origin.url("http")];
+    arguments.extend(TCP_AND_SCTP);
     arguments.extend(limits);
     let gateway = Running::start(&arguments);
-    (vec![server, gateway], gateway_process)
+    (vec![server, gateway], origin)
 }
 
 fn site(name: &str) -> Scratch {
@@ -76,8 +77,8 @@ fn slow_requests_on_every_stream_are_survived() {
                 slow.push(stream);
             }
             is_served(&target);
-            // A request that gets a byte from time to time makes no progress. In the end, the server must close every
-            // stream or the whole association.
+            // The client adds a byte to each request from time to time. The server must not count this as progress, and
+            // must at last close every stream or the whole association.
             let began = world.now();
             while world.now() < began + LONG {
                 let mut open = 0;
@@ -159,7 +160,8 @@ fn excess_connections_do_not_block_honest_clients() {
             let mut first = [0; 100];
             patient.read_exact(&mut first).expect("an answer");
             assert!(stream.read(&mut first).await.expect("an answer") > 0);
-            // These clients hold incomplete heads, idle connections and idle associations: three times the limit.
+            // These clients open 60 connections and 61 associations, although `--connections` allows 20 per listener.
+            // Two thirds of the connections send an incomplete head. All others are idle.
             let mut streams = Vec::new();
             for number in 0..60 {
                 let mut slow = TcpStream::connect(target.tcp()).expect("connected");
@@ -268,7 +270,8 @@ fn heads_without_end_and_bodies_without_sense() {
             "\0".repeat(100_000),
         ] {
             let mut stream = target.connect();
-            // The response and the end of the connection may come before everything is sent.
+            // A write error is ignored, because the server may respond and close the connection before the whole
+            // request is sent.
             let _ = stream.write_all(request.as_bytes());
             let mut answer = Vec::new();
             let _ = stream.take(100_000).read_to_end(&mut answer);
@@ -290,7 +293,7 @@ fn heads_without_end_and_bodies_without_sense() {
             let request =
                 format!("POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{fields}\r\n\r\n{body}");
             let answer = target.ask(request);
-            // Whatever the status is, there may be only one response, and no success.
+            // The status may differ, but there must be at most one response, and not 200.
             assert!(answer.matches("HTTP/1.1 ").count() <= 1, "{fields}: {answer}");
             assert!(!answer.contains(" 200 OK"), "{fields}: {answer}");
         }

@@ -204,7 +204,8 @@ fn trailers_of_a_refused_request_may_still_be_malformed() {
     assert_eq!(server.end(), 0);
 }
 
-/// RFC 9113 §8.1.1: a malformed response must be a failure in one line, and a stream error for its server.
+/// RFC 9113 §8.1.1: if a response is malformed, `get` must report it in one line, and send a stream error to the
+/// server.
 #[test]
 fn a_malformed_response_is_a_failure_of_get() {
     let frame = |kind: u8, flags: u8, stream: u8, body: &[u8]| {
@@ -220,8 +221,8 @@ fn a_malformed_response_is_a_failure_of_get() {
     for (head, line) in cases {
         let listener = TcpListener::bind("127.0.0.1:0").expect("listening");
         let url = format!("http://{}/", listener.local_addr().expect("an address"));
-        // The content does not end the stream, so that the client can reset the stream. Without a final head, content
-        // would be a connection error.
+        // The content does not end the stream, so that the client can reset the stream. Status 101 is not followed by
+        // content, because content before a final head would be a connection error.
         let content = if line.ends_with("101") { Vec::new() } else { frame(0, 0, 1, b"hello") };
         let answer = [head, content].concat();
         let server = thread::spawn(move || {
@@ -257,8 +258,8 @@ pub struct Nginx {
 }
 
 impl Nginx {
-    /// Serves the directory `scratch`, to which the certificate and other files of nginx are added. `arguments` are
-    /// additional settings.
+    /// Starts an nginx that serves the directory `scratch`. The files that nginx needs, such as the certificate, are
+    /// written to the same directory. `arguments` are additional settings of nginx.
     pub fn start(scratch: &Scratch, arguments: &str) -> Self {
         let file = |name: &str| format!("{}/{name}", scratch.text());
         let output = run(Command::new("openssl")
@@ -365,8 +366,8 @@ fn a_load_has_many_requests_outstanding_on_a_connection() {
     assert_eq!(log.matches("\"GET /1k HTTP/1.1\" 200 1000").count(), 2 * 300);
 }
 
-/// A server that accepts no more requests on a connection has not failed. Unprocessed requests must be sent on the next
-/// connection.
+/// nginx accepts a limited number of requests per connection. The client must not report this as a failure, and must
+/// send unprocessed requests on the next connection.
 #[test]
 fn a_load_goes_on_where_a_server_ends_its_connections() {
     if !has("nginx") || !has("openssl") {
@@ -396,7 +397,7 @@ fn nghttp_gets_whatever_its_windows_and_frames() {
     for (scheme, arguments) in [
         ("https", ""),
         ("http", ""),
-        // These windows have 1,023 bytes, for the stream and for the connection.
+        // The client's flow-control windows for the stream and for the connection have 2^10 - 1 = 1,023 bytes.
         ("https", "-w 10 -W 10"),
         ("http", "-c 0 --encoder-header-table-size 0"),
         // These frames have padding, and the priorities of RFC 7540.
@@ -457,8 +458,8 @@ fn h2load_and_load_count_the_same() {
         assert_eq!((code, &result["replies"]["status"]["2xx"]), (Some(0), &2000.into()), "{result}");
         let replies = &result["replies"];
         assert_eq!(replies["content_bytes"], bytes(" data"), "{scheme}");
-        // The numbers of bytes of both clients may differ by less than 5 %, because of the settings that each client
-        // sends and the division into frames.
+        // The byte counts of the two clients must agree within 5 %. They send different settings, and their data is
+        // divided into frames differently.
         let counted = (&replies["header_bytes"], &replies["content_bytes"]);
         let counted = counted.0.as_u64().zip(counted.1.as_u64()).map(|(heads, content)| heads + content);
         let (counted, h2load_bytes) = (counted.expect("numbers"), bytes(" total, "));

@@ -59,8 +59,8 @@ fn request(stream: u32, path: &str) -> Vec<u8> {
 struct Target {
     site: Scratch,
     server: Running,
-    before: u64,
-    ticks: u64,
+    resident_before: u64,
+    cpu_before: u64,
 }
 
 impl Target {
@@ -73,9 +73,9 @@ impl Target {
         command.args(["serve", &format!("{}/site", site.text()), "-q", "--listen", "tcp://127.0.0.1:0"]);
         command.args(["--listen", "https://127.0.0.1:0"]).args(arguments);
         let server = Running::start_as(command, std::process::Stdio::null());
-        let mut target = Self { site, server, before: 0, ticks: 0 };
+        let mut target = Self { site, server, resident_before: 0, cpu_before: 0 };
         target.is_served();
-        (target.before, target.ticks) = (target.server.resident(), target.server.processor());
+        (target.resident_before, target.cpu_before) = (target.server.resident(), target.server.cpu_time());
         target
     }
 
@@ -104,9 +104,12 @@ impl Target {
         self.is_served();
         assert!(self.server.still_runs());
         let (peak, after) = (self.server.peak(), self.server.resident());
-        let seconds = (self.server.processor() - self.ticks) as f64 / 100.0;
-        println!("{what}: {} KiB, peak {peak}, now {after}; {seconds} s of processor time", self.before);
-        assert!(peak < self.before + most_kib, "{what}: {} KiB, then {peak}", self.before);
+        let seconds = (self.server.cpu_time() - self.cpu_before) as f64 / 100.0;
+        println!(
+            "{what}: {} KiB, peak {peak}, now {after}; {seconds} s of processor time",
+            self.resident_before
+        );
+        assert!(peak < self.resident_before + most_kib, "{what}: {} KiB, then {peak}", self.resident_before);
         assert!(seconds < most_seconds, "{what}: {seconds} s of processor time");
         assert_eq!(self.server.end(), 0);
         drop(self.site);
@@ -134,8 +137,8 @@ fn read_all(stream: &mut TcpStream) -> (Vec<u8>, Option<u32>) {
 /// ENHANCE_YOUR_CALM (RFC 9113 §7).
 const CALM: u32 = 11;
 
-/// CVE-2023-44487 (rapid reset): requests that are cancelled at once count towards no limit, and still cost the full
-/// work. The server must end the connection.
+/// CVE-2023-44487 (rapid reset): a client cancels each request at once. Such requests cost the server full work, but do
+/// not count towards the stream limit. The server must end the connection.
 #[test]
 fn requests_that_are_cancelled_at_once_end_the_connection() {
     let target = Target::new("http2-rapid", &[]);
@@ -290,8 +293,8 @@ fn floods_of_small_frames_starve_nobody() {
     target.assert_within_limits("floods", 20_000, f64::INFINITY);
 }
 
-/// A client sends endless trailers, and other permitted frames that neither request nor acknowledge anything. Such
-/// frames must not keep a connection open forever.
+/// A client sends endless trailers and other permitted frames without a request or an acknowledgement. These frames
+/// must not keep the connection open forever.
 #[test]
 fn frames_that_accomplish_nothing_end_the_connection() {
     let target = Target::new("http2-fruitless", &["--idle", "10min"]);
@@ -317,7 +320,8 @@ fn frames_that_accomplish_nothing_end_the_connection() {
 }
 
 /// Clients request large files and block the responses: with windows of zero (CVE-2019-9517), with a maximal window and
-/// an unread socket, and with one byte at a time. They must hold little memory, and must be closed.
+/// an unread socket, and with one byte at a time. The server must hold little memory for these clients, and must close
+/// their connections.
 #[test]
 fn clients_that_read_nothing_hold_little_memory_and_are_closed() {
     let target = Target::new("http2-window", &["--idle", "3s"]);
@@ -335,7 +339,7 @@ fn clients_that_read_nothing_hold_little_memory_and_are_closed() {
     wait_until_steady("it holds what it may", || target.server.resident());
     target.is_served();
     for mut stream in connections {
-        // The server must give up all clients that read nothing after a while.
+        // After a while, the server must close the connections of all clients that read nothing.
         let _ = read_all(&mut stream);
     }
     // The limit allows 30 sessions with 128 responses each.
@@ -379,7 +383,7 @@ fn invalid_frames_end_the_connection() {
 
 impl Running {
     /// Returns the CPU time that the server has used, in hundredths of a second.
-    fn processor(&self) -> u64 {
+    fn cpu_time(&self) -> u64 {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.id())).expect("running");
         // The CPU time is in fields 14 and 15 of proc(5). They come after the program's name, which may contain any
         // character.

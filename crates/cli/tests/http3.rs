@@ -204,7 +204,7 @@ fn certificates_are_read_again_on_sighup() {
     assert_eq!((comes(&old), comes(&new)), ([true; 2], [false; 2]));
     replace_certificate(&new, &new_key);
     server.hang_up();
-    server.line("certificate: read again from ");
+    server.wait_for_line("certificate: read again from ");
     assert_eq!((comes(&old), comes(&new)), ([false; 2], [true; 2]));
     assert_eq!(server.end(), 0);
 }
@@ -258,8 +258,8 @@ fn what_a_page_embeds_comes_over_http_3_where_the_server_says_that_it_speaks_it(
     assert_eq!(server.end(), 0, "every session has ended");
 }
 
-/// Starts a relay between a client and a server. The relay's port and address towards the server change after this
-/// number of datagrams.
+/// Starts a relay between a client and a server, like a NAT. Its port and address towards the server change after
+/// `after` datagrams.
 fn rebinding(server: SocketAddr, after: usize, address: &'static str) -> (SocketAddr, Arc<AtomicUsize>) {
     let bind = |address: &str| {
         let socket = UdpSocket::bind((address, 0)).expect("a port");
@@ -303,7 +303,7 @@ fn a_client_whose_address_changes_goes_on_and_threads_keep_their_connections() {
     let at: SocketAddr =
         server.url("h3").trim_start_matches("h3://").trim_end_matches('/').parse().expect("an address");
     let changes = [(20, "127.0.0.1"), (60, "127.0.0.1"), (30, "127.0.0.2"), (100, "127.0.0.3")];
-    // The last datagrams of a client are forwarded after it has ended.
+    // Keeps all relays running, so that they also forward the last datagrams of a client that has ended.
     let mut relays = Vec::new();
     for (after, address) in changes {
         let (between, ports) = rebinding(at, after, address);
@@ -343,8 +343,8 @@ fn sessions_are_resumed_and_requests_ride_early() {
     assert_eq!(load.status.code(), Some(0), "{}", errors(&load));
     let json: serde_json::Value = serde_json::from_slice(&load.stdout).expect("JSON");
     assert_eq!(json["replies"]["total"], 10, "{json}");
-    // The server sends tickets after the handshake. A connection that ends before the tickets arrive gives the client
-    // no ticket for early data.
+    // Not every connection can send early data. The server sends tickets after the handshake, and a connection may end
+    // before its tickets arrive.
     let early = json["connections"]["early"].as_u64().expect("a number");
     assert!((2..=9).contains(&early), "{json}");
     assert_eq!(server.end(), 0);

@@ -10,7 +10,7 @@ use std::process::Output;
 
 const SECRET: &str = "00112233445566778899aabbccddeeff";
 /// `SECRET` in base64.
-const SAME: &str = "base64:ABEiM0RVZneImaq7zN3u/w==";
+const SECRET_BASE64: &str = "base64:ABEiM0RVZneImaq7zN3u/w==";
 const OTHER: &str = "ffeeddccbbaa99887766554433221100";
 
 fn keys(scratch: &Scratch, name: &str, mode: u32, text: &str) -> String {
@@ -48,8 +48,8 @@ fn every_verb_takes_a_key_file_and_tells_nothing_of_it() {
     }
 }
 
-/// RFC 5061 §8: there must be one warning if addresses can change without keys that both ends share, and otherwise
-/// none.
+/// RFC 5061 §8: without shared keys, a setting that permits address changes must cause one warning. In all other cases
+/// there must be no warning.
 #[test]
 fn changing_addresses_without_keys_is_warned_of() {
     for verb in VERBS {
@@ -126,8 +126,8 @@ fn invalid_key_files_are_refused_in_one_line() {
     assert!(errors(&output).contains("key 1 has less than 16 bytes"), "{}", errors(&output));
 }
 
-/// Fetches a file from a server that requires every possible chunk to be signed. The file must arrive with the same key
-/// in any form, and while one key replaces another. With another key or no key, nothing may arrive.
+/// Fetches a file from a server that requires every possible chunk to be signed. The file must arrive if both ends have
+/// the same key, in any form, even while one key replaces another. With a different key or no key, nothing may arrive.
 #[test]
 fn clients_without_the_shared_key_get_nothing() {
     let scratch = Scratch::new("key-get");
@@ -151,9 +151,9 @@ fn clients_without_the_shared_key_get_nothing() {
     };
     for (name, text, comes) in [
         ("same", format!("2 {OTHER}\n1 {SECRET}\n"), true),
-        ("base64", format!("2 {OTHER}\n1 {SAME}\n"), true),
+        ("base64", format!("2 {OTHER}\n1 {SECRET_BASE64}\n"), true),
         ("marked", format!("1 hex:{SECRET} active\n2 {OTHER}\n"), true),
-        // The server signs with its last key, which this client does not have.
+        // The server signs its chunks with the last key of its key file, which this client does not have.
         ("older", format!("1 {SECRET}\n"), false),
         ("other", format!("1 {OTHER}\n2 {SECRET}\n"), false),
         ("unknown", format!("3 {SECRET}\n"), false),
@@ -173,8 +173,8 @@ fn clients_without_the_shared_key_get_nothing() {
     assert_eq!(server.end(), 0);
 }
 
-/// By default, only address changes are signed. Ends with different keys must still communicate, and only their address
-/// changes must be rejected.
+/// By default, only address changes are signed. Two ends with different keys must therefore exchange data, but reject
+/// address changes.
 #[test]
 fn other_keys_do_not_end_what_is_not_signed() {
     let scratch = Scratch::new("key-others");

@@ -53,7 +53,7 @@ fn the_status_is_the_commands() {
     }
 }
 
-/// A far command that fails must be reported, and the link must not wait for it to listen.
+/// If the command at the far end fails, `link` must report this, and must not wait until the command listens.
 #[test]
 fn a_far_command_that_fails_is_told_of() {
     if !emulated_links() {
@@ -128,7 +128,7 @@ fn transfer(device: &str) {
     }
 }
 
-/// All addresses of the far end, as `link` names them, must belong to one server.
+/// A server at the far end must be reachable at all far addresses that `link` names.
 #[test]
 fn the_far_end_of_several_paths_is_one_server() {
     if !emulated_links() {
@@ -228,7 +228,7 @@ fn a_race_runs_on_real_kernels() {
     let captures = captures.filter(|entry| entry.file_name().to_string_lossy().ends_with(".pcapng"));
     assert_eq!(captures.count(), 4, "either end of either contestant's median run");
 
-    // Settings without an equivalent in real kernels must be rejected, and not ignored.
+    // Settings that real kernels do not have must be rejected, and not ignored.
     for (transport, expected) in
         [("tcp:iw=3", "the kernel's runs"), ("sctp:packet-cost=1ms", "virtual world")]
     {

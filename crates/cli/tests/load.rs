@@ -1,4 +1,5 @@
-//! Tests `load` against `serve`, as two programs: every pace, the report, failures, and an end by a signal.
+//! Tests the commands `load` and `serve` as two processes. Covers every way to pace the requests, the report, failures,
+//! and a signal that ends `load`.
 //!
 //! The tests use only the loopback interface and ports that the host chooses, and every wait has a limit.
 
@@ -79,8 +80,8 @@ fn at(text: &str, path: &str) -> serde_json::Value {
     path.split('.').fold(document, |value, key| value[key].clone())
 }
 
-/// If nothing listens, the number of failures must equal the number of requests, however many sessions try at the same
-/// time.
+/// If no server listens, the number of failures must equal the number of requests. Sessions that try at the same time
+/// must not add failures.
 #[test]
 fn no_more_fails_than_was_asked_for() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address");
@@ -160,29 +161,29 @@ Errors: fd-unavail # addrunavail # ftab-full # other #
 ";
 
 fn without_numbers(text: &str) -> String {
-    let mut expected = String::new();
+    let mut blanked = String::new();
     let mut inside = false;
     let text =
         text.replace("1xx", "Ixx").replace("2xx", "IIxx").replace("3xx", "IIIxx").replace("4xx", "IVxx");
     for character in text.replace("5xx", "Vxx").replace("10^6", "TEN").chars() {
         let number = character.is_ascii_digit() || (inside && character == '.');
         if number && !inside {
-            expected.push('#');
+            blanked.push('#');
         } else if !number {
-            expected.push(character);
+            blanked.push(character);
         }
         inside = number;
     }
-    let expected = expected.replace("TEN", "10^6").replace("IVxx", "4xx").replace("Vxx", "5xx");
-    expected.replace("IIIxx", "3xx").replace("IIxx", "2xx").replace("Ixx", "1xx")
+    let blanked = blanked.replace("TEN", "10^6").replace("IVxx", "4xx").replace("Vxx", "5xx");
+    blanked.replace("IIIxx", "3xx").replace("IIxx", "2xx").replace("Ixx", "1xx")
 }
 
 #[test]
 fn the_report_has_the_six_blocks_of_httperf() {
     let server = Server::start("report");
     let output = load(&server.urls("1k")[0], "--rate 100/s --sessions 10");
-    let stderr = without_numbers(&out(&output));
-    let (_, blocks) = stderr.split_once("\n\n").expect("the command, then the blocks");
+    let report = without_numbers(&out(&output));
+    let (_, blocks) = report.split_once("\n\n").expect("the command, then the blocks");
     assert!(blocks.starts_with(BLOCKS), "{blocks}");
     assert!(
         blocks.contains("from the planned time of the session (coordinated omission is counted)"),
@@ -225,7 +226,7 @@ fn a_signal_ends_it_with_what_was_measured() {
             .stderr(Stdio::piped())
             .spawn()
             .expect("it starts");
-        // At 100 requests per second, the server receives 150 requests within two intervals.
+        // The file has a row for each second. At 100 requests per second, the interrupt comes in the second row.
         let before = server.requests();
         wait_until("there are 150 requests more", || server.requests() >= before + 150);
         assert!(
@@ -251,7 +252,7 @@ fn a_signal_ends_it_with_what_was_measured() {
         let column = names.iter().position(|name| *name == "replies").expect("replies");
         let of = |row: &str| row.split(',').nth(column).and_then(|number| number.parse::<u64>().ok());
         assert_eq!(rows.filter_map(of).sum::<u64>(), replies);
-        // Replies of sessions that are still open must be counted in the lifetime of their sessions.
+        // The two sessions were still open at the interrupt. The statistics of session lifetimes must include them.
         assert_eq!((count("connections.lifetime.n"), count("connections.broken")), (2, 0), "{json}");
         assert!(count("connections.lifetime.min_ns") > 1_000_000_000, "{json}");
         let length = format!("Connection length [replies/conn]: {:.3}\n", replies as f64 / 2.0);

@@ -2,8 +2,8 @@
 //! program itself needs.
 //!
 //! Each attack uses hand-made packets on the loopback interface against the built program, while an honest client is
-//! served. The peak of the memory counts, so an attack continues until the peak no longer grows. `ATTACK=10` repeats
-//! that ten times.
+//! served. The peak of the memory counts, so an attack continues until the peak no longer grows. With the environment
+//! variable `ATTACK=10`, each attack is repeated ten times.
 
 #![cfg(target_os = "linux")]
 
@@ -21,8 +21,8 @@ use std::thread::{self, JoinHandle};
 const MEMORY: u64 = 256;
 /// The memory of the program itself and of its allocator's caches, in KiB.
 const BASE: u64 = 48 << 10;
-const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
-/// No session times out during the test, and the honest client has a slot.
+const TCP_AND_SCTP: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
+/// With these flags, no session times out during the test, and a connection slot remains for the honest client.
 const PATIENT: [&str; 6] = ["--connections", "1100", "--header-timeout", "10min", "--idle", "10min"];
 const BIG: &[u8] = b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -37,7 +37,7 @@ struct Rig {
 }
 
 impl Rig {
-    /// Starts `serve`, or a `gateway` in front of it, and an honest client.
+    /// Starts `serve` and an honest client. If `gateway`, also starts a `gateway` between the client and `serve`.
     fn new(name: &str, gateway: bool) -> Self {
         Self::with(name, gateway, MEMORY, &[])
     }
@@ -51,13 +51,13 @@ impl Rig {
         site.file("index.html", "<p>home");
         site.file("big", noise(40_000_000));
         let serve = ["serve", site.text(), "-q"];
-        let arguments = [&serve, &EVERYWHERE[..], &PATIENT[..], &more].concat();
+        let arguments = [&serve, &TCP_AND_SCTP[..], &PATIENT[..], &more].concat();
         // The origin of the gateway accepts enough connections for all exchanges.
         let origin = [&serve[..], &["--listen", "tcp://127.0.0.1:0", "--connections", "10000"]].concat();
         let mut target = Running::start(if gateway { &origin } else { &arguments });
         let mut origin_process = None;
         if gateway {
-            let gateway = before(target.url("http"), &more);
+            let gateway = gateway_to(target.url("http"), &more);
             origin_process = Some(std::mem::replace(&mut target, gateway));
         }
         Self::with_honest_client(site, origin_process, target, memory)
@@ -65,7 +65,7 @@ impl Rig {
 
     /// Starts a `gateway` in front of this origin.
     fn in_front_of(name: &str, origin: impl FnOnce() -> SocketAddr) -> Self {
-        let target = before(&format!("http://{}/", origin()), &[]);
+        let target = gateway_to(&format!("http://{}/", origin()), &[]);
         Self::with_honest_client(Scratch::new(name), None, target, MEMORY)
     }
 
@@ -77,8 +77,8 @@ impl Rig {
             let mut served = 0;
             while !stop_flag.load(Ordering::Relaxed) || served < 4 {
                 let got = run(anabranch().args(["get", "-q", "--timeout", "30s", &urls[served % 2]]));
-                let stop_flag = String::from_utf8_lossy(&got.stderr).into_owned();
-                assert!(got.status.code() == Some(0) && got.stdout == b"<p>home", "not served: {stop_flag}");
+                let stderr = String::from_utf8_lossy(&got.stderr).into_owned();
+                assert!(got.status.code() == Some(0) && got.stdout == b"<p>home", "not served: {stderr}");
                 served += 1;
             }
             served
@@ -97,15 +97,15 @@ impl Rig {
     }
 }
 
-/// Starts a gateway in front of `origin`, with a limit on exchanges so high that only memory bounds them.
-fn before(origin: &str, more: &[&str]) -> Running {
+/// Starts a gateway in front of `origin`. Its limit on exchanges is so high that only the memory limit applies.
+fn gateway_to(origin: &str, more: &[&str]) -> Running {
     let arguments =
         ["gateway", "-q", "--origin", origin, "--exchanges", "30000", "--connect-timeout", "1min"];
-    Running::start(&[&arguments, &EVERYWHERE[..], &PATIENT[..], more].concat())
+    Running::start(&[&arguments, &TCP_AND_SCTP[..], &PATIENT[..], more].concat())
 }
 
 /// Half of the memory budget is divided into guaranteed floors, one for each session, with an upper limit. An account
-/// may take an eighth of the rest. What it takes reduces the rest for the next account.
+/// may take an eighth of the rest. Each account therefore leaves less for the next account.
 #[test]
 fn half_of_the_budget_is_a_floor_for_each_session() {
     for (mib, sessions, floor) in [(256, 1024, 128 << 10), (256, 2048, 64 << 10), (256, 16, 256 << 10)] {
@@ -240,7 +240,8 @@ fn gateway_requests_at_a_shut_window() {
     requests_at_a_shut_window(true);
 }
 
-/// Requests have heads of the maximum size, and no response is read. The gateway must stay within its memory limit.
+/// Clients send requests with heads of the maximum size, and read no response. The gateway must stay within its memory
+/// limit.
 #[test]
 fn gateway_requests_with_large_heads() {
     if !are_slow_tests_enabled() {
@@ -339,9 +340,9 @@ fn holes(gateway: bool) {
     let mut raw = Raw::associate(&rig.target, 300, 1500);
     let (large, small) = (vec![b'x'; 1400], [b'x']);
     let mut peak = PeakMonitor::new(&rig.target);
-    // The first group sends parts of messages behind a missing TSN. The second group sends complete messages that wait
-    // for the first message of their stream. The third sends messages that begin and never end. The fourth sends single
-    // bytes.
+    // The associations form four groups. The first group sends parts of messages behind a missing TSN. The second group
+    // sends complete messages that wait for the first message of their stream. The third group sends messages that
+    // begin and never end. The fourth group sends messages of one byte behind a missing TSN.
     for round in 0..3000_u32 {
         for at in 0..raw.associations.len() {
             let stream = (round % 100) as u16;
@@ -384,7 +385,7 @@ fn gateway_bounds_memory_of_undeliverable_data() {
 
 /// Clients use the maximum number of streams, with a byte on each.
 fn streams(gateway: bool) {
-    // The setting is needed because the server grants fewer streams by default.
+    // By default the server accepts fewer than 65,535 streams from a client.
     let more = ["--set", "max_streams=65535"];
     let rig = Rig::with(&format!("memory-streams-{gateway}"), gateway, MEMORY, &more);
     let mut raw = Raw::associate(&rig.target, 40, 1500);
@@ -439,10 +440,11 @@ fn tcp(gateway: bool) {
         })
         .collect();
     for _ in 0..4 * times() {
-        // `most` is in whole MiB, so that the few bytes queued for the honest client do not change it.
+        // `most` is the largest number of bytes in the kernel's queues, in whole MiB. The few bytes that are queued for
+        // the honest client do not change it.
         let (port, mut polls, mut most) = (rig.target.tcp().port(), 0, 0);
         wait_until_steady("the server writes no more", || {
-            // Reads the kernel's long table only sometimes, because that is slow.
+            // Reads the kernel's table of connections only in every tenth poll, because the table is long.
             if polls % 10 == 0 {
                 most = most.max(queued_at(port).0 >> 20);
             }
@@ -455,7 +457,7 @@ fn tcp(gateway: bool) {
     }
     let queued = queued_at(rig.target.tcp().port());
     println!("{} are there, {} bytes in the kernel for each", connections.len(), queued.0 / queued.1.max(1));
-    // The kernel's buffers are not part of the process's memory, so their sizes are checked here.
+    // Checks the sizes of the kernel's buffers, because they are not part of the process's memory.
     assert!(queued.1 >= 1024 && queued.0 / queued.1 < 700_000, "{queued:?}");
     rig.holds("TCP");
 }
@@ -499,7 +501,8 @@ fn serve_secured_sessions() {
     if !are_slow_tests_enabled() {
         return;
     }
-    // The memory counted for a session of HTTP/2, and for one of HTTP/3 including its QUIC connection, in KiB.
+    // `counted` is the memory in KiB that the budget counts for a session: for HTTP/2, and for HTTP/3 with its QUIC
+    // connection.
     for (scheme, counted) in [("https", 64), ("h3", 34 + 32)] {
         let scratch = Scratch::new(&format!("memory-secured-{scheme}"));
         scratch.file("site/1k", noise(1_000));

@@ -1,8 +1,8 @@
-//! Tests server names with an IPv4 and an IPv6 address, one of which refuses connections (RFC 6951 §5.5). `get`, `load`
-//! and `bulk` over SCTP must continue with the other address. Also tests names that do not resolve.
+//! Tests server names with an IPv4 and an IPv6 address. One of the two addresses refuses connections (RFC 6951 §5.5).
+//! `get`, `load` and `bulk` over SCTP must continue with the other address. Also tests names that do not resolve.
 //!
-//! The tests run behind `link`, whose command can replace `/etc/hosts` if it runs as root. Elsewhere the tests print a
-//! message and pass, unless `ANABRANCH_REQUIRE_PEERS=1` is set, as it is in CI.
+//! The tests run their commands under `anabranch link`, where root can replace `/etc/hosts`. Without emulated links or
+//! root, the tests print a message and pass, unless `ANABRANCH_REQUIRE_PEERS=1` is set, as it is in CI.
 
 #![cfg(target_os = "linux")]
 
@@ -11,8 +11,8 @@ use std::process::Output;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch");
 
-/// Runs `arguments` in a network where `twofold` resolves to both addresses of the far end. `far` runs at the far end,
-/// with the addresses in `$FOUR` and `$SIX`.
+/// Runs `arguments` in a network where the name `twofold` resolves to both addresses of the far end. The command `far`
+/// runs at the far end, and finds these addresses in `$FOUR` (IPv4) and `$SIX` (IPv6).
 fn twofold(scratch: &Scratch, far: &str, arguments: &str) -> Output {
     let of = |suffix: &str, end: u8| {
         format!(

@@ -63,11 +63,11 @@ impl Drop for Server {
 }
 
 /// Neither listener needs privileges, and the host chooses both ports.
-const EVERYWHERE: [&str; 2] = ["tcp://127.0.0.1:0", "sctp://127.0.0.1:0"];
+const TCP_AND_SCTP: [&str; 2] = ["tcp://127.0.0.1:0", "sctp://127.0.0.1:0"];
 
 #[test]
 fn the_same_bytes_come_over_tcp_and_sctp() {
-    let server = Server::start("bytes", &EVERYWHERE);
+    let server = Server::start("bytes", &TCP_AND_SCTP);
     let right = fs::read(server.directory.join("site/big")).expect("the file");
     for scheme in ["http", "http+sctp"] {
         let page = server.get(&[&server.url(scheme, "")]);
@@ -80,7 +80,8 @@ fn the_same_bytes_come_over_tcp_and_sctp() {
     }
 }
 
-/// Returns whether raw sockets are permitted. A failure for any other reason fails the test.
+/// Returns whether raw sockets are permitted, from the output of a command that needs them. Panics if the command lacks
+/// something else.
 fn has_raw_sockets(output: &Output) -> bool {
     let stderr = String::from_utf8_lossy(&output.stderr);
     if output.status.code() == Some(3) {
@@ -91,7 +92,8 @@ fn has_raw_sockets(output: &Output) -> bool {
 
 #[test]
 fn the_same_bytes_come_over_ipv6() {
-    // Both ends are on ::1, the only IPv6 loopback address. On IP, each end receives the packets sent to the other.
+    // Both ends are on ::1, the only IPv6 loopback address. With SCTP directly over IP, each end then also receives the
+    // packets that it sends.
     let probe = Command::new(env!("CARGO_BIN_EXE_anabranch"))
         .args(["get", "-q", "--timeout", "100ms", "http+sctp-ip://[::1]:9/"])
         .output()
@@ -117,7 +119,7 @@ fn the_same_bytes_come_over_ipv6() {
 
 #[test]
 fn what_fails_fails_in_one_line_and_leaves_nothing() {
-    let server = Server::start("failures", &EVERYWHERE);
+    let server = Server::start("failures", &TCP_AND_SCTP);
     let refused = |arguments: &[&str], status: i32, what: &str| {
         let output = server.get(arguments);
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -154,7 +156,7 @@ fn what_fails_fails_in_one_line_and_leaves_nothing() {
 
 #[test]
 fn a_server_that_is_asked_to_end_finishes_what_is_in_flight() {
-    let mut server = Server::start("end", &EVERYWHERE);
+    let mut server = Server::start("end", &TCP_AND_SCTP);
     // The client's standard output is a pipe that nobody reads yet, so the transfer is in flight when the signal
     // arrives.
     let url = server.url("http+sctp", "big");

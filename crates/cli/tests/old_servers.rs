@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-/// Answers one request on each connection, and closes it.
+/// Starts a server that answers one request on each connection with `answer`, and then closes the connection.
 fn serve(answer: impl Fn(&str, &mut TcpStream) + Clone + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("listening");
     let address = listener.local_addr().expect("an address");
@@ -59,7 +59,7 @@ fn a_body_that_ends_with_its_connection_is_whole() {
     assert_eq!((got.status.code(), errors(&got).as_str()), (Some(0), ""));
     let whole = fs::read(scratch.0.join("picture")).expect("a file");
     assert!(got.stdout == whole);
-    // With `--page`, an object with a length must also be complete.
+    // The object `broken` ends one byte before its Content-Length. `get --page` must report it as failed.
     let page = scratch.0.join("page");
     let got = run(anabranch().args(["get", "-q", "--page", &url(""), "-o"]).arg(&page));
     let stderr = errors(&got);
@@ -78,8 +78,8 @@ fn a_body_that_ends_with_its_connection_is_whole() {
     assert_eq!(got.status.code(), Some(1), "{}", errors(&got));
 }
 
-/// A server with an object of 250 kB. It sends the last 150 kB only after a client has shown its progress. Only
-/// `/known` declares the length.
+/// A server with an object of 250 kB. It sends the last 150 kB only after a client has printed its progress. Only the
+/// response for `/known` has a `Content-Length`.
 struct Slow {
     address: SocketAddr,
     /// The number of requests that the server has received.
@@ -111,8 +111,8 @@ impl Slow {
         format!("http://{}/{target}", self.address)
     }
 
-    /// Runs a client and returns the output that it writes to one pipe. The function `shown` selects the pipe, standard
-    /// output or standard error. The client has shown its progress when this output contains `expected`.
+    /// Runs a client, and returns the output that it writes to the pipe `shown` (standard output or standard error).
+    /// The client has shown its progress when this output contains `expected`.
     fn run_client(
         &self,
         command: &mut Command,
@@ -139,14 +139,15 @@ impl Slow {
         output
     }
 
-    /// Returns the messages of `get`.
+    /// Runs `get`, and returns its output on standard error.
     fn get(&self, arguments: &[&str], target: &str, expected: &str) -> String {
         let mut command = anabranch();
         command.arg("get").args(arguments).arg(self.url(target));
         self.run_client(&mut command, |child| Box::new(child.stderr.take().expect("piped")), expected)
     }
 
-    /// Returns the output of a client that starts before another client shows its progress, and that ends afterwards.
+    /// Runs `client` while another client fetches an object: `client` starts before the other client shows its
+    /// progress, and ends afterwards. Returns the output of `client`.
     fn alongside_another(&self, client: impl FnOnce() -> Output + Send) -> Output {
         self.progress_shown.store(false, Ordering::Relaxed);
         let before = self.requests.load(Ordering::Relaxed);

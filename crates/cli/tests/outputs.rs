@@ -45,8 +45,9 @@ fn names(directory: &Path) -> Vec<String> {
     names
 }
 
-/// The report must be the same every time, on one thread or two, and wherever it is written. All other files must be
-/// the same, too, except for the facts about the host in results.json. Each contestant must have files of its own.
+/// The same race is run several times, with one and with two threads, into different directories. Its reports must be
+/// identical. All other files must also be identical, except for the facts about the host in results.json. Each
+/// contestant must have files of its own.
 #[test]
 fn what_is_written_is_the_same_every_time() {
     let scratch = new_directory("again");
@@ -122,8 +123,8 @@ fn what_cannot_be_meant_is_refused_before_anything_is_run() {
 #[test]
 fn when_one_file_fails_none_appears() {
     let scratch = new_directory("partial");
-    // The report is written after page loads and captures. A directory with the name of the report makes this step
-    // fail.
+    // The report is written after the files of page loads and captures. A directory with the report's name makes this
+    // step fail.
     fs::create_dir_all(scratch.join("out/report.html")).expect("a directory");
     refused(&scratch, &["--out", "out", "--json", "x.json"], 3, "report.html");
     assert_eq!(

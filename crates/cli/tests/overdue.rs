@@ -1,6 +1,7 @@
 //! Tests programs that receive SIGTERM while they are stuck. Each must end shortly after its grace period.
 //!
-//! The programs are stuck in a write to a pipe that nobody reads, which stands for any call that does not return.
+//! The programs are stuck because they write to a pipe that nobody reads. This write is an example of a call that does
+//! not return.
 
 #![cfg(target_os = "linux")]
 
@@ -140,8 +141,8 @@ fn programs_end_whose_errors_nobody_reads() {
     }
 }
 
-/// A stuck program must end within `--grace` plus a second. On a busy machine a run may be late without an error of the
-/// program, so the fastest of several runs counts. `crates/cli/src/watchdog.rs` adds up the waits exactly.
+/// A stuck program must end within `--grace` plus a second. Only the fastest of several runs counts, because a busy
+/// machine may delay a run. A test in `crates/cli/src/watchdog.rs` adds up the waits exactly.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the promise is one of time")]
 fn a_stuck_program_ends_within_its_grace_and_a_second() {
@@ -153,7 +154,7 @@ fn a_stuck_program_ends_within_its_grace_and_a_second() {
     for grace in [0, 1, 3] {
         let arguments = ["serve", site.text(), "-q", "--listen", "tcp://127.0.0.1:0", "--grace"];
         let spans = (0..5).map(|_| {
-            // Standard error is stuck, too, so every step of the watchdog takes its longest time.
+            // Writes to standard error block too. Each step of the watchdog therefore lasts until its time limit.
             let (_reader, errors) = full_pipe();
             let mut command = anabranch();
             command.args(arguments).arg(format!("{grace}s"));

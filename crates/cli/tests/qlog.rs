@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::process::Stdio;
 
-/// The packets in a log, by type of the packet number space and packet number. The values are the logged frames.
+/// The packets in a log. The key is the packet type (which selects the packet number space) and the packet number. The
+/// value is the logged frames.
 type Packets = BTreeMap<(String, u64), Value>;
 
 /// The contents of a log.
@@ -21,10 +22,10 @@ struct Log {
     names: BTreeSet<String>,
 }
 
-/// Reads a log that this end has written, and checks it. The log must be a JSON text sequence (RFC 7464) that begins
-/// with the header. Times must not decrease. Each packet number must be sent once, in order, and received at most once.
-/// Every lost packet must have been sent. The end of the connection must be logged once, and packets that announce it
-/// may follow.
+/// Reads the log of one side (`side` is `client` or `server`) and checks it. The log must be a JSON text sequence
+/// (RFC 7464) that begins with the header. Times must not decrease. Each packet number must be sent once, in order, and
+/// received at most once. Every lost packet must have been sent. The log must record once that the connection closed.
+/// Packets that announce the close may follow this record.
 fn read(text: &str, side: &str) -> Log {
     let mut records = text.split('\u{1e}');
     assert_eq!(records.next(), Some(""), "a separator before each record");
@@ -90,7 +91,8 @@ fn read(text: &str, side: &str) -> Log {
     log
 }
 
-/// Compares both ends' logs of a connection. Each received packet must have been sent with the same frames.
+/// Compares the client's and the server's log of a connection. Each packet that one end received must be in the log of
+/// the other end as sent, with the same frames.
 fn agree(client: &Log, server: &Log) {
     assert_eq!(client.connection, server.connection);
     for (sent, received) in [(&client.sent, &server.received), (&server.sent, &client.received)] {
@@ -108,7 +110,7 @@ fn bytes(packets: &Packets) -> u64 {
     ends.filter_map(|frame| Some(frame["offset"].as_u64()? + frame["length"].as_u64()?)).max().unwrap_or(0)
 }
 
-/// Reads all logs in a directory that this end has written.
+/// Reads all logs in `directory` that this side (`client` or `server`) has written.
 fn logs(directory: &str, side: &str) -> Vec<Log> {
     let ending = format!(".{side}.sqlog");
     let mut paths: Vec<_> =
@@ -141,7 +143,8 @@ fn both_ends_of_a_get_write_what_passed() {
     assert!(clients[0].received.keys().any(|(space, _)| space == "handshake"));
 }
 
-/// The logs must be next to the captures and, like those, identical for the same seed. Lost packets must be logged.
+/// A race must write the logs next to the captures. Two races with the same seed must give identical logs and captures.
+/// Lost packets must be logged.
 #[test]
 fn a_race_writes_the_logs_of_its_connections_beside_its_captures() {
     let scratch = Scratch::new("qlog-race");

@@ -50,8 +50,8 @@ fn commands(page: &str) -> Vec<String> {
     found
 }
 
-/// Checks that each paragraph that a page quotes appears unbroken in the output of the page's commands. Only its first
-/// line, if it names the value of a factor, may be further up in the output.
+/// Checks that each quoted paragraph of a page appears without gaps in the output of the page's commands. A first line
+/// such as `loss 1%` is checked separately, because other lines may follow it in the output.
 fn quotes_only(page: &str, printed: &[String]) {
     let text = fs::read_to_string(root().join(page)).expect(page);
     let blocks = text.split("\n```").skip(1).step_by(2).filter_map(|block| block.strip_prefix('\n'));
@@ -168,9 +168,9 @@ fn every_flag_that_a_page_quotes_exists() {
     let mut checked = 0;
     for (name, page) in pages() {
         for command in commands(&page) {
-            // After `--` come the words of another program.
+            // The words after `--` belong to another program.
             let own: Vec<&str> = command.split(' ').take_while(|word| *word != "--").collect();
-            // A table in the output may also begin with the name of the program.
+            // A line of quoted output may also begin with the name of the program. Such a line is no command.
             if !verbs.iter().any(|verb| verb == own[0]) {
                 continue;
             }

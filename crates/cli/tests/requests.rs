@@ -19,7 +19,8 @@ use table::{Row, fault, is_whole, rows};
 /// Sends a request on a stream, and reads the response to its end.
 async fn ask(world: &OsWorld, stream: &mut impl Stream, bytes: &[u8]) -> Vec<u8> {
     let asking = async {
-        // A server that rejects the beginning of a request may close before it has received everything.
+        // A write error is ignored: a server that rejects the beginning of a request may close before it has received
+        // the rest.
         let _ = stream.write_all(bytes).await;
         let (mut all, mut piece) = (Vec::new(), [0; 4096]);
         while !is_whole(&all, bytes.starts_with(b"HEAD ")) {
@@ -42,7 +43,7 @@ fn check_all(where_to: &str, rows: &[Row], answers: &[Vec<u8>], secure: bool) {
     assert!(faults.is_empty(), "{where_to}: {} of {}\n{}", faults.len(), rows.len(), faults.join("\n"));
 }
 
-const EVERYWHERE: [&str; 6] =
+const LISTEN: [&str; 6] =
     ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0", "--streams", "400"];
 
 fn site(name: &str) -> Scratch {
@@ -56,7 +57,7 @@ fn site(name: &str) -> Scratch {
 /// Starts a command that listens on TCP, SCTP and TLS, with a certificate of its own.
 fn start(site: &Scratch, arguments: &[&str]) -> Running {
     let mut command = anabranch();
-    command.env("XDG_STATE_HOME", site.text()).args(arguments).arg("-q").args(EVERYWHERE);
+    command.env("XDG_STATE_HOME", site.text()).args(arguments).arg("-q").args(LISTEN);
     command.args(["--listen", "https://127.0.0.1:0"]);
     Running::start_as(command, Stdio::null())
 }
@@ -129,7 +130,6 @@ fn requests_are_answered_as_the_table_says() {
         let gateway = start(&site, &["gateway", "--origin", server.url(scheme)]);
         check_all(&format!("gateway over TCP to {scheme}"), &rows, &over_tcp(&gateway, &rows), false);
         check_all(&format!("gateway over TLS to {scheme}"), &rows, &over_tls(&gateway, &rows), true);
-        // A client of HTTP/1.0 expects the connection to close at the end of a response.
         check_all(&format!("gateway over SCTP to {scheme}"), &rows, &over_sctp(&gateway, &rows), false);
     }
 }

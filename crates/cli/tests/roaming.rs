@@ -1,8 +1,8 @@
 //! Tests hosts that change their network in mid-transfer, failing paths, and paths with a smaller MTU than expected.
 //!
-//! All tests run behind `link`, which needs network namespaces: root, or a host that permits user namespaces. If there
-//! are none, the tests print a message and pass, unless `ANABRANCH_REQUIRE_PEERS=1` is set, as it is in CI. Waits for
-//! progress are limited to minutes.
+//! All tests run on the emulated links of `anabranch link`, which needs network namespaces: root, or a host that
+//! permits user namespaces. If the host denies network namespaces, the tests print a message and pass, unless
+//! `ANABRANCH_REQUIRE_PEERS=1` is set, as it is in CI. Waits for progress are limited to minutes.
 //!
 //! RFC 5061 (addresses that are added and removed), RFC 8899 §4.3 (black holes), RFC 9260 §8.1 (a silent peer).
 
@@ -19,7 +19,8 @@ use std::process::Output;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch");
 
-/// Shell functions that follow a transfer. `past BYTES` waits until that number of bytes of the file has arrived.
+/// Shell definitions for a script that watches a download. `past BYTES` waits until more than this number of bytes of
+/// the file has arrived.
 const PAST: &str = r#"
 past() {
   for i in $(seq 2400); do
@@ -33,7 +34,8 @@ past() {
 FIRST=${ANABRANCH_NEAR%%,*}; SECOND=${ANABRANCH_NEAR##*,}; FAR=${ANABRANCH_FAR%%,*}
 "#;
 
-/// Runs `script` behind links, with a server of a file at their other end. The file has 20 MB unless it exists already.
+/// Runs the client `script` at the near end of emulated links, and `serve` at their far end. Creates the file of 20 MB
+/// that the client downloads, unless it exists already.
 fn behind_links(scratch: &Scratch, links: &[&str], set: &str, script: &str) -> Output {
     if !scratch.0.join("site/big").exists() {
         scratch.file("site/big", noise(20_000_000));
@@ -47,9 +49,11 @@ fn behind_links(scratch: &Scratch, links: &[&str], set: &str, script: &str) -> O
     run(&mut command)
 }
 
-/// The address of the first network is removed while a file arrives. The address of the second network is added before
-/// the removal, or after it. A network without addresses loses its routes. In the first case, the server's first
-/// address is therefore unreachable from then on. In the second case, all of its addresses are unreachable for a while.
+/// Moves the client from its first network to its second network while the client downloads a file. With `ORDER=make`,
+/// the client gets its second address before it loses its first address. With any other `ORDER`, it loses the first
+/// address before it gets the second address. An interface without addresses loses its routes. With `make`, the
+/// client can therefore no longer reach the server's first address. Otherwise it reaches no address of the server for
+/// two seconds.
 const ROAM: &str = r#"
 ip -6 addr flush scope global
 ip addr del $SECOND/30 dev path2
@@ -74,8 +78,8 @@ const FAST: [&str; 4] = ["--path", "rate=200mbit,rtt=10ms", "--path", "rate=200m
 
 fn roam(scratch: &Scratch, links: &[&str], order: &str, asconf: bool) -> Output {
     let set = if asconf { "--set auth=yes,asconf=yes" } else { "" };
-    // The client's timeout without progress. With "break", two seconds pass without an address, plus the time until the
-    // next retransmission.
+    // The client's timeout without progress. With "break", the client has no address for two seconds, and then waits
+    // for its next retransmission.
     let patience = match (asconf, order) {
         (false, _) => "3s",
         (true, "make") => "10s",
@@ -103,8 +107,8 @@ fn a_transfer_follows_its_host_to_another_network() {
     }
 }
 
-/// If the ends share keys (RFC 4895), a transfer must follow its host. If their keys differ, the change of address must
-/// be rejected.
+/// If client and server have the same keys (RFC 4895), a transfer must continue when the client changes its address. If
+/// their keys differ, the server must reject the change.
 #[test]
 fn a_transfer_with_shared_keys_follows_its_host() {
     if !are_slow_tests_enabled() {
@@ -113,12 +117,12 @@ fn a_transfer_with_shared_keys_follows_its_host() {
     if !emulated_links() {
         return;
     }
-    for (name, server_set, follows) in
+    for (name, server_key, follows) in
         [("same", "1 00112233445566778899aabbccddeeff", true), ("other", OTHER_KEY, false)]
     {
         let scratch = Scratch::new(&format!("roam-keys-{name}"));
         let mode = fs::Permissions::from_mode(0o600);
-        for (file, text) in [("ours", "1 00112233445566778899aabbccddeeff"), ("theirs", server_set)] {
+        for (file, text) in [("ours", "1 00112233445566778899aabbccddeeff"), ("theirs", server_key)] {
             let path = scratch.file(file, text);
             fs::set_permissions(path, mode.clone()).expect("ours");
         }
@@ -156,7 +160,8 @@ fn without_dynamic_addresses_a_transfer_ends() {
     assert!(!scratch.0.join("mine").exists());
 }
 
-/// After an outage of three seconds, the transfer must continue. After a permanent outage, it must end with one line.
+/// After an outage of three seconds, the transfer must continue. After a permanent outage, the client must end with one
+/// line on standard error.
 #[test]
 fn a_path_is_cut() {
     if !are_slow_tests_enabled() {
@@ -202,8 +207,9 @@ fn a_path_is_cut() {
     assert!(one_line(&stderr) && !scratch.0.join("mine").exists(), "{stderr}");
 }
 
-/// All paths fail for 12 s. Ten retransmissions over all paths (RFC 9260 §8.1, Association.Max.Retrans) take less time
-/// than this. Kernel TCP must wait and continue, and so must SCTP with the program's default settings.
+/// All paths fail for 12 s. With the protocol's default of ten retransmissions (RFC 9260 §8.1,
+/// Association.Max.Retrans), SCTP would give up earlier. Kernel TCP must continue after the failure, and so must SCTP
+/// with the program's default settings.
 #[test]
 fn all_paths_are_cut_for_long() {
     if !are_slow_tests_enabled() {
@@ -227,8 +233,8 @@ fn all_paths_are_cut_for_long() {
     let output = run(&mut command);
     assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
     let big = fs::read(scratch.0.join("site/big")).expect("a file");
-    for mine in ["tcp", "sctp"] {
-        assert!(fs::read(scratch.0.join(mine)).expect("a file") == big, "{mine}: other bytes have come");
+    for file in ["tcp", "sctp"] {
+        assert!(fs::read(scratch.0.join(file)).expect("a file") == big, "{file}: other bytes have come");
     }
 }
 
@@ -245,7 +251,7 @@ fn a_black_hole_is_found_out() {
     let scratch = Scratch::new("hole");
     let far = format!("exec {PROGRAM} bulk --listen sctp://$ANABRANCH_FAR:9899 --once >far.txt 2>&1");
     // The router's own ICMP packets are dropped, so that no host learns the MTU from them.
-    let silent = format!(
+    let script = format!(
         "ip rule add pref 1 ipproto icmp blackhole && export OUTER=$ANABRANCH_FAR && exec {PROGRAM} link --rate 50mbit \
          --rtt 2ms -- {PROGRAM} bulk sctp://$OUTER:9899 --size 4MB --json mine.json"
     );
@@ -253,7 +259,7 @@ fn a_black_hole_is_found_out() {
     command
         .current_dir(&scratch.0)
         .args(["link", "--rate", "50mbit", "--rtt", "10ms", "--mtu", "1300", "--far", &far]);
-    let output = run(command.args(["--", "sh", "-c", &silent]));
+    let output = run(command.args(["--", "sh", "-c", &script]));
     let json = fs::read_to_string(scratch.0.join("mine.json")).unwrap_or_default();
     assert_eq!(output.status.code(), Some(0), "{}{json}", errors(&output));
 }

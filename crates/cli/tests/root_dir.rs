@@ -13,8 +13,8 @@ use std::thread;
 
 const TCP: &str = "tcp://127.0.0.1:0";
 
-/// The number of rounds, with four requests each. With this many rounds, some requests arrive at every moment of the
-/// exchange of a file and a link.
+/// The number of rounds, with four requests each. Fewer rounds might never send a request at the short moment at which
+/// a file is swapped with a link.
 const ROUNDS: usize = 5_000;
 
 /// During thousands of requests, a file and a directory are exchanged with links to the outside. No response may have
@@ -35,14 +35,14 @@ fn a_link_that_is_swapped_meanwhile_leads_nowhere_else() {
     symlink("../out/x", root.join("lure")).expect("a link");
     symlink("../out", root.join("lures")).expect("a link");
     symlink("lures", root.join("by")).expect("a link");
-    let over = Arc::new(AtomicBool::new(false));
-    let (stop, directory) = (over.clone(), root.clone());
+    let stop = Arc::new(AtomicBool::new(false));
+    let (stop_flag, directory) = (stop.clone(), root.clone());
     let swapping = thread::spawn(move || {
         let swap = |one: &str, other: &str| {
             renameat_with(CWD, directory.join(one), CWD, directory.join(other), RenameFlags::EXCHANGE)
                 .expect("exchanged");
         };
-        while !stop.load(Ordering::Relaxed) {
+        while !stop_flag.load(Ordering::Relaxed) {
             swap("file", "lure");
             swap("way", "lures");
         }
@@ -52,7 +52,7 @@ fn a_link_that_is_swapped_meanwhile_leads_nowhere_else() {
     let (mut inside, mut refused) = (0, 0);
     for _ in 0..ROUNDS {
         for target in ["/file", "/way/", "/way/index.html", "/by/"] {
-            // Range requests and conditional requests look files up in the same way, so they are used, too.
+            // Also sends range requests and conditional requests, because they look up files, too.
             let fields = if inside % 2 == 0 { "Range: bytes=0-99\r\n" } else { "If-None-Match: \"x\"\r\n" };
             stream
                 .write_all(format!("GET {target} HTTP/1.1\r\nHost: a\r\n{fields}\r\n").as_bytes())
@@ -71,7 +71,7 @@ fn a_link_that_is_swapped_meanwhile_leads_nowhere_else() {
             if body == "inside" { inside += 1 } else { refused += 1 }
         }
     }
-    over.store(true, Ordering::Relaxed);
+    stop.store(true, Ordering::Relaxed);
     swapping.join().expect("swapped");
     assert!(inside > 100 && refused > 100, "nothing was swapped: {inside} from inside, {refused} refused");
 }

@@ -40,7 +40,7 @@ fn set_mode(file: &str, mode: u32) {
     fs::set_permissions(file, Permissions::from_mode(mode)).expect("ours");
 }
 
-/// Checks for each file mode that the server starts, or prints the reason in its first line.
+/// Checks for each file mode that the server starts, or that its first line of output says why the file is refused.
 fn check_each_mode(scratch: &Scratch, file: &str, arguments: &[&str]) {
     for (mode, is_taken) in MODES {
         set_mode(file, mode);
@@ -80,10 +80,10 @@ fn a_key_that_others_have_access_to_is_refused_on_reload() {
     let running = Running::start_as(server(&scratch, &["--cert", &file, "--key", &file]), Stdio::null());
     set_mode(&file, 0o644);
     running.hang_up();
-    running.line("certificate: not changed: ");
+    running.wait_for_line("certificate: not changed: ");
     set_mode(&file, 0o600);
     running.hang_up();
-    running.line("certificate: read again from ");
+    running.wait_for_line("certificate: read again from ");
     assert_eq!(running.end(), 0);
 }
 

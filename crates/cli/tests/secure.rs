@@ -189,17 +189,17 @@ fn our_client_gets_from_openssl_with_a_chain_of_files() {
         ]));
     assert!(output.status.success(), "{}", errors(&output));
     // OpenSSL's server answers one request with a page of its own.
-    let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+    let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
     let mut server = Command::new("openssl")
-        .args(["s_server", "-www", "-quiet", "-accept", &format!("127.0.0.1:{free}")])
+        .args(["s_server", "-www", "-quiet", "-accept", &format!("127.0.0.1:{port}")])
         .args(["-cert", &file("cert.pem"), "-key", &file("key.pem")])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .expect("openssl");
-    wait_until_listening(&mut server, ([127, 0, 0, 1], free).into());
-    let (code, err, out) = get(&format!("https://localhost:{free}/"), &["--trust", &file("cert.pem")]);
+    wait_until_listening(&mut server, ([127, 0, 0, 1], port).into());
+    let (code, err, out) = get(&format!("https://localhost:{port}/"), &["--trust", &file("cert.pem")]);
     server.kill().expect("killed");
     server.wait().expect("ended");
     assert_eq!((code, err.as_str()), (Some(0), ""));
@@ -260,7 +260,8 @@ pub fn certificate(scratch: &Scratch, name: &str, days: &str) -> (String, String
         "rsa:2048",
         "-nodes",
         "-subj",
-        // The name is unusual, because some system may already trust a certificate named `localhost`.
+        // The subject is not `localhost`, because the system that runs the test may already trust a certificate with
+        // that subject.
         &format!("/CN=test of {name}"),
         "-keyout",
         &key,
@@ -274,19 +275,20 @@ pub fn certificate(scratch: &Scratch, name: &str, days: &str) -> (String, String
     (certificate, key)
 }
 
-/// Returns the error of `get` for an OpenSSL server with these arguments, to which no request may be sent.
+/// Runs `get` against an OpenSSL server with these arguments, and returns its error. `get` must send no request to the
+/// server.
 fn fetch_with_openssl(arguments: &[&str], trust: &str) -> String {
-    let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+    let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
     let mut server = Command::new("openssl")
-        .args(["s_server", "-accept", &format!("127.0.0.1:{free}")])
+        .args(["s_server", "-accept", &format!("127.0.0.1:{port}")])
         .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
         .expect("openssl");
-    wait_until_listening(&mut server, ([127, 0, 0, 1], free).into());
-    let (code, err, out) = get(&format!("https://localhost:{free}/"), &["--trust", trust]);
+    wait_until_listening(&mut server, ([127, 0, 0, 1], port).into());
+    let (code, err, out) = get(&format!("https://localhost:{port}/"), &["--trust", trust]);
     server.kill().expect("killed");
     let stdout = server.wait_with_output().expect("ended").stdout;
     assert!(!String::from_utf8_lossy(&stdout).contains("GET "), "it was asked: {err}");
@@ -324,7 +326,8 @@ fn a_downgrade_is_refused() {
         let mut hello = vec![0; 4096];
         let length = client.read(&mut hello).expect("a hello");
         hello.truncate(length);
-        // The extension supported_versions: its list of 1.3 and 1.2 becomes 1.2 twice.
+        // The extension supported_versions offers TLS 1.3 and 1.2. The attacker changes 1.3 to 1.2, so the extension
+        // offers 1.2 twice.
         let offer = [0, 43, 0, 5, 4, 3, 4, 3, 3];
         let found = hello
             .windows(offer.len())
@@ -374,12 +377,12 @@ fn certificates_are_read_again_on_sighup() {
     replace_certificate(&new, &new_key);
     assert!(comes(&old), "nothing has been said yet");
     server.hang_up();
-    server.line("certificate: read again from ");
+    server.wait_for_line("certificate: read again from ");
     assert!(comes(&new) && !comes(&old));
     // This key belongs to another certificate.
     replace_certificate(&old, &new_key);
     server.hang_up();
-    server.line("certificate: not changed: the key is not that of the certificate");
+    server.wait_for_line("certificate: not changed: the key is not that of the certificate");
     assert!(comes(&new));
     assert_eq!(server.end(), 0);
 }
@@ -401,9 +404,9 @@ fn a_server_redirects_to_tls() {
     assert!(answer.to_lowercase().contains(&format!("\r\nlocation: {url}\r\n")), "{answer}");
     // Our client must follow the redirection, over HTTP/1.1 and HTTP/2.
     for version in ["1.1", "2"] {
-        let both = format!("{}d/x%20y", server.url("http"));
+        let http_url = format!("{}d/x%20y", server.url("http"));
         let mut command = anabranch();
-        command.env("SSL_CERT_FILE", &certificate).args(["get", "--quiet", "--http", version, &both]);
+        command.env("SSL_CERT_FILE", &certificate).args(["get", "--quiet", "--http", version, &http_url]);
         let output = run(&mut command);
         assert_eq!((output.status.code(), output.stdout), (Some(0), b"hello".to_vec()), "{version}");
     }

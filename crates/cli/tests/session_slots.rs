@@ -1,5 +1,6 @@
-//! Tests that clients are distinguished by their addresses. A client that fills a server with slow downloads must not
-//! close the quiet sessions of another client. A third client must still get a slot.
+//! Tests that a server distinguishes clients by their addresses. If one client occupies the server's session slots with
+//! slow downloads, the server must not close the quiet sessions of a second client. A third client must still get a
+//! slot.
 //!
 //! Every address in 127.0.0.0/8 is this host, so each client has an address of its own.
 
@@ -41,7 +42,7 @@ fn read_head(stream: &mut TcpStream) -> String {
 /// Slow downloads from 127.0.0.2. A new download starts every 200 ms and the earlier downloads are kept, so that every
 /// slot is in demand all the time.
 struct Greedy {
-    over: Arc<AtomicBool>,
+    stop: Arc<AtomicBool>,
     /// The number of downloads that make progress.
     alive: Arc<AtomicUsize>,
     /// The number of downloads started.
@@ -51,23 +52,23 @@ struct Greedy {
 
 impl Greedy {
     fn start(target: SocketAddr, request: String) -> Self {
-        let (over, alive) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-        let (stop, count) = (over.clone(), alive.clone());
+        let (stop, alive) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let (stop_flag, count) = (stop.clone(), alive.clone());
         let downloads = Arc::new(AtomicUsize::new(0));
         let download_count = downloads.clone();
         let thread = thread::spawn(move || {
             let mut readers = Vec::new();
             for number in 0.. {
-                if stop.load(Ordering::Relaxed) {
+                if stop_flag.load(Ordering::Relaxed) {
                     break;
                 }
                 let mut stream = connect(2, target);
-                let (request, stop, count) = (request.clone(), stop.clone(), count.clone());
+                let (request, stop_flag, count) = (request.clone(), stop_flag.clone(), count.clone());
                 readers.push(thread::spawn(move || {
                     let _ = stream.write_all(request.as_bytes());
                     let mut piece = vec![0; 20_000];
                     count.fetch_add(1, Ordering::Relaxed);
-                    while !stop.load(Ordering::Relaxed) && matches!(stream.read(&mut piece), Ok(1..)) {
+                    while !stop_flag.load(Ordering::Relaxed) && matches!(stream.read(&mut piece), Ok(1..)) {
                         pace(Duration::from_millis(100));
                     }
                     count.fetch_sub(1, Ordering::Relaxed);
@@ -77,12 +78,12 @@ impl Greedy {
             }
             readers.into_iter().for_each(|reader| reader.join().expect("read"));
         });
-        let greedy = Self { over, alive, downloads, thread: Some(thread) };
+        let greedy = Self { stop, alive, downloads, thread: Some(thread) };
         wait_until("somebody is greedy", || greedy.alive.load(Ordering::Relaxed) >= SLOTS - 4);
         greedy
     }
 
-    /// Waits until the client has asked for as many further slots as the server has.
+    /// Waits until the client has started as many further downloads as the server has slots.
     fn fills_all_slots_again(&self) {
         let before = self.downloads.load(Ordering::Relaxed);
         wait_until("more slots are wanted", || self.downloads.load(Ordering::Relaxed) >= before + SLOTS);
@@ -91,7 +92,7 @@ impl Greedy {
 
 impl Drop for Greedy {
     fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
+        self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -106,8 +107,9 @@ fn site(name: &str) -> (Scratch, String) {
     (site, root)
 }
 
-/// Waits for the time after which a new session may replace a stalled session. To detect this time, a client that reads
-/// nothing takes the only slot of a server. The time is over when the server serves another client.
+/// Waits until sessions that are stalled at the time of the call may be replaced by new sessions. To detect this, a
+/// client that reads nothing takes the only slot of another server. The wait is over when that server serves another
+/// client.
 fn stalled_ones_may_end(root: &str) {
     let arguments = ["serve", root, "-q", "--listen", TCP, "--connections", "1"];
     let server = Running::start(&[&arguments[..], &LIMITS[2..]].concat());
@@ -159,7 +161,8 @@ fn a_quiet_tunnel_outlives_the_slow_downloads_of_another_client() {
         let ask =
             |path| format!("GET http://{host}/{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
         let greedy = Greedy::start(gateway.tcp(), ask("big"));
-        // When this wait is over, the greedy client's sessions have been stalled long enough, too.
+        // Waits until the greedy client's sessions have stalled for so long that the gateway may end them for a new
+        // session.
         (0..2).for_each(|_| stalled_ones_may_end(&root));
         greedy.fills_all_slots_again();
         a_third_is_served(gateway.tcp(), &ask(""));

@@ -1,9 +1,10 @@
-//! Tests an HTTP/2 client that resets connections while the server still has unread frames of them, and then takes
-//! every slot.
+//! Tests an attack by an HTTP/2 client. The client resets connections while the server has not yet read all of their
+//! frames, and then takes every slot.
 //!
-//! A session that was reset ends before its streams. Later reports of these streams must not reach the session that
-//! gets the slot next. Frames are made by hand (RFC 9113 §4.1) and sent over the loopback interface, on which each
-//! address counts as one client. The listeners are without TLS, over TLS, and behind a tunnel of the gateway.
+//! When a connection is reset, the server's session ends before the streams of the session. What these streams report
+//! later must not change the next session in the same slot. The tests write the frames themselves (RFC 9113 §4.1) and
+//! send them over the loopback interface, on which each address counts as one client. The clients reach the server
+//! without TLS, over TLS, and through a tunnel of the gateway.
 
 #![cfg(target_os = "linux")]
 
@@ -39,7 +40,8 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 fn first_frames(requests: u32) -> Vec<u8> {
     let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     bytes.extend(frame(SETTINGS, 0, 0, &window(0)));
-    // RFC 7541 Appendix A: GET, http, :path and :authority as literals.
+    // RFC 7541 Appendix A: the method GET and the scheme http are entries of the static table. :path and :authority
+    // have literal values.
     let head = [&[0x82, 0x86, 0x04, 5], &b"/huge"[..], &[0x41, 1, b'a']].concat();
     for at in 0..requests {
         bytes.extend(frame(HEADERS, 5, 2 * at + 1, &head));
@@ -52,15 +54,16 @@ fn window(bytes: u32) -> Vec<u8> {
     [&[0, 4], &bytes.to_be_bytes()[..]].concat()
 }
 
-/// Returns small frames, one in 200 of which requires a response. The server can read most of them without a write that
-/// would fail.
+/// Returns small frames. Only one in 200 requires a response, so the server can read most of them without a write. A
+/// write would fail after the reset.
 fn quiet_frames() -> Vec<u8> {
     let mut frames = frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1]).repeat(200);
     frames.extend(frame(PING, 0, 0, &[0; 8]));
     frames
 }
 
-/// Returns small frames that each require a response, and that let every response progress by one byte.
+/// Returns SETTINGS frames that alternate the initial window between 0 and 1 byte. The server must acknowledge each
+/// frame, and can send one byte of each response.
 fn loud_frames() -> Vec<u8> {
     [frame(SETTINGS, 0, 0, &window(0)), frame(SETTINGS, 0, 0, &window(1))].concat().repeat(2000)
 }
@@ -147,8 +150,8 @@ impl Route {
         Ok(wire)
     }
 
-    /// Opens a busy session with one request when there is a slot. Sessions of the previous round may still have to
-    /// end.
+    /// Waits for a free slot, because sessions of the previous round may still be ending. Then opens a busy session
+    /// with one request.
     fn busy_at_last(&self) -> Box<dyn Wire> {
         let mut found = None;
         wait_until("there is a slot", || {
@@ -178,20 +181,20 @@ impl Route {
     }
 }
 
-/// An honest client that asks a listener again and again until it is dropped. If a single request is not answered, the
-/// test fails.
+/// An honest client that sends requests to a listener, one after another, until the `Asker` is dropped. The test fails
+/// if a request is not answered.
 struct Asker {
-    over: Arc<AtomicBool>,
+    stop: Arc<AtomicBool>,
     thread: Option<thread::JoinHandle<Result<u32, String>>>,
 }
 
 impl Asker {
     fn start(route: &Route) -> Self {
-        let (route, over) = (route.clone(), Arc::new(AtomicBool::new(false)));
-        let stop = over.clone();
+        let (route, stop) = (route.clone(), Arc::new(AtomicBool::new(false)));
+        let stop_flag = stop.clone();
         let thread = thread::spawn(move || {
             let mut served = 0;
-            while !stop.load(Ordering::Relaxed) {
+            while !stop_flag.load(Ordering::Relaxed) {
                 route.ask().map_err(|error| format!("after {served} answers: {error}"))?;
                 served += 1;
                 // Pauses, because the attackers need the processor, too.
@@ -199,12 +202,12 @@ impl Asker {
             }
             Ok(served)
         });
-        Self { over, thread: Some(thread) }
+        Self { stop, thread: Some(thread) }
     }
 
     /// Stops the client, and checks that each of its requests was answered.
     fn was_served(mut self, what: &str) {
-        self.over.store(true, Ordering::Relaxed);
+        self.stop.store(true, Ordering::Relaxed);
         let served = self.thread.take().expect("it runs").join().expect("no panic");
         assert!(served.as_ref().is_ok_and(|served| *served > 0), "{what}: {served:?}");
         println!("{what}: {served:?} answers");
@@ -213,7 +216,7 @@ impl Asker {
 
 impl Drop for Asker {
     fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
+        self.stop.store(true, Ordering::Relaxed);
     }
 }
 
@@ -320,8 +323,9 @@ impl Target {
     }
 }
 
-/// The attacker has every slot and outstanding requests. It resets one session while small frames are unread. An honest
-/// client then connects repeatedly. It must get that slot, and later the slots of the attacker's other sessions.
+/// The attacker's sessions fill every slot and have outstanding requests. The attacker resets one session while small
+/// frames are unread. An honest client then connects repeatedly. It must get the free slot, and later the slots of the
+/// attacker's other sessions.
 #[test]
 fn sessions_that_are_reset_while_frames_are_unread_leave_their_slots_in_order() {
     const SLOTS: usize = 16;
@@ -331,7 +335,7 @@ fn sessions_that_are_reset_while_frames_are_unread_leave_their_slots_in_order() 
             let mut busy: Vec<_> = (0..SLOTS).map(|_| route.busy_at_last()).collect();
             let mut last = busy.pop().expect("one");
             last.socket().set_write_timeout(Some(Duration::from_millis(200))).expect("set");
-            // The write may fail, because the socket buffer may be full until the write times out.
+            // The write may time out, because the server may leave the socket buffer full. The error is ignored.
             let _ = last.write_all(&quiet_frames().repeat(400));
             reset(&*last);
             drop(last);
@@ -344,9 +348,9 @@ fn sessions_that_are_reset_while_frames_are_unread_leave_their_slots_in_order() 
     target.end();
 }
 
-/// The full attack: sessions with a hundred requests and endless frames are reset by the dozen. Then more connections
-/// than there are slots are opened, on which nothing is sent. Meanwhile an honest client must be served at every other
-/// listener.
+/// The full attack. The attacker repeatedly opens 24 sessions, sends a hundred requests and many frames on each, and
+/// resets them. Then it opens more silent connections than there are slots. Meanwhile an honest client must be served
+/// at every other listener.
 fn attack(route: &Route, other_routes: &[Route], slots: usize) {
     const SESSIONS: usize = 24;
     let askers: Vec<Asker> = other_routes.iter().map(Asker::start).collect();
@@ -381,7 +385,7 @@ fn attacks(at: usize) {
     if !are_slow_tests_enabled() {
         return;
     }
-    anabranch_world::os::raise_open_files();
+    anabranch_world::os::raise_open_files_limit();
     for slots in [16, 64, 1024] {
         for threads in [1, 2] {
             let target = Target::new(slots, threads);

@@ -12,16 +12,17 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::Duration;
 
-const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
+const TCP_AND_SCTP: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
 
-/// Starts a server, and gateways in front of a server that they reach over TCP and over SCTP.
+/// Starts a server, and two gateways in front of another server. One gateway reaches it over TCP, the other over SCTP.
+/// Returns these three, and the other server.
 fn targets(root: &str) -> (Vec<Running>, Running) {
-    let arguments = [&["serve", root, "-q"], &EVERYWHERE[..]].concat();
-    let (gateway, server) = (Running::start(&arguments), Running::start(&arguments));
-    let before = |scheme| {
-        Running::start(&[&["gateway", "-q", "--origin", gateway.url(scheme)], &EVERYWHERE[..]].concat())
+    let arguments = [&["serve", root, "-q"], &TCP_AND_SCTP[..]].concat();
+    let (origin, server) = (Running::start(&arguments), Running::start(&arguments));
+    let gateway_to = |scheme| {
+        Running::start(&[&["gateway", "-q", "--origin", origin.url(scheme)], &TCP_AND_SCTP[..]].concat())
     };
-    (vec![server, before("http"), before("http+sctp")], gateway)
+    (vec![server, gateway_to("http"), gateway_to("http+sctp")], origin)
 }
 
 /// Heads and chunked bodies for which another program would find the end of the content at another byte.
@@ -95,7 +96,8 @@ fn over_tcp() {
     }
 }
 
-/// Sends the requests on streams of an association, where the following bytes would belong to the next request.
+/// Sends the requests on streams of one association. On each stream, the bytes after the body would be parsed as the
+/// next request.
 #[test]
 fn over_sctp() {
     let site = Scratch::new("smuggling-sctp");
@@ -109,7 +111,7 @@ fn over_sctp() {
                 let mut stream = session.open(number).expect("a stream");
                 let head = format!("POST / HTTP/1.1\r\nHost: a\r\n{form}\r\n\r\n");
                 stream.write_all(head.as_bytes()).await.expect("sent");
-                // The rest is sent only after the head has been answered.
+                // Sends the body after the server has had time to answer the head.
                 let early = answers(&world, &mut stream, 20).await;
                 let _ = stream.write_all(format!("{body}{SMUGGLED}").as_bytes()).await;
                 let late = answers(&world, &mut stream, 30).await;
@@ -148,7 +150,7 @@ fn bytes_after_a_refused_connect_are_not_parsed() {
     let origin = Running::start(&["serve", &root, "-q", "--listen", "tcp://127.0.0.1:0"]);
     let inside = origin.tcp().to_string();
     let gateway =
-        |arguments: &[&str]| Running::start(&[&["gateway", "-q"], arguments, &EVERYWHERE[..]].concat());
+        |arguments: &[&str]| Running::start(&[&["gateway", "-q"], arguments, &TCP_AND_SCTP[..]].concat());
     let forward = gateway(&["--allow", &inside]);
     let near = gateway(&["--via", forward.url("http+sctp")]);
     let reverse = gateway(&["--origin", origin.url("http")]);
@@ -175,8 +177,8 @@ fn bytes_after_a_refused_connect_are_not_parsed() {
 }
 
 /// RFC 9112 §3.2.2: an absolute URL must determine the target, and the Host field must neither be used nor forwarded.
-/// Rules and the next hop must see the host of the URL, in both directions. Several Host fields, or an invalid Host
-/// field, must still be rejected.
+/// A gateway without a fixed origin must apply its access rules to the host of the URL, and forward this host. Several
+/// Host fields, or an invalid Host field, must still be rejected.
 #[test]
 fn an_absolute_url_overrides_the_host_field() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("listening");
@@ -196,7 +198,7 @@ fn an_absolute_url_overrides_the_host_field() {
         }
     });
     let gateway =
-        |arguments: &[&str]| Running::start(&[&["gateway", "-q"], arguments, &EVERYWHERE[..]].concat());
+        |arguments: &[&str]| Running::start(&[&["gateway", "-q"], arguments, &TCP_AND_SCTP[..]].concat());
     let far = gateway(&["--allow", &inside.to_string()]);
     let near = gateway(&["--via", far.url("http+sctp")]);
     let reverse = gateway(&["--origin", &format!("http://{inside}/")]);
@@ -205,8 +207,8 @@ fn an_absolute_url_overrides_the_host_field() {
     let (inside_url, outside) = (format!("http://{inside}/"), "http://192.0.2.9/".to_owned());
     let allowed = format!("Host: {inside}");
     let cases = [
-        // The first statuses are from a gateway with rules and from a second gateway in front of it. Gateways with one
-        // origin ignore the host.
+        // Each case has two expected statuses. The first is for `far`, which has rules, and for `near`, which forwards
+        // to `far`. The second is for `reverse` and `both`, which have one origin and ignore the host.
         (&inside_url, "Host: other.example", ["200", "200"]),
         (&inside_url, "Host: 192.0.2.9", ["200", "200"]),
         (&outside, &allowed, ["403", "200"]),

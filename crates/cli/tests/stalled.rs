@@ -15,9 +15,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
+const TCP_AND_SCTP: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
 /// No session times out during the test.
-const FULL: [&str; 6] = ["--connections", "10", "--header-timeout", "10min", "--idle", "10min"];
+const LIMITS: [&str; 6] = ["--connections", "10", "--header-timeout", "10min", "--idle", "10min"];
 const BIG: &[u8] = b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n";
 const BIG_BYTES: usize = 40_000_000;
 
@@ -56,11 +56,11 @@ fn sessions_that_read_nothing_lose_their_slot() {
         return;
     }
     let (_site, root) = site("stalled");
-    let arguments = [&["serve", &root, "-q"], &EVERYWHERE[..]].concat();
-    let gateway = Running::start(&arguments);
-    let server = Running::start(&[&arguments, &FULL[..]].concat());
+    let arguments = [&["serve", &root, "-q"], &TCP_AND_SCTP[..]].concat();
+    let origin = Running::start(&arguments);
+    let server = Running::start(&[&arguments, &LIMITS[..]].concat());
     let arguments =
-        [&["gateway", "-q", "--origin", gateway.url("http")], &EVERYWHERE[..], &FULL[..]].concat();
+        [&["gateway", "-q", "--origin", origin.url("http")], &TCP_AND_SCTP[..], &LIMITS[..]].concat();
     for mut target in [server, Running::start(&arguments)] {
         // A slow client that keeps reading must complete its download.
         let mut slow = target.connect();
@@ -113,7 +113,7 @@ fn stalled_sessions_of_other_threads_lose_their_slot() {
     }
     let (_site, root) = site("stalled-threads");
     let words =
-        [&["serve", &root, "-q", "--listen", "tcp://127.0.0.1:0", "--threads", "2"], &FULL[..]].concat();
+        [&["serve", &root, "-q", "--listen", "tcp://127.0.0.1:0", "--threads", "2"], &LIMITS[..]].concat();
     let target = Running::start(&words);
     let connections: Vec<TcpStream> = (0..10).map(|_| stalled(&target, BIG)).collect();
     is_served_soon(target.url("http"));
@@ -123,7 +123,8 @@ fn stalled_sessions_of_other_threads_lose_their_slot() {
     drop(connections);
 }
 
-/// Sessions have sent incomplete requests, and the origin waits for the rest. These sessions must lose their slots.
+/// Clients send incomplete requests, and the origin waits for the missing bytes. The sessions of these clients must
+/// lose their slots.
 #[test]
 fn sessions_with_incomplete_requests_lose_their_slot() {
     if !are_slow_tests_enabled() {
@@ -144,7 +145,7 @@ fn sessions_with_incomplete_requests_lose_their_slot() {
         }
     });
     let arguments = ["gateway", "-q", "--origin", &url, "--listen", "tcp://127.0.0.1:0"];
-    let target = Running::start(&[&arguments, &FULL[..]].concat());
+    let target = Running::start(&[&arguments, &LIMITS[..]].concat());
     let target_url = target.url("http").to_owned();
     let upload = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nabc";
     let connections: Vec<TcpStream> = (0..10).map(|_| stalled(&target, upload)).collect();
@@ -170,8 +171,8 @@ fn who_takes_nothing_holds_nobody_up_behind_gateways() {
     let host = origin.tcp();
     let request =
         |path| format!("GET http://{host}/{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-    // The first honest clients come before the stalled clients, one is in progress when these connect, and the others
-    // follow. Each honest client must be answered long before a timeout of a gateway.
+    // Honest clients connect one after another. The clients that read nothing connect while the sixth honest client
+    // waits for its response. Each honest client must be answered long before a timeout of a gateway.
     let mut connections = Vec::new();
     for number in 0..20 {
         let mut honest = near.connect();
@@ -187,7 +188,7 @@ fn who_takes_nothing_holds_nobody_up_behind_gateways() {
 
 /// The default of `--connections`.
 const SLOTS: usize = 1024;
-/// The time after which, as `docs/security.md` states, clients that read nothing no longer keep other clients out. The
+/// `docs/security.md` promises that clients that read nothing no longer keep other clients out after this time. The
 /// server waits five seconds, and needs two more to notice.
 const AT_LATEST: Duration = Duration::from_secs(10);
 
@@ -273,20 +274,21 @@ fn a_thousand_addresses_that_take_nothing_keep_nobody_out() {
     if !are_slow_tests_enabled() {
         return;
     }
-    os::raise_open_files();
+    os::raise_open_files_limit();
     let (_site, root) = site("stalled-crowd");
-    let patient = &FULL[2..];
-    let serve = [&["serve", &root, "-q"], &EVERYWHERE[..]].concat();
+    let patient = &LIMITS[2..];
+    let serve = [&["serve", &root, "-q"], &TCP_AND_SCTP[..]].concat();
     let origin = Running::start(&[&serve[..], &["--connections", "8192"]].concat());
-    let gateway = [&["gateway", "-q", "--origin", origin.url("http")], &EVERYWHERE[..]].concat();
+    let gateway = [&["gateway", "-q", "--origin", origin.url("http")], &TCP_AND_SCTP[..]].concat();
     for (arguments, threads) in [(&serve, "1"), (&serve, "2"), (&gateway, "1")] {
         let what = format!("{} with {threads} threads", arguments[0]);
         let mut target = Running::start(&[&arguments[..], patient, &["--threads", threads]].concat());
-        // A gateway first takes data for all clients from its origin, which may take long on a slow machine.
+        // A gateway first loads the data for all clients from its origin. On a slow machine this may take long.
         let latest = if arguments[0] == "serve" { AT_LATEST } else { LONG };
         let crowd = Crowd::start(&target);
         for round in 0..10 {
-            // The client that made room in the last round has a session again, so no slot is free.
+            // Every client of the crowd has a session again, also the client whose session was ended in the last round.
+            // So no slot is free.
             crowd.wait_until_connected();
             let began = Instant::now();
             assert!(is_served(target.url("http")), "{what}: a newcomer over TCP has a session of its own");

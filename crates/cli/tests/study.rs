@@ -67,15 +67,16 @@ pub fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// Two readings of the round-trip time in the study. For each reading, the rate is calibrated to the first cell of the
-/// study's table.
+/// A `readings.toml` with two readings: two round-trip times that the study may have used. For each reading, the link's
+/// rate is calibrated to the first cell of the study's table.
 const READINGS: &str = "tables = ['pages']\nrows = ['contestant', 'loss']\nruns = 2\nquick-runs = 2\n\
     [[axis]]\nname = 'rtt'\nwhy = 'unsaid'\n[[axis.reading]]\nid = 'rtt-40'\n\
     [[axis.reading]]\nid = 'rtt-60'\nchange = ['rtt=60ms']\nstated = 1\n\
     [[calibrate]]\nkey = 'rate'\nstart = '10mbit'\ntable = 'pages'\n\
     cells = { contestant = 'one', loss = '0' }\n";
 
-/// Whichever stored figures exist when a run resumes, its result must equal that of an uninterrupted run.
+/// An interrupted run leaves the stored figures of some points behind. No matter which figures are stored, the resumed
+/// run must give the same files as an uninterrupted run.
 #[test]
 fn a_study_that_was_ended_goes_on_to_the_same_files() {
     let scratch = scratch("study-resume");
@@ -83,7 +84,7 @@ fn a_study_that_was_ended_goes_on_to_the_same_files() {
     let whole = run(&mut study(&scratch, &["run", "own", "--quiet", "--readings", "--out", "whole"]));
     assert!(whole.status.success(), "{}", errors(&whole));
     let expected = files(&scratch.0.join("whole"));
-    // Three rows are scored, because the fourth row was used for the calibration.
+    // Three of the four rows are compared with the results. The fourth row was used for the calibration.
     let scored = String::from_utf8_lossy(&expected["/own/readings.csv"]).into_owned();
     let digest = anabranch_papers::figures::hex(READINGS.as_bytes());
     let stdout = String::from_utf8_lossy(&whole.stdout).into_owned();
@@ -195,8 +196,8 @@ fn a_study_is_gone_on_with_in_its_own_directory_alone() {
     }
 }
 
-/// A study without an emulated part must be refused. If the host lacks something, that must be reported before anything
-/// is written.
+/// A study without an emulated part must be reported in one line. If the host lacks a program, that must be reported
+/// before anything is written.
 #[test]
 fn the_emulated_world_is_refused_or_told_of_in_a_line() {
     let scratch = scratch("study-emulated");
@@ -221,8 +222,8 @@ fn the_emulated_world_is_refused_or_told_of_in_a_line() {
     assert!(!scratch.0.join("new").exists());
 }
 
-/// The study claims a tenfold round-trip time as a cause. The cause must hold at every point of the varied assumptions,
-/// and a repeated run must write the same file.
+/// In this study, a tenfold round-trip time is a cause. The cause must hold for every combination of the varied
+/// assumptions. A second run must write the same file.
 #[test]
 fn fragile_results_are_marked() {
     let scratch = scratch("study-vary");
@@ -326,7 +327,8 @@ fn a_table_alone_is_as_in_the_whole_study() {
         let output = run(study(&scratch, arguments).args(flags));
         assert!(output.status.success(), "{}", errors(&output));
         let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
-        // A claim about this table alone is decided. A claim that also needs another table is left out.
+        // If only the table `pages` runs, the claim x5 is decided, because it needs no other table. The claim x4 also
+        // needs the table `sizes`, so it is left out.
         assert_eq!(stdout.contains("x5 (holds)"), out != "whole", "{out}: {stdout}");
     }
     let [whole, slash, flag] =
@@ -350,8 +352,8 @@ fn a_table_alone_is_as_in_the_whole_study() {
     assert!(String::from_utf8_lossy(&slash["study.html"]).contains("study own, of its tables pages alone"));
 }
 
-/// An added contestant must change no other number. It must be marked wherever it appears, and must not join races over
-/// a shared network.
+/// A contestant that the user adds to a study must not change any number of the other contestants. It must be marked
+/// wherever it appears. It must not take part in tables whose contestants share a network.
 #[test]
 fn a_contestant_that_is_added_is_marked() {
     let scratch = scratch("study-also");
@@ -384,8 +386,8 @@ fn a_contestant_that_is_added_is_marked() {
     assert!(String::from_utf8_lossy(&with["page.md"]).starts_with(changed));
 }
 
-/// A counterfactual cause must not count as the explanation of a cell. It must be named next to the cell and counted
-/// separately.
+/// A counterfactual change must not count as the explanation of a difference from the published value. The study must
+/// name the change next to the value and count it separately.
 #[test]
 fn a_counterfactual_explains_nothing() {
     let scratch = scratch("study-counterfactual");
@@ -400,7 +402,8 @@ fn a_counterfactual_explains_nothing() {
     let row = slow.lines().find(|row| row.starts_with("0,one,,page,")).expect("a row");
     let page = row.split(',').nth(7).expect("a mean");
     scratch.file("own/pages.csv", format!("contestant,loss,seconds\none,0,{page}\n"));
-    // The study would be rejected if an exploratory cause decided a claim, so the claim no longer names the cause.
+    // In the cases below, the cause is exploratory or counterfactual. A study is rejected if such a cause decides a
+    // claim, so the claim must not name the cause.
     scratch.file("own/claims.csv", FILES[4].1.replace("pages: one < many; cause rtt", "pages: one < many"));
     for (kind, explained, by, said_so) in [
         ("", 1, "rtt,,", "of 1 that differ 1 explained, 0 not explained"),
@@ -495,8 +498,8 @@ fn every_column_is_told() {
         let text = String::from_utf8(content).expect("text");
         let head: Vec<&str> = text.lines().next().expect("a header").split(',').collect();
         let (expected_columns, head) = match name.as_str() {
-            // Only the fixed columns are compared. A table begins with a column for each factor, and the readings end
-            // with a column for each row.
+            // Only the fixed columns are compared. A table begins with columns for its factors, and `readings.csv` ends
+            // with columns for the scored rows.
             "tables/pages.csv" => (columns("tables/TABLE.csv"), &head[1..]),
             "readings.csv" => (columns(&name), &head[..8]),
             _ => (columns(&name), &head[..]),
@@ -536,8 +539,8 @@ pub fn smallest(scratch: &Scratch) {
     assert_eq!(found, 6, "files of the smallest study");
 }
 
-/// The smallest study of the guide is run as written in the guide. It must have the cell, the claim and the cause that
-/// the guide states.
+/// The smallest study in the guide must run as written there. Its output must report the same numbers of cells, claims
+/// and causes as the guide.
 #[test]
 fn the_smallest_study_runs_as_written() {
     let scratch = Scratch::new("study-smallest");

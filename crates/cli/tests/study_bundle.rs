@@ -57,9 +57,9 @@ fn a_bundle_is_checked_elsewhere_and_tells_what_differs() {
         map.contains(&format!("claim,x1,table 1,loss costs time,pages: one rises over loss,{command},")),
         "{map}"
     );
-    // The command in `map.csv` must print the values that the bundle compares.
-    let shell = run(Command::new("/bin/sh").args(["-c", command]).current_dir(scratch.0.join("a")));
-    let shell = String::from_utf8_lossy(&shell.stdout).into_owned();
+    // The command in `map.csv` must print the same values as `cells.csv`, the bundle's file of expected results.
+    let output = run(Command::new("/bin/sh").args(["-c", command]).current_dir(scratch.0.join("a")));
+    let output = String::from_utf8_lossy(&output.stdout).into_owned();
     let cells = String::from_utf8_lossy(&files["expected/quick/own/cells.csv"]).into_owned();
     let cells: Vec<Vec<&str>> = cells.lines().skip(1).map(|row| row.split(',').collect()).collect();
     assert_eq!(cells.len(), 4);
@@ -70,11 +70,11 @@ fn a_bundle_is_checked_elsewhere_and_tells_what_differs() {
             let words: Vec<&str> = line.split_whitespace().collect();
             words.starts_with(&names) && words.contains(&value.as_str()) && words.contains(&cell[13])
         };
-        assert!(shell.lines().any(|line| is_row(&line)), "{cell:?}: {shell}");
+        assert!(output.lines().any(|line| is_row(&line)), "{cell:?}: {output}");
     }
     assert!(
-        shell.contains("x1 (undetermined): loss costs time: ") && shell.contains("rtt (finding, holds): "),
-        "{shell}"
+        output.contains("x1 (undetermined): loss costs time: ") && output.contains("rtt (finding, holds): "),
+        "{output}"
     );
     // The bundle must name the program with its source revision.
     let source = format!("anabranch {} (", env!("CARGO_PKG_VERSION"));
@@ -86,8 +86,8 @@ fn a_bundle_is_checked_elsewhere_and_tells_what_differs() {
     fs::rename(scratch.0.join("a"), elsewhere.0.join("copy")).expect("moved");
     let copy = elsewhere.0.join("copy");
     for words in [&[][..], &["--full"]] {
-        let (code, shell) = check(&copy, words);
-        assert!(code == Some(0) && shell.ends_with("\nall the same\n"), "{code:?}: {shell}");
+        let (code, output) = check(&copy, words);
+        assert!(code == Some(0) && output.ends_with("\nall the same\n"), "{code:?}: {output}");
     }
     for (file, from, to, expected) in [
         ("expected/quick/own/cells.csv", "one", "two", "DIFFERS  expected/quick/own/cells.csv"),
@@ -97,17 +97,17 @@ fn a_bundle_is_checked_elsewhere_and_tells_what_differs() {
     ] {
         let before = fs::read_to_string(copy.join(file)).expect("text");
         fs::write(copy.join(file), before.replace(from, to)).expect("written");
-        let (code, shell) = check(&copy, &[]);
+        let (code, output) = check(&copy, &[]);
         assert!(
-            code == Some(1) && shell.contains(expected) && !shell.contains("all the same\n"),
-            "{file}: {shell}"
+            code == Some(1) && output.contains(expected) && !output.contains("all the same\n"),
+            "{file}: {output}"
         );
         fs::write(copy.join(file), before).expect("written");
     }
     assert_eq!(all_below(&copy), files, "the check leaves nothing in the bundle");
 }
 
-/// If the target exists, cannot be created, or the disk is full, there must be one line and no new files.
+/// If the target exists, cannot be created, or the disk is full, `study bundle` must print one line and leave no files.
 #[test]
 fn a_bundle_that_cannot_be_leaves_nothing() {
     let scratch = scratch("study-bundle-refused");

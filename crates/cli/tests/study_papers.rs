@@ -1,4 +1,4 @@
-//! Tests that the recorded results of the papers' studies equal those of a run today.
+//! Tests that a new run of each paper's study gives the stored results.
 
 #![cfg(target_os = "linux")]
 
@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// The published packet table must equal ours, row by row: the same chunk types from the same ends in the same order,
-/// with the same three retransmissions. `UPDATE_EXPECT=1` writes the file.
+/// Our packets must match the published packet table row by row: sender, chunk type, and the same three
+/// retransmissions. With `UPDATE_EXPECT=1`, the test writes the file of expected packets.
 #[test]
 fn the_packet_table_is_met_row_by_row() {
     let scratch = Scratch::new("study-packets");
@@ -19,8 +19,8 @@ fn the_packet_table_is_met_row_by_row() {
     fs::write(scratch.0.join("plan.toml"), plan.stdout).expect("written");
     let raced =
         run(anabranch().current_dir(&scratch.0).args(["race", "plan.toml", "--quiet", "--out", "out"]));
-    // The plan's deadline ends the run after the sixteenth row of the table, before the file is complete. The exit code
-    // of `race` is therefore not 0.
+    // The plan's deadline ends the run after the packets of the table's 16 rows. The transfer is then incomplete, so
+    // the exit code of `race` is not 0.
     assert!(scratch.0.join("out/sctp-1.seed-1.server.pcapng").is_file(), "{}", errors(&raced));
     let decoded = run(anabranch().current_dir(&scratch.0).args([
         "decode",
@@ -28,7 +28,7 @@ fn the_packet_table_is_met_row_by_row() {
         "--ladder=20",
     ]));
     let text = String::from_utf8_lossy(&decoded.stdout).into_owned();
-    // A line of the ladder has the time, A, the direction, B, and the contents.
+    // Each line of the ladder diagram has five columns: the time, `A`, the direction, `B`, and the packet's contents.
     let cells = text.lines().filter_map(|line| {
         let (time, rest) = line.trim().split_once("  A  ")?;
         let (arrow, what) = rest.split_once(" B   ")?;
@@ -54,8 +54,7 @@ fn the_packet_table_is_met_row_by_row() {
         lines += &format!("{},{},{},{},{at:.6},{}\n", row[0], row[1], row[2], row[3], row[5]);
     }
     expect_file!["../../../studies/alternative-transport/packets.csv"].assert_eq(&lines);
-    // The retransmissions are the packets that appear twice in the paper: the second to fourth packets of the server's
-    // data.
+    // The server's second to fourth data packets are retransmitted. In the paper, these packets appear twice.
     let again: Vec<&str> = cells.iter().filter_map(|one| one.3.as_deref()).collect();
     assert_eq!(again, ["2", "3", "4"], "{text}");
 }
@@ -63,8 +62,8 @@ fn the_packet_table_is_met_row_by_row() {
 /// The study that was never scored, because no published value belongs to it.
 const NEVER_SCORED: &str = "today";
 
-/// Recorded scores must belong to the current plans, published cells and readings. Scoring the cheapest study again
-/// must give the same result.
+/// The scores that are stored with a study must belong to its current plans, published cells and readings. Scoring the
+/// cheapest study again must give the same scores.
 #[test]
 fn stored_scores_belong_to_the_current_plans() {
     if !are_slow_tests_enabled() {
@@ -78,7 +77,7 @@ fn stored_scores_belong_to_the_current_plans() {
         );
         let [scored, varied] =
             [study.stored_scores.scores.is_some(), study.stored_scores.sensitivity.is_some()];
-        // The page of a study that was never scored must say so.
+        // Every study except [`NEVER_SCORED`] must have stored scores and a stored sensitivity analysis.
         assert_eq!([!scored, !varied], [name == NEVER_SCORED; 2], "{name}");
     }
     let scratch = Scratch::new("study-kept");
@@ -92,9 +91,10 @@ fn stored_scores_belong_to_the_current_plans() {
     );
 }
 
-/// The outcome of every table, figure, claim and cause in docs/outcomes.md must equal that of a quick run of all
-/// studies. Every number that a page of prose quotes must also equal that of the run. Every cause must have its
-/// expected result, and each cause that answers a question of all five papers must have its chart.
+/// Runs all studies in the quick size, and compares the results with the documents. The outcome of every table, figure,
+/// claim and cause in docs/outcomes.md must be equal. Every number in the studies' `page.md` and in docs/papers.md must
+/// be equal, too. Every cause must have the effect that its study expects. Each cause in `CHARTS` must have a chart and
+/// a row in docs/papers.md.
 #[test]
 fn the_outcomes_that_are_written_down_are_those_of_a_run() {
     if !are_slow_tests_enabled() {
@@ -198,7 +198,8 @@ fn verdicts_of(cells: &str) -> BTreeMap<String, String> {
     counts.into_iter().map(|(table, counts)| (table, line(counts))).collect()
 }
 
-/// Eight questions that all five papers address, each with the study and the findings that answer it.
+/// Eight questions that arise from the five papers. Each entry has the question, the study that answers it, and the
+/// identifiers of the causes in that study that answer it.
 const CHARTS: [(&str, &str, &[&str]); 8] = [
     ("RTO.min", "osterdahl-2005", &["rto-min"]),
     ("Head-of-line blocking", "rajamani-2002", &["one-stream"]),

@@ -90,7 +90,8 @@ fn refused(output: &Output, code: i32, expected: &[&str]) {
     );
 }
 
-/// Starts a command, and sends it a signal when `directory` has `after` points. Returns its output.
+/// Starts a sweep, and sends it a signal when `directory` has the files of `after` points. Returns the output of the
+/// sweep.
 fn ended(mut command: Command, signal: &str, directory: &Path, after: usize) -> Output {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
     wait_until("there are points", || {
@@ -100,12 +101,14 @@ fn ended(mut command: Command, signal: &str, directory: &Path, after: usize) -> 
     child.wait_with_output().expect("it ends")
 }
 
-/// A sweep may be killed at any moment. Resumes it with every set of files that can exist then, together with a part of
-/// one more file. The result must be the same.
+/// A sweep may be killed at any moment. The test resumes it from several sets of files that a killed sweep can leave
+/// behind, together with partly written files. The resumed sweep must end with the same files as a sweep that was never
+/// killed.
 #[test]
 fn a_sweep_that_was_killed_at_any_moment_goes_on_to_the_same_bytes() {
     let (scratch, whole) = prepare_sweep("sweep-moments");
-    // The files in the order in which a sweep completes them. The other files of a point precede the point's own file.
+    // The files in the order in which a sweep completes them. The last file of each point of the sweep has the point's
+    // results.
     let mut order: Vec<&PathBuf> = whole.keys().filter(|name| name.starts_with("points")).collect();
     let number = |name: &Path| name.file_name().expect("a name").to_string_lossy()[..2].to_owned();
     order.sort_by_key(|name| (number(name), is_point(name), name.to_path_buf()));
@@ -142,7 +145,8 @@ fn a_sweep_that_is_ended_by_a_signal_goes_on_to_the_same_bytes() {
             (done < 12).then_some(output)
         };
         let output = (0..50).find_map(|_| ended_early()).expect("no signal came in time");
-        // Before the program has installed its handler, the signal kills it like any program.
+        // With `after` = 0, the signal may arrive before the program has installed its handler. Then the signal kills
+        // the program.
         if signal == "-INT" && after == 0 {
             assert!([Some(130), None].contains(&output.status.code()), "{}", errors(&output));
         } else if signal == "-INT" {
@@ -174,8 +178,8 @@ fn shards_that_were_killed_too_merge_to_what_one_machine_writes() {
         let (name, part) = (format!("s{shard}"), format!("{shard}/8"));
         let arguments = ["plan.toml", "--shard", &part, "--resume", &name];
         if shard % 3 == 1 {
-            // Shard 1 has the points 1 and 9, and shard 4 has the points 4 and 12. The sweep is killed when one of its
-            // shard's points is done.
+            // Shard 1 has the points 1 and 9, and shard 4 has the points 4 and 12. Each of the two is killed after its
+            // first point.
             ended(race(&scratch, &arguments), "-KILL", &scratch.0.join(&name), 1);
         }
         let output = run(&mut race(&scratch, &arguments));
@@ -204,7 +208,8 @@ fn shards_that_were_killed_too_merge_to_what_one_machine_writes() {
     other(&["--seed", "7"], "seed differs");
     other(&["--pcap", "off"], "--pcap off");
 
-    // In these directories a point is missing, superfluous, damaged, or belongs to another shard.
+    // `merge` must refuse directories in which a point is missing, has the content of another point, or is of another
+    // shard.
     let (mine, moved) = (scratch.0.join("s3/points/03.json"), scratch.0.join("away"));
     fs::rename(&mine, &moved).expect("moved");
     refused(&merge(&all, "no"), 2, &["'s3' is not finished: 1 of its 2 points are missing", "--resume s3"]);
@@ -277,8 +282,8 @@ fn requests_that_do_not_match_the_sweep_are_refused_in_one_line() {
     same(&files(&scratch.0.join("whole")), &whole, "after all that");
 }
 
-/// A transfer that does not finish at one point must set the exit code of the whole race, and of the shard that has
-/// that point.
+/// A sweep races at two rates, and the transfer does not finish at the lower rate. The whole sweep must exit with
+/// code 1, and so must the shard that runs the lower rate.
 #[test]
 fn a_transfer_that_failed_at_one_point_is_told() {
     let scratch = Scratch::new("sweep-failed");
@@ -307,7 +312,8 @@ fn another_page_under_the_same_name_is_refused() {
     refused(&output, 2, &["'out' was made with other contents of the files"]);
 }
 
-/// The result in the directory must equal the result in a single file, and the files next to it must be identical.
+/// A sweep must write the same results into its directory (`--out`) as a race writes into one file (`--json`). A sweep
+/// with `--json` and `--csv` must also write the same two files as a race.
 #[test]
 fn a_sweep_is_the_race_in_one_file() {
     let (scratch, whole) = prepare_sweep("sweep-one-file");
@@ -326,15 +332,16 @@ fn a_sweep_is_the_race_in_one_file() {
     let (json, csv) = (read("one.json"), read("one.csv"));
     let results = String::from_utf8(whole[Path::new("results.json")].clone()).expect("text");
     assert!(without_host(&json) == without_host(&results));
-    // The sweep runs again with other outputs, and is compared with the old result. The finished sweep must be
-    // replaced.
+    // The second sweep writes into the directory of the finished sweep and must replace its files. Its results are
+    // compared with those of the first sweep.
     let compared = table(&[&["--out", "whole", "--compare", "one.json"], &files_of[..]].concat());
     assert!(compared.starts_with(&one) && compared.contains("new beside old"), "{compared}");
     assert!(read("one.json") == results && read("one.csv") == csv);
     same(&files(&scratch.0.join("whole")), &whole, "again");
 }
 
-/// The announced size must be the written size: the same number of files, and bytes within a factor of two.
+/// The output size that a race announces must match what it writes: the same number of files, and the number of bytes
+/// within a factor of two.
 #[test]
 fn the_announced_output_size_is_written() {
     let scratch = Scratch::new("sweep-size");
@@ -351,8 +358,8 @@ fn the_announced_output_size_is_written() {
         assert_eq!(words.next(), Some(written.len().to_string().as_str()), "{line}");
         let size: f64 = words.nth(1).and_then(|size| size.parse().ok()).expect("a size");
         let unit = if words.next().is_some_and(|unit| unit.starts_with("kB")) { 1e3 } else { 1e6 };
-        let share = size * unit / bytes as f64;
-        assert!((0.5..2.0).contains(&share), "{bytes} bytes: {line}");
+        let ratio = size * unit / bytes as f64;
+        assert!((0.5..2.0).contains(&ratio), "{bytes} bytes: {line}");
     }
     let words = ["race", "plan.toml", "--causes", "off", "--shard", "2/8", "--out", "shard"];
     let stderr = errors(&run(anabranch().current_dir(&scratch.0).args(words)));
@@ -408,8 +415,8 @@ fn a_sweep_of_many_points_takes_the_memory_of_few() {
     assert!(many.0 < few.0 + 1500, "at most 1 KiB a point: {} KiB and {} KiB", few.0, many.0);
 }
 
-/// Opens a FIFO for writing as soon as a reader opens it, and closes it. The reader then sees an empty file and does
-/// not block.
+/// Makes a FIFO, and opens and closes it for writing as soon as it is read. A reader therefore sees an empty file and
+/// does not block.
 fn feed(pipe: &Path) -> JoinHandle<()> {
     let _ = fs::remove_file(pipe);
     assert!(Command::new("mkfifo").arg(pipe).status().expect("mkfifo").success());
@@ -431,7 +438,7 @@ fn a_sweep_is_gone_on_with_in_its_own_directory_alone() {
     };
     let elsewhere = scratch.0.join("elsewhere");
     let resume = || run(&mut race(&scratch, &["--resume", "sweep"]));
-    // The name that is replaced by a symbolic link, and whether it is a directory.
+    // Each file or directory that is replaced by a symbolic link, with a flag for directories.
     for (name, is_directory) in
         [("points", true), ("sweep.json", false), ("results.json", false), ("report.html", false)]
     {
@@ -452,14 +459,14 @@ fn a_sweep_is_gone_on_with_in_its_own_directory_alone() {
         refused(&resume(), 2, &["sweep", name, "symbolic link"]);
         same(&files(&elsewhere), &before, name);
     }
-    // Each file of the sweep in turn is replaced by a FIFO. The command must refuse it, and must not wait for its
-    // writer.
+    // Each file of the sweep in turn is replaced by a FIFO. The command must refuse the FIFO without opening it.
     for name in ["sweep.json", "results.json", "points/01.json"] {
         begin();
         let pipe = scratch.0.join("sweep").join(name);
         let fed = feed(&pipe);
         refused(&resume(), 2, &["sweep", name, "no regular file"]);
-        // The command must not have read the FIFO, so the test reads it, and the writer ends.
+        // The writer thread waits for a reader, because the command did not open the FIFO. The test opens it so that
+        // the thread ends.
         drop(fs::File::open(&pipe).expect("a FIFO"));
         fed.join().expect("fed");
     }

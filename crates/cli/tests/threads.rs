@@ -1,12 +1,12 @@
 //! Tests a server with several threads. Whatever a peer does, its packets must reach the thread that has its
 //! association, and all threads together must act as one server.
 //!
-//! Peers are engines on sockets of the test. The test makes them move between addresses and ports, and lose their
-//! state.
+//! The peers are SCTP engines of this repository, which run on sockets of the test. The test makes peers move between
+//! addresses and ports, and lose their state.
 
 #![cfg(target_os = "linux")]
 
-use crate::engine_peer::{Link, PEERS, Peer, account, restart, serve, site, vanish};
+use crate::engine_peer::{Link, PEERS, Peer, end_and_count, restart, serve, site, vanish};
 use crate::running::{Running, anabranch, errors, noise, run, wait_until};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -32,15 +32,16 @@ fn other_addresses_and_other_ports_lead_to_the_same_thread() {
         let mut peer = Peer::new(&[[127, 0, 0, 1], [127, 0, 0, 2]], seed);
         let id = peer.establish(&addresses);
         peer.assert_moves_to(id, addresses[1].ip());
-        // A NAT on the path loses its state, so packets come from the same address and another port.
+        // From now on, the peer sends from another UDP port of the same address, as if a NAT on the path had lost its
+        // state.
         let moved = Link::udp([127, 0, 0, 2], 0).expect("a socket");
-        peer.left.push(std::mem::replace(&mut peer.sockets[1].1, moved));
+        peer.unused_sockets.push(std::mem::replace(&mut peer.sockets[1].1, moved));
         peer.is_served(id);
         assert_eq!(peer.closed(), None);
         peer.engine.abort(peer.now(), id);
         peer.turn();
     }
-    let (each, handed, lost) = account(server);
+    let (each, handed, lost) = end_and_count(server);
     assert_eq!((each.len(), each.iter().sum::<u64>(), handed, lost), (3, PEERS, 0, 0), "{each:?}");
     assert!(each.iter().filter(|&&n| n > 0).count() > 1, "{each:?}");
 }
@@ -57,7 +58,7 @@ fn a_peer_that_restarts_is_known_again() {
         if threads == "1" {
             assert_eq!(server.end(), 0);
         } else {
-            let (_, handed, lost) = account(server);
+            let (_, handed, lost) = end_and_count(server);
             assert!(handed > 0 && lost == 0, "{handed} {lost}");
         }
     }
@@ -73,7 +74,8 @@ fn a_peer_that_restarts_needs_no_second_place() {
 }
 
 /// RFC 8831 §6.6, §8: requests in WebRTC string and binary messages must be answered with messages of the same kind.
-/// WebRTC's empty messages carry no data, and messages with other identifiers belong to other applications.
+/// WebRTC's empty messages carry no data, and messages with any other payload protocol identifier belong to other
+/// applications.
 #[test]
 fn messages_of_webrtc_are_answered_by_their_kind() {
     let site = site("webrtc");
@@ -92,8 +94,8 @@ fn messages_of_webrtc_are_answered_by_their_kind() {
     assert_eq!(server.end(), 0);
 }
 
-/// RFC 9260 §8.5.1 B: an ABORT with the T bit carries the peer's tag, which does not identify the thread. It must still
-/// end the association.
+/// RFC 9260 §8.5.1 B: a peer that has lost the association sends an ABORT with the T bit, which carries the peer's tag.
+/// This tag does not identify the thread that owns the association. The ABORT must still end the association.
 #[test]
 fn a_peer_that_knows_nothing_any_more_ends_the_association() {
     let site = site("threads-abort");
@@ -120,7 +122,7 @@ fn many_associations_are_spread_and_all_served() {
         assert_eq!(output.status.code(), Some(0), "{text}");
         assert_eq!(result["replies"]["status"]["2xx"], 600, "{text}");
     }
-    let (each, _, lost) = account(server);
+    let (each, _, lost) = end_and_count(server);
     assert_eq!((each.iter().sum::<u64>(), lost), (200, 0), "{each:?}");
     assert!(each.iter().all(|&n| n > 50), "{each:?}");
 }
@@ -149,7 +151,7 @@ fn the_end_finishes_what_is_in_flight_in_every_thread() {
             })
         })
         .collect();
-    let (each, ..) = account(server);
+    let (each, ..) = end_and_count(server);
     assert_eq!(each, [0, 0, 0]);
     assert!(readers.into_iter().all(|reader| reader.join().expect("read")));
 }
@@ -163,7 +165,8 @@ fn limits_hold_for_all_threads_together_and_ports_exclude() {
         stream.write_all(b"GET /1k HTTP/1.1\r\nHost: x\r\n\r\n").expect("sent");
         stream.read_exact(&mut [0; 1000]).expect("served");
     }
-    // Another client must be served, and one of the waiting sessions must end for it, in any thread.
+    // All slots are taken. To serve another client, the server must close one idle connection, which may belong to any
+    // thread.
     let mut more = server.connect();
     more.write_all(b"GET /1k HTTP/1.1\r\nHost: x\r\n\r\n").expect("sent");
     more.read_exact(&mut [0; 1000]).expect("served");
@@ -221,7 +224,7 @@ fn a_gateway_of_several_threads_carries_either_way() {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.code() == Some(0) && text.contains("replies 40 "), "{text}");
     }
-    let (each, _, lost) = account(near);
+    let (each, _, lost) = end_and_count(near);
     assert_eq!((each.len(), lost), (2, 0));
     assert_eq!(server.end(), 0);
 }

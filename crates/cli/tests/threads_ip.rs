@@ -5,7 +5,7 @@
 
 #![cfg(target_os = "linux")]
 
-use crate::engine_peer::{PEERS, Peer, account, restart, serve, site, vanish};
+use crate::engine_peer::{PEERS, Peer, end_and_count, restart, serve, site, vanish};
 use crate::running::{Running, anabranch, errors, namespace, noise, run};
 use std::net::SocketAddr;
 
@@ -57,7 +57,7 @@ fn many_associations_are_spread_and_all_served_over_either_version() {
                 assert!(got.stdout == noise(8_000_000), "{host}: other bytes");
             }
         }
-        let (each, _, lost) = account(server);
+        let (each, _, lost) = end_and_count(server);
         assert_eq!((each.iter().sum::<u64>(), lost), (208, 0), "{each:?}");
         assert!(each.iter().all(|&n| n > 50), "{each:?}");
     });
@@ -79,7 +79,7 @@ fn other_addresses_lead_to_the_same_thread() {
             peer.engine.abort(peer.now(), id);
             peer.turn();
         }
-        let (each, handed, lost) = account(server);
+        let (each, handed, lost) = end_and_count(server);
         assert_eq!((each.len(), each.iter().sum::<u64>(), handed, lost), (3, PEERS, 0, 0), "{each:?}");
         assert!(each.iter().filter(|&&n| n > 0).count() > 1, "{each:?}");
     });
@@ -96,7 +96,7 @@ fn a_peer_that_restarts_is_known_again() {
             if threads == "1" {
                 assert_eq!(server.end(), 0);
             } else {
-                let (_, handed, lost) = account(server);
+                let (_, handed, lost) = end_and_count(server);
                 assert!(handed > 0 && lost == 0, "{handed} {lost}");
             }
         }
@@ -117,7 +117,7 @@ fn a_peer_that_knows_nothing_any_more_ends_the_association() {
     });
 }
 
-/// RFC 9260 §8.4: no thread may reply to packets for another port of the program, or for another program.
+/// RFC 9260 §8.4: no thread may answer a packet for a port that another server listens on, in this or another process.
 #[test]
 fn a_port_is_one_programs_with_all_of_its_threads() {
     inside(|| {
@@ -138,9 +138,9 @@ fn a_port_is_one_programs_with_all_of_its_threads() {
         let refused =
             run(anabranch().args(["get", "-q", "--timeout", "20s", "http+sctp-ip://192.0.2.1:83/"]));
         assert!(errors(&refused).contains("refused"), "{}", errors(&refused));
-        let (each, _, lost) = account(server);
+        let (each, _, lost) = end_and_count(server);
         assert_eq!((each.iter().sum::<u64>(), lost), (60, 0), "{each:?}");
-        let (each, _, lost) = account(other);
+        let (each, _, lost) = end_and_count(other);
         assert_eq!((each.iter().sum::<u64>(), lost), (30, 0), "{each:?}");
     });
 }
@@ -154,7 +154,7 @@ fn a_gateway_of_several_threads_carries_between_associations() {
         let listen = ["gateway", "--threads", "2", "--quiet", "--listen", "sctp-ip://192.0.2.2:80"];
         let near = Running::start(&[&listen[..], &origin].concat());
         load("http+sctp-ip://192.0.2.2/1k", 40);
-        let (each, _, lost) = account(near);
+        let (each, _, lost) = end_and_count(near);
         assert_eq!((each.len(), lost), (2, 0));
         assert_eq!(server.end(), 0);
     });

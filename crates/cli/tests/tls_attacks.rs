@@ -43,11 +43,12 @@ fn record(stream: &mut TcpStream) -> Option<Vec<u8>> {
     Some(record)
 }
 
-/// Relays one connection to the server at `to`. It forwards the server's records while `most` accepts them, then closes
-/// both connections with FIN. Data from the client is forwarded and recorded.
+/// Starts a relay between one client and the server at `to`. The relay forwards the server's records until
+/// `is_forwarded` rejects one, and then closes the connections to the client and to the server with FIN. It also
+/// forwards and records the client's data.
 fn between(
     to: String,
-    mut most: impl FnMut(&[u8]) -> bool + Send + 'static,
+    mut is_forwarded: impl FnMut(&[u8]) -> bool + Send + 'static,
 ) -> (String, Arc<Mutex<Vec<u8>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("listening");
     let address = listener.local_addr().expect("an address").to_string();
@@ -72,7 +73,7 @@ fn between(
             let _ = into.shutdown(Shutdown::Write);
         });
         let (mut server, mut client) = (server, client);
-        while let Some(record) = record(&mut server).filter(|record| most(record)) {
+        while let Some(record) = record(&mut server).filter(|record| is_forwarded(record)) {
             if client.write_all(&record).is_err() {
                 break;
             }
@@ -93,10 +94,10 @@ fn a_response_truncated_between_records_is_a_failure() {
     for version in ["1.1", "2"] {
         // A response over HTTP/1.1 has a known length, and a response over HTTP/2 has a last frame. The client must
         // notice that the response is incomplete.
-        let mut large = 0;
+        let mut large_records = 0;
         let (address, _) = between(at(&server), move |record| {
-            large += usize::from(record.len() > 8000);
-            large < 4
+            large_records += usize::from(record.len() > 8000);
+            large_records < 4
         });
         let part = scratch.file("part", "");
         let got = run(anabranch()
@@ -133,14 +134,14 @@ fn an_answer_whose_end_is_the_connections_needs_a_closure_alert() {
     let (file, key) = certificate(&scratch, "rsa", "30");
     let body = noise(100_000);
     scratch.file("big", &body);
-    let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+    let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
     let mut peer = Command::new("openssl")
         .args([
             "s_server",
             "-WWW",
             "-quiet",
             "-accept",
-            &format!("127.0.0.1:{free}"),
+            &format!("127.0.0.1:{port}"),
             "-cert",
             &file,
             "-key",
@@ -152,20 +153,20 @@ fn an_answer_whose_end_is_the_connections_needs_a_closure_alert() {
         .stderr(Stdio::null())
         .spawn()
         .expect("openssl");
-    wait_until_listening(&mut peer, ([127, 0, 0, 1], free).into());
+    wait_until_listening(&mut peer, ([127, 0, 0, 1], port).into());
     let get = |address: &str| {
         let got = run(anabranch().args(["get", "--quiet", "--insecure", &format!("https://{address}/big")]));
         (got.status.code(), errors(&got), got.stdout)
     };
-    let (whole, _) = between(format!("127.0.0.1:{free}"), |_| true);
+    let (whole, _) = between(format!("127.0.0.1:{port}"), |_| true);
     let (code, err, out) = get(&whole);
     assert_eq!((code, out == body), (Some(0), true), "{err}");
     // The last record, the closure alert, is missing. Every byte of the body has arrived, but the client cannot know
     // that.
-    let mut large = 0;
-    let (cut, _) = between(format!("127.0.0.1:{free}"), move |record| {
-        large += usize::from(record.len() > 4000);
-        large == 0 || record.len() > 40
+    let mut large_records = 0;
+    let (cut, _) = between(format!("127.0.0.1:{port}"), move |record| {
+        large_records += usize::from(record.len() > 4000);
+        large_records == 0 || record.len() > 40
     });
     let (code, err, _) = get(&cut);
     peer.kill().expect("killed");
@@ -261,7 +262,8 @@ fn early_data_is_not_offered_and_what_is_said_again_is_not_done_again() {
         let text = early.to_str().expect("UTF-8");
         let again = say(&at(&server), &["-sess_in", &session, "-early_data", text]);
         assert!(!again.contains("Early data was accepted"), "{again}");
-        // Records a resumed session and replays it. The keys of the recording belong to another handshake.
+        // Records what the client of a resumed session sends, and replays it. The server must send no data in return,
+        // because each handshake has new keys.
         let (address, records) = between(at(&server), |_| true);
         let resumed = say(&address, &["-sess_in", &session]);
         assert!(resumed.contains("Reused, ") && resumed.contains("hello"), "{resumed}");

@@ -66,8 +66,8 @@ fn ecdsa(scratch: &Scratch) -> (String, String) {
     (file, key)
 }
 
-/// Returns the subset of `all` that a server accepts. The server is offered all values, and then repeatedly those that
-/// it has not chosen yet, until it accepts none. `taken` returns its choice.
+/// Returns the subset of `all` that a server accepts. `taken` offers a list to the server and returns its choice. Each
+/// choice is removed from the next offer, until the server accepts nothing.
 fn agreed(all: &[String], mut taken: impl FnMut(&str) -> Option<String>) -> BTreeSet<String> {
     let mut agreed = BTreeSet::new();
     loop {
@@ -175,11 +175,11 @@ fn openssl_resumes_sessions_by_tickets_in_any_thread_and_after_a_reload() {
             assert!(again.contains("Reused, ") && again.contains("hello"), "{version}: {again}");
         }
     }
-    // OpenSSL itself resumes the session five times, with tickets of TLS 1.2, which are sent within the handshake.
+    // OpenSSL itself resumes the session five times. It uses TLS 1.2, which sends its tickets within the handshake.
     let output = text(&s_client(&at, &["-tls1_2", "-reconnect"], "Q\n"));
     assert_eq!(output.matches("Reused, TLSv1.2").count(), 5, "{output}");
     server.hang_up();
-    server.line("certificate: read again from ");
+    server.wait_for_line("certificate: read again from ");
     // The session that was saved last uses TLS 1.2.
     let again = text(&s_client(&at, &["-tls1_2", "-ign_eof", "-sess_in", &session], REQUEST));
     assert!(again.contains("Reused, "), "{again}");
@@ -218,7 +218,7 @@ fn secrets_are_in_the_key_log_and_nowhere_else() {
     server.hang_up();
     let (code, lines) = server.end_with_lines();
     assert_eq!(code, 0);
-    // Both ends must write the same secrets (in the format of NSS).
+    // Client and server must write the same secrets, in the format of NSS.
     let read = |name: &str| fs::read_to_string(format!("{}/{name}", scratch.text())).expect("secrets");
     let (of_client, of_server) = (read("client.keys"), read("server.keys"));
     let secrets = |text: &str| -> BTreeSet<String> {

@@ -71,8 +71,8 @@ pub fn wait_until_read(stream: &TcpStream) {
         .map(|of| format!("{:08X}:{:04X}", u32::from_ne_bytes(of.ip().octets()), of.port()));
     wait_until("what was written is read", || {
         let unread = |local: &str, remote: &str, queue: usize| {
-            let of = |arguments: &[&str]| arguments[1] == local && arguments[2] == remote;
-            queued("tcp", of, queue) > 0
+            let is_between = |words: &[&str]| words[1] == local && words[2] == remote;
+            queued("tcp", is_between, queue) > 0
         };
         !unread(&local_address, &remote_address, SENT) && !unread(&remote_address, &local_address, RECEIVED)
     });
@@ -100,8 +100,8 @@ pub fn wait_until_it_handles_interrupts(process: u32) {
 const SENT: usize = 0;
 const RECEIVED: usize = 1;
 
-/// Returns the number of bytes in one queue of the sockets in a kernel table. `is_meant` selects the sockets by the
-/// words of their line.
+/// Returns the total number of bytes queued at the selected sockets of the table `/proc/net/{table}`. `is_meant` gets
+/// the fields of a socket's line, and `queue` is [`SENT`] or [`RECEIVED`].
 fn queued(table: &str, is_meant: impl Fn(&[&str]) -> bool, queue: usize) -> u64 {
     let text = fs::read_to_string(format!("/proc/net/{table}")).unwrap_or_default();
     let lines = text.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
@@ -117,8 +117,7 @@ pub fn pace(time: Duration) {
     thread::sleep(time);
 }
 
-/// Runs a command that must end within [`LONG`], while the timeouts of the programs are longer. A command that takes
-/// longer is killed, and the test fails.
+/// Runs a command that must end within [`LONG`]. A slower command is killed, and the test fails.
 #[track_caller]
 pub fn run_in_time(command: &mut Command) -> Output {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");

@@ -88,7 +88,7 @@ pub trait Controller: std::fmt::Debug {
     /// Ends slow start without a loss (RFC 9406 §4.2), by setting the threshold to the current window.
     fn leave_slow_start(&mut self);
 
-    /// Sets the largest payload of a packet to a changed value.
+    /// Sets the largest payload of a packet, in bytes.
     fn set_mss(&mut self, mss: u64);
 
     /// Returns the congestion window in bytes.

@@ -25,11 +25,11 @@ pub struct Config {
     pub after_idle: AfterIdle,
     /// Whether the window also grows while the sender does not fill it.
     pub grow_unused: bool,
-    /// RFC 9438 §4.3: whether α rises to 1 once W_est, the window that Reno would have, has reached the window before
+    /// RFC 9438 §4.3: whether α rises to 1 as soon as W_est, the estimate of Reno's window, reaches the window before
     /// the last loss. Linux keeps α at 9/17.
     pub alpha_rises: bool,
-    /// Whether the slow-start threshold after a loss is a share of the window, as in Linux (and RFC 9260 §7.2.3).
-    /// Otherwise it is a share of the bytes in flight.
+    /// Whether a loss sets the slow-start threshold to a share of the window, as in Linux and RFC 9260 §7.2.3.
+    /// Otherwise the threshold is a share of the bytes in flight.
     pub threshold_of_window: bool,
 }
 
@@ -50,7 +50,7 @@ impl Default for Config {
 /// A number of bytes in units of 1/65536 byte.
 type Fixed = u64;
 const FIXED_BITS: u32 = 16;
-/// Times are in units of 2^-20 s: this many bits follow the binary point.
+/// The number of fractional bits of times in seconds: a tick is 2^-20 s.
 const TICK_BITS: u32 = 20;
 /// A window in bytes that is far larger than any real window. The limit keeps all products in range.
 const LARGEST_WINDOW: u64 = 1 << 40;
@@ -94,7 +94,7 @@ pub struct Cubic {
     mss: u64,
     initial_window: u64,
     state: CurveState,
-    /// Whether the timer has expired and no new data has been acknowledged since.
+    /// Whether the retransmission timer has expired, and no new data has been acknowledged since then.
     timed_out: bool,
     saved: Option<Box<CurveState>>,
 }
@@ -145,8 +145,8 @@ impl Cubic {
     fn curve(&self, epoch: &Epoch, t: u64) -> Fixed {
         let away = t.abs_diff(epoch.k).min(1 << 31);
         let cube = u128::from(away).pow(3); // at most 2^93
-        // The slope C·mss = 2/5·mss is in 1/65536 bytes. The limit of 2^17 is above any MSS and keeps the slope below
-        // 2^32, so that `cube * slope` fits 128 bits.
+        // The slope C·mss = 2/5·mss is in 1/65536 bytes. The limit of 2^17 bytes on the MSS keeps the slope below 2^32,
+        // so `cube * slope` fits 128 bits.
         let slope = u128::from((self.mss.min(1 << 17) << (FIXED_BITS + 1)) / 5);
         let rise = u64::try_from((cube * slope) >> (3 * TICK_BITS)).unwrap_or(u64::MAX);
         if t >= epoch.k { epoch.plateau.saturating_add(rise) } else { epoch.plateau.saturating_sub(rise) }
@@ -174,8 +174,8 @@ impl Cubic {
         epoch.friendly = epoch.friendly.saturating_add(share * times / over);
 
         let next = if self.curve(&epoch, t) < epoch.friendly {
-            // RFC 9438 §4.3: the window grows no more slowly than Reno's window. The `max` ensures that the window
-            // never shrinks.
+            // RFC 9438 §4.3: the window is at least `W_est`, the estimate of Reno's window. The `max` ensures that the
+            // window never shrinks.
             epoch.friendly.max(window)
         } else {
             // RFC 9438 §4.2: the target is the height of the curve one RTT ahead, but at most 1.5 times the window.
@@ -283,8 +283,8 @@ impl Controller for Cubic {
     }
 
     fn on_spurious(&mut self, _now: Instant) {
-        // RFC 9438 §4.9.2: the state from before the loss is restored, unless the window has already grown to its value
-        // before the loss.
+        // RFC 9438 §4.9.2: the state from before the loss is restored, unless the window has grown back to its old
+        // size.
         if let Some(before) = self.saved.take()
             && self.state.window < self.state.prior
         {
@@ -366,7 +366,8 @@ mod tests {
     }
 
     /// RFC 9438 §4.3: once W_est has reached the window before the last loss, W_est grows by a segment per round trip.
-    /// Linux keeps 9/17 of a segment. No time passes in this test, so the cubic curve stays below W_est.
+    /// In Linux, W_est continues to grow by 9/17 of a segment. No time passes in this test, so the cubic curve stays
+    /// below W_est.
     #[test]
     fn renos_share_rises_after_the_loss_is_made_good_unless_set_otherwise() {
         let growth = |alpha_rises| {

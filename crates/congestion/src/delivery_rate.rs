@@ -1,10 +1,11 @@
 //! Measures how fast a path delivers data: each acknowledgement gives one rate sample.
 //!
 //! Owns a record for each time at which data was sent: the totals of delivered, lost and outstanding bytes at that
-//! time. From each [`AckReport`] and these records, this module computes a [`RateSample`]. The sample's rate is the
-//! lower of two rates: the rate at which the newest packet's flight was sent, and the rate at which this flight was
-//! acknowledged. Records are found by their send time, so that a transport stores nothing with its packets. Packets
-//! sent at the same instant share a record.
+//! time. From each [`AckReport`] and these records, this module computes a [`RateSample`]. A sample covers the data
+//! delivered between the sending and the acknowledgement of the newest acknowledged packet. The sample's rate is the
+//! lower of two rates: the rate at which this data was sent, and the rate at which it was acknowledged. Records are
+//! found by their send time, so that a transport stores nothing with its packets. Packets sent at the same instant
+//! share a record.
 //!
 //! Implements the section "Delivery Rate Samples" of draft-ietf-ccwg-bbr. This module differs from the draft in one
 //! way: the losses that an acknowledgement reveals are handled together, with the send time of the newest lost packet.
@@ -13,10 +14,11 @@ use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
 use std::collections::VecDeque;
 
-/// The information that an acknowledgement, or the timer of RFC 8985, gives to a controller that models the path.
+/// The report that a congestion controller that models the path (BBR) gets after an acknowledgement, or after the timer
+/// of RFC 8985 has expired.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AckReport {
-    /// The number of bytes newly delivered, reported by any part of the acknowledgement.
+    /// The number of bytes that the acknowledgement newly reports as delivered, cumulatively or selectively.
     pub delivered: u64,
     /// The send time of the newest data among the bytes newly delivered.
     pub newest: Option<Instant>,
@@ -100,8 +102,8 @@ pub struct RateSampler {
     in_flight: u64,
     delivered_at: Instant,
     first_sent: Instant,
-    /// C.app_limited: samples count as limited by the application until more than this many bytes have been delivered.
-    /// 0 if samples are not limited.
+    /// C.app_limited: samples count as application-limited until `delivered` exceeds this number of bytes. 0 while
+    /// samples are not limited.
     limited_until: u64,
     min_rtt: Option<u64>,
     last_rtt: u64,
@@ -165,7 +167,8 @@ impl RateSampler {
         self.in_flight = 0;
     }
 
-    /// Corrects [`lose_all`](Self::lose_all): `in_flight` bytes are still in flight, and no longer count as lost.
+    /// Corrects an earlier call of [`lose_all`](Self::lose_all): `in_flight` bytes are in flight after all, and no
+    /// longer count as lost.
     pub fn restore_in_flight(&mut self, in_flight: u64) {
         self.lost = self.lost.saturating_sub(in_flight.saturating_sub(self.in_flight));
         self.in_flight = in_flight;
@@ -207,7 +210,7 @@ impl RateSampler {
             if interval > 0 && self.min_rtt.is_none_or(|least| interval >= least) {
                 sample.rate = per_second(sample.delivered, interval);
             }
-            // A packet that may still be found lost was sent at most about two round trips before the delivered packet.
+            // Only data sent in about the last two round trips before the delivered packet can still be found lost.
             // Older records are discarded.
             let oldest = record.at.as_nanos().saturating_sub(2 * self.last_rtt);
             while self.sent.front().is_some_and(|first| first.at.as_nanos() < oldest) {
@@ -260,8 +263,8 @@ mod tests {
             let now = 1_090 + 10 * n;
             rates.push(sampler.on_report(at(now), &delivered(1_000, 1_000, now, 10_000 - 1_000 * n)).0.rate);
         }
-        // The interval of the first sample includes the whole round trip, so its rate is low. The interval of the last
-        // sample, with all ten packets, is 190 ms.
+        // The first sample has a low rate: it divides one packet by the round-trip time of 100 ms. The last sample
+        // divides all ten packets by 190 ms.
         assert_eq!((rates[0], rates[9]), (10_000, 52_631));
         // The packets of the next flight are sent as acknowledgements arrive: 1,000 bytes every 10 ms.
         let mut sampler = RateSampler::default();
@@ -286,8 +289,8 @@ mod tests {
         assert!(!sampler.is_idle());
         sampler.on_sent(at(1_101), 1_000);
         assert!(sampler.on_report(at(1_110), &delivered(1_000, 1_010, 1_110, 1_000)).0.app_limited);
-        // The application had run out of data. Once the data outstanding at that time has been delivered, samples count
-        // as unlimited again.
+        // All data that was outstanding when the application ran out of data has now been delivered. The packet that is
+        // sent next gives a sample that does not count as limited by the application.
         sampler.on_sent(at(1_111), 1_000);
         sampler.on_report(at(1_201), &delivered(1_000, 1_101, 1_201, 1_000));
         assert!(!sampler.on_report(at(1_211), &delivered(1_000, 1_111, 1_211, 0)).0.app_limited);

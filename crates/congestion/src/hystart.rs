@@ -39,10 +39,11 @@ pub struct HyStart {
 /// RFC 9406 §4.3: MIN_RTT_THRESH and MAX_RTT_THRESH, in nanoseconds.
 const MIN_RISE: u64 = 4_000_000;
 const MAX_RISE: u64 = 16_000_000;
-/// RFC 9406 §4.3, MIN_RTT_DIVISOR: conservative slow start begins if the round-trip time rises by 1/`DIVISOR`. This
-/// threshold is limited to the range from `MIN_RISE` to `MAX_RISE`.
+/// RFC 9406 §4.3, MIN_RTT_DIVISOR: conservative slow start begins if the minimum round-trip time rises from one round
+/// to the next by 1/`DIVISOR`. This threshold is limited to the range from `MIN_RISE` to `MAX_RISE`.
 const DIVISOR: u64 = 8;
-/// RFC 9406 §4.3, N_RTT_SAMPLE: the number of samples in a round before the round is judged.
+/// RFC 9406 §4.3, N_RTT_SAMPLE: the number of round-trip samples that a round needs, before its minimum is compared
+/// with that of the previous round.
 const SAMPLES: u32 = 8;
 /// RFC 9406 §4.3, CSS_ROUNDS: the number of rounds of conservative slow start.
 const ROUNDS: u32 = 5;

@@ -2,8 +2,8 @@
 //! when round-trip times grow.
 //!
 //! Owns the current round and the minimum round-trip time; the window belongs to the controller.
-//! [`HyStart`](crate::HyStart) (RFC 9406) is derived from this algorithm. The version in the RFC does not use trains.
-//! Before that version ends slow start, it lets the window grow at a quarter of the usual rate for a while.
+//! [`HyStart`](crate::HyStart) (RFC 9406) is derived from this algorithm. It does not use trains, and slows the growth
+//! of the window for some rounds before it ends slow start.
 //!
 //! No RFC specifies this algorithm. It is that of S. Ha and I. Rhee, "Taming the elephants: new TCP slow start", 2011
 //! (doi 10.1016/j.comnet.2011.01.014). The constants are those of net/ipv4/tcp_cubic.c in Linux 6.
@@ -19,16 +19,17 @@ pub struct HyStartLinux {
     /// Whether HyStart has found a reason to end slow start.
     is_over: bool,
     has_round: bool,
-    /// The start of the round, the position at which the round ends, and the time of the last acknowledgement of a
-    /// train.
+    /// The start of the current round.
     round_start: Instant,
+    /// The position at which the current round ends.
     round_end: u64,
+    /// The time of the last acknowledgement of a train.
     train_end: Instant,
     /// `current` is the minimum round-trip time of this round, 0 while unknown. `samples` is the number of round-trip
     /// times measured in this round.
     current: u64,
     samples: u32,
-    /// The minimum round-trip time since the start or the last timeout; 0 while unknown.
+    /// The minimum round-trip time in nanoseconds since the start or the last timeout; 0 while unknown.
     min_rtt: u64,
 }
 
@@ -36,14 +37,15 @@ pub struct HyStartLinux {
 const LOW_WINDOW: u64 = 16;
 /// hystart_ack_delta_us: acknowledgements that arrive at most this far apart form a train.
 const TRAIN_GAP: Duration = Duration::from_millis(2);
-/// HYSTART_MIN_SAMPLES: the number of round-trip times in a round before their minimum is judged.
+/// HYSTART_MIN_SAMPLES: the number of round-trip times in a round before their minimum may end slow start.
 const SAMPLES: u32 = 8;
-/// HYSTART_DELAY_MIN and HYSTART_DELAY_MAX: the bounds, in nanoseconds, of the rise of the round-trip time that ends
-/// slow start.
+/// HYSTART_DELAY_MIN and HYSTART_DELAY_MAX, in nanoseconds. Slow start ends when the round-trip time has risen by an
+/// eighth of its minimum, limited to these bounds.
 const MIN_RISE: u64 = 4_000_000;
 const MAX_RISE: u64 = 16_000_000;
-/// hystart_ack_delay: the largest allowance in nanoseconds for segments that are sent together. The allowance is the
-/// time that four bursts of 64 KiB take at the rate of slow start (two windows per round trip).
+/// hystart_ack_delay: an allowance for segments that are sent together. It is the time to send `AGGREGATED` bytes, four
+/// bursts of 64 KiB, at the rate of slow start (two windows per round trip). It is at most `MAX_AGGREGATION`
+/// nanoseconds.
 const MAX_AGGREGATION: u64 = 1_000_000;
 const AGGREGATED: u64 = 4 * 65_536;
 
@@ -82,9 +84,9 @@ impl HyStartLinux {
         *self = Self { without_trains: self.without_trains, ..Self::default() };
     }
 
-    /// Processes an acknowledgement up to position `acked` that gave the sample `rtt`, while data up to position `next`
-    /// has been sent. Must be called only in slow start, and after [`on_round_trip`](Self::on_round_trip). `window` and
-    /// `mss` are in bytes. Returns true if slow start must end.
+    /// Processes an acknowledgement that gave the round-trip sample `rtt`. Data up to position `acked` is acknowledged,
+    /// and data up to position `next` has been sent. `window` and `mss` are in bytes. Must be called only in slow
+    /// start, and after [`on_round_trip`](Self::on_round_trip). Returns true if slow start must end.
     pub fn on_ack(
         &mut self,
         now: Instant,
@@ -106,8 +108,8 @@ impl HyStartLinux {
         }
         if !self.without_trains && now.since(self.train_end) <= TRAIN_GAP {
             self.train_end = now;
-            // If a whole window is sent at once, a train of acknowledgements that lasts for half a round trip shows
-            // that half of the path's capacity is used.
+            // If a whole window is sent at once, its acknowledgements arrive at the rate of the bottleneck. If this
+            // train lasts for half a round trip, the window is half of the bandwidth-delay product.
             let apart = u128::from(AGGREGATED) * u128::from(self.min_rtt) / u128::from(2 * window.max(1));
             let aggregation = u64::try_from(apart).unwrap_or(u64::MAX).min(MAX_AGGREGATION);
             let longest = self.min_rtt.saturating_add(aggregation) / 2;
@@ -156,7 +158,7 @@ mod tests {
         let at = Instant::from_millis;
         assert_eq!(round(&mut hystart, at(100), 0, (20, MS(1)), MS(100)), None, "a train of 20 ms");
         assert_eq!(round(&mut hystart, at(200), 20, (40, MS(1)), MS(100)), None, "of 40 ms");
-        // The limit is half of 101 ms: the round trip of 100 ms, and the 1 ms allowed for segments sent together.
+        // The limit is half a round trip of 100 ms, plus half of the 1 ms allowed for segments sent together: 50.5 ms.
         assert_eq!(round(&mut hystart, at(300), 60, (80, MS(1)), MS(100)), Some(51));
         assert!(hystart.is_over());
     }

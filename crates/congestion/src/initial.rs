@@ -17,9 +17,9 @@ pub enum InitialWindow {
     Rfc2960,
     /// RFC 4960 §7.2.1: min(4·MTU, max(2·MTU, 4380)).
     Rfc4960,
-    /// RFC 9260 §7.2.1: min(4·PMDCS, max(2·PMDCS, 4404)), to an IPv4 address.
+    /// RFC 9260 §7.2.1 for IPv4: min(4·PMDCS, max(2·PMDCS, 4404)).
     Rfc9260V4,
-    /// RFC 9260 §7.2.1: min(4·PMDCS, max(2·PMDCS, 4344)), to an IPv6 address.
+    /// RFC 9260 §7.2.1 for IPv6: min(4·PMDCS, max(2·PMDCS, 4344)).
     Rfc9260V6,
 }
 

@@ -1,8 +1,8 @@
 //! Congestion control that SCTP and TCP share.
 //!
 //! [`rtt`] estimates the round-trip time and the retransmission timeout. [`Controller`] is the congestion window as a
-//! state machine, in bytes. Both transports call it in the same way, so that a comparison shows only differences of the
-//! transports. [`Algorithm`] is an enum of the controllers:
+//! state machine, in bytes. SCTP and TCP call it in the same way, so that a comparison shows only differences between
+//! the two protocols. [`Algorithm`] is an enum of the controllers:
 //!
 //! ```
 //! use anabranch_congestion::{Algorithm, Controller, InitialWindow, AlgorithmConfig, InitialParams, cubic};
@@ -25,8 +25,8 @@
 //! set a pacing rate of its own (`pacing_rate`), which the engine's pacer obeys. A controller that models the path
 //! (BBR, draft-ietf-ccwg-bbr) gets an `AckReport` with each acknowledgement. The report has the number of bytes that
 //! arrived and the number of lost bytes, each with the send time of the newest packet. From these reports,
-//! `delivery_rate` computes rates with its own record of sent packets. The engines therefore store no data for the
-//! controller with their packets, and other controllers do not pay for these records.
+//! `delivery_rate` computes rates with its own record of sent packets. The engines therefore store no controller data
+//! with their packets, and only a controller that models the path keeps a record.
 
 pub mod bbr;
 pub mod controller;

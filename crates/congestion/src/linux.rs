@@ -50,9 +50,9 @@ struct Curve {
     epoch: Option<Epoch>,
     /// The window at the last loss in segments; 0 before the first loss.
     max: u64,
-    /// `pace` is the number of segments delivered for each increase of the window by one segment. This number was
-    /// computed for `window` at the time `computed`.
-    pace: u64,
+    /// CUBIC's `cnt`: the window grows by one segment for every `cnt` segments delivered. The value was computed for
+    /// the window size `window` at the time `computed`.
+    cnt: u64,
     window: u64,
     computed: Instant,
 }
@@ -71,7 +71,7 @@ pub struct Linux {
     curve: Curve,
     /// The window and the threshold before the last reduction.
     saved: Option<(u64, u64)>,
-    /// Whether the timer has expired and no new data has been acknowledged since.
+    /// Whether the retransmission timer has expired and no new data has been acknowledged since.
     timed_out: bool,
 }
 
@@ -85,11 +85,11 @@ const INVERSE_ALPHA_EIGHTHS: u64 = 15;
 /// C of CUBIC, 0.4, as Linux defines it: 410/1024.
 const C: u64 = 410;
 /// Before the first loss, the window grows by one segment at least once per 20 segments delivered.
-const LONGEST_UNKNOWN_PACE: u64 = 20;
-/// The window grows by one segment at most once per two segments delivered.
-const SHORTEST_PACE: u64 = 2;
-/// The time for which a computed pace is valid while the window does not change: HZ/32.
-const PACE_HOLDS: Duration = Duration::from_micros(31_250);
+const MAX_INITIAL_CNT: u64 = 20;
+/// The window grows by at most one segment for every two segments delivered.
+const MIN_CNT: u64 = 2;
+/// The time for which a computed `cnt` is valid while the window does not change: HZ/32.
+const CNT_VALID_FOR: Duration = Duration::from_micros(31_250);
 
 impl Linux {
     /// Creates a controller in the state before data is sent.
@@ -112,7 +112,7 @@ impl Linux {
         }
     }
 
-    /// Sets the slow-start threshold after a loss to a share of `used` bytes, which the transport reports.
+    /// Sets the slow-start threshold after a loss to a share of the `used` bytes that the transport reported.
     fn reduce(&mut self, used: u64) {
         self.saved = Some((self.window, self.ssthresh));
         let used = (used / self.mss).min(LARGEST);
@@ -141,17 +141,17 @@ impl Linux {
         self.timed_out = true;
     }
 
-    /// Returns CUBIC's pace: the number of delivered segments after which the window grows by one segment. `n` is the
+    /// Returns CUBIC's `cnt`: the number of delivered segments after which the window grows by one segment. `n` is the
     /// number of newly delivered segments.
-    fn pace(&mut self, now: Instant, n: u64, rtt: Option<Duration>) -> u64 {
+    fn update_cnt(&mut self, now: Instant, n: u64, rtt: Option<Duration>) -> u64 {
         let window = self.window;
         let curve = &mut self.curve;
         if let Some(epoch) = &mut curve.epoch {
             epoch.counted += n;
         }
-        let fresh = curve.window == window && now.since(curve.computed) <= PACE_HOLDS;
-        if fresh && curve.pace > 0 {
-            return curve.pace;
+        let fresh = curve.window == window && now.since(curve.computed) <= CNT_VALID_FOR;
+        if fresh && curve.cnt > 0 {
+            return curve.cnt;
         }
         (curve.window, curve.computed) = (window, now);
         let mut epoch = curve.epoch.unwrap_or_else(|| {
@@ -166,9 +166,9 @@ impl Linux {
         let rise = ((u128::from(C) * away * away * away) >> 40) as u64;
         let target =
             if t < epoch.k { epoch.plateau.saturating_sub(rise) } else { epoch.plateau.saturating_add(rise) };
-        let mut pace = if target > window { window / (target - window) } else { 100 * window };
+        let mut cnt = if target > window { window / (target - window) } else { 100 * window };
         if curve.max == 0 {
-            pace = pace.min(LONGEST_UNKNOWN_PACE);
+            cnt = cnt.min(MAX_INITIAL_CNT);
         }
         // The window grows no more slowly than Reno's window, which gains a segment for every `each` segments
         // delivered.
@@ -177,24 +177,25 @@ impl Linux {
         epoch.counted -= gained * each;
         epoch.friendly += gained;
         if epoch.friendly > window {
-            pace = pace.min(window / (epoch.friendly - window));
+            cnt = cnt.min(window / (epoch.friendly - window));
         }
         curve.epoch = Some(epoch);
-        curve.pace = pace.max(SHORTEST_PACE);
-        curve.pace
+        curve.cnt = cnt.max(MIN_CNT);
+        curve.cnt
     }
 
-    /// Grows the window by one segment for every `pace` segments delivered, after `n` more were delivered.
-    fn avoid(&mut self, pace: u64, n: u64) {
-        // If `pace` is now lower, the segments counted so far give at most one increase.
-        if self.counted >= pace {
+    /// Counts `n` newly delivered segments, and grows the window by one segment for every `cnt` segments counted.
+    fn avoid(&mut self, cnt: u64, n: u64) {
+        // If `cnt` has fallen since the previous call, the segments that were counted by then cause at most one
+        // increase.
+        if self.counted >= cnt {
             self.counted = 0;
             self.window += 1;
         }
         self.counted += n;
-        if self.counted >= pace {
-            self.window += self.counted / pace;
-            self.counted %= pace;
+        if self.counted >= cnt {
+            self.window += self.counted / cnt;
+            self.counted %= cnt;
         }
         self.window = self.window.min(LARGEST);
     }
@@ -217,8 +218,8 @@ impl Controller for Linux {
                 return;
             }
         }
-        let pace = if self.config.cubic { self.pace(now, n, acked.rtt) } else { self.window };
-        self.avoid(pace, n);
+        let cnt = if self.config.cubic { self.update_cnt(now, n, acked.rtt) } else { self.window };
+        self.avoid(cnt, n);
     }
 
     fn on_loss(&mut self, _now: Instant, flight: u64, _ecn: bool) {
@@ -308,8 +309,8 @@ mod tests {
         }
     }
 
-    /// Delivers a window of segments in pairs over one round trip, for `count` round trips. Returns the window after
-    /// each round trip, in segments.
+    /// Simulates `count` round trips. In each round trip, one window of segments is acknowledged, two segments at a
+    /// time. Returns the window after each round trip, in segments.
     fn rounds(controller: &mut Linux, now: &mut Instant, count: u64) -> Vec<u64> {
         let mut windows = Vec::new();
         for _ in 0..count {
@@ -343,16 +344,16 @@ mod tests {
     #[test]
     fn a_repair_that_fails_does_not_reduce_again() {
         for cubic in [false, true] {
-            let mut window = controller(cubic);
-            window.window = 100;
-            window.on_loss(Instant::ZERO, window.window(), false);
-            let ssthresh = window.ssthresh();
-            window.on_failed_recovery(Instant::ZERO, window.window());
-            assert_eq!((window.window, window.ssthresh()), (1, ssthresh));
-            window.on_timeout(Instant::ZERO, window.window());
-            assert_eq!(window.ssthresh(), ssthresh);
-            window.on_spurious(Instant::ZERO);
-            assert_eq!(window.window, 100);
+            let mut linux = controller(cubic);
+            linux.window = 100;
+            linux.on_loss(Instant::ZERO, linux.window(), false);
+            let ssthresh = linux.ssthresh();
+            linux.on_failed_recovery(Instant::ZERO, linux.window());
+            assert_eq!((linux.window, linux.ssthresh()), (1, ssthresh));
+            linux.on_timeout(Instant::ZERO, linux.window());
+            assert_eq!(linux.ssthresh(), ssthresh);
+            linux.on_spurious(Instant::ZERO);
+            assert_eq!(linux.window, 100);
         }
     }
 

@@ -52,8 +52,8 @@ impl Pacer {
         self.advance(now, rate.nanos_for(MAX_BURST_PACKETS * mss), rate.nanos_for(bytes));
     }
 
-    /// Advances the clock by `span` nanoseconds. Before that, limits the lag of the clock behind `now` to `most`
-    /// nanoseconds.
+    /// Advances the pacer's clock by `span` nanoseconds. If the clock is more than `most` nanoseconds behind `now`, the
+    /// clock is first set to `most` nanoseconds before `now`.
     #[inline]
     fn advance(&mut self, now: Instant, most: u64, span: u64) {
         let earliest = now.as_nanos().saturating_sub(most);

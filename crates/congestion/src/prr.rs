@@ -10,7 +10,7 @@
 pub struct Prr {
     /// RecoverFS: the amount of data outstanding when the recovery began.
     recover_fs: u64,
-    /// prr_delivered and prr_out: the amounts delivered and sent in this recovery.
+    /// prr_delivered and prr_out: the numbers of bytes delivered and sent in this recovery.
     delivered: u64,
     sent: u64,
     /// The number of bytes that may be sent until the next acknowledgement.
@@ -26,9 +26,9 @@ impl Prr {
         Self { recover_fs: flight.max(1), delivered: 0, sent: 0, allowance: 0, window: None }
     }
 
-    /// Creates the Linux variant (tcp_cwnd_reduction). `window` is the window before the loss. The variant reduces the
-    /// sending rate in proportion to `window`, and keeps a window of its own. If more data is found lost during the
-    /// recovery, the same number of bytes may be sent.
+    /// Creates the Linux variant (tcp_cwnd_reduction). `window` is the window before the loss, in bytes. The variant
+    /// reduces the sending rate in proportion to `window`. It computes a congestion window for the recovery, so each
+    /// byte that is found lost during the recovery makes room for another byte.
     #[must_use]
     pub fn linux(window: u64) -> Self {
         Self { window: Some(0), ..Self::new(window) }
@@ -59,8 +59,8 @@ impl Prr {
         }
         self.delivered += bytes;
         self.allowance = if pipe > ssthresh {
-            // If more than `ssthresh` is in flight, sending is proportional to deliveries, until the amount in flight
-            // has shrunk to `ssthresh`.
+            // If more than `ssthresh` bytes are in flight, sending is proportional to deliveries, so that the flight
+            // shrinks to `ssthresh`.
             let share =
                 (u128::from(self.delivered) * u128::from(ssthresh)).div_ceil(u128::from(self.recover_fs));
             i64::try_from(share).unwrap_or(i64::MAX) - self.sent as i64
@@ -104,8 +104,8 @@ mod tests {
         assert_eq!((sent, pipe), (10, 10));
     }
 
-    /// tcp_cwnd_reduction of Linux: the first retransmission is sent at once, and further losses make room for more
-    /// data. An acknowledgement that delivers nothing changes nothing.
+    /// tcp_cwnd_reduction of Linux: the first retransmission is sent at once. Each further loss allows one more segment
+    /// to be sent. An acknowledgement that delivers nothing does not change the window.
     #[test]
     fn linux_keeps_a_window_until_the_next_delivery() {
         let mut prr = Prr::linux(20);

@@ -17,7 +17,7 @@ use anabranch_base::time::{Duration, nanos};
 pub struct Delivered {
     /// The delivered segment that was sent last: its send time, its end position, and whether it was a retransmission.
     newest: Option<(Instant, u64, bool)>,
-    /// The lowest end position of the delivered segments that were sent only once.
+    /// The lowest end position among the delivered segments that were never retransmitted.
     lowest_original: u64,
     /// The highest end position of the delivered segments.
     highest: u64,
@@ -94,14 +94,14 @@ pub struct Rack {
     reo_wnd_steps: u32,
     /// RACK.reo_wnd_persist: the number of recoveries after which the widened reordering window is reset.
     recoveries_left: u32,
-    /// RACK.dsack_round: the window is not widened again before this position is acknowledged.
+    /// RACK.dsack_round: the reordering window is not widened again before this position is acknowledged.
     widened_until: u64,
 }
 
 /// The number of recoveries after which a widened reordering window is reset (RFC 8985 §6.2, step 4).
 const RECOVERIES: u32 = 16;
-/// The length of a period for which a minimum is recorded (RFC 8985 §6.2 step 1: a windowed filter; Linux uses 5
-/// minutes).
+/// The length of each of the two periods whose minimum round-trip times are kept (RFC 8985 §6.2 step 1: a windowed
+/// filter). Two periods last 5 minutes, as the window of Linux does.
 const MIN_RTT_SPAN: Duration = Duration::from_secs(150);
 
 impl Rack {
@@ -196,7 +196,7 @@ impl Rack {
     }
 }
 
-/// The largest value of `reo_wnd_steps`. The window cannot exceed the smoothed round-trip time, so larger factors would
+/// The largest value of `reo_wnd_steps`. The smoothed round-trip time also limits the window, so larger values would
 /// have no effect.
 const WIDEST: u32 = 1 << 20;
 
@@ -228,8 +228,8 @@ mod tests {
         assert_eq!(window, MS(25));
         assert_eq!(rack.judge(at(102), at(1), 2, window), Verdict::Until(at(126)));
         assert_eq!(rack.judge(at(126), at(1), 2, window), Verdict::Lost);
-        // A segment sent after the newest delivered segment is not judged. Of two segments sent at the same instant,
-        // the segment with the higher end position counts as sent later.
+        // RACK cannot say whether a segment is lost that was sent after the newest delivered segment. Of two segments
+        // sent at the same instant, the segment with the higher end position counts as sent later.
         assert_eq!(rack.judge(at(500), at(3), 4, window), Verdict::Unknown);
         assert_eq!(rack.judge(at(500), at(2), 4, window), Verdict::Unknown);
         assert_eq!(rack.judge(at(500), at(2), 2, window), Verdict::Lost);

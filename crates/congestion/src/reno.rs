@@ -12,10 +12,12 @@ use anabranch_base::time::{Duration, nanos};
 /// How acknowledgements make the window grow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Counting {
-    /// By acknowledgements: each acknowledgement adds up to one segment in slow start, and mss²/window afterwards, as
-    /// in stacks before RFC 3465. With delayed acknowledgements, the window grows half as fast.
+    /// The window grows by the number of acknowledgements, as in stacks before RFC 3465. Each acknowledgement adds up
+    /// to one segment in slow start, and mss²/window afterwards. With delayed acknowledgements, the window grows half
+    /// as fast.
     Acks,
-    /// By acknowledged bytes (RFC 3465). In slow start, each acknowledgement adds at most `limit` segments.
+    /// The window grows by the number of acknowledged bytes (RFC 3465). In slow start, each acknowledgement adds at
+    /// most `limit` segments.
     Bytes {
         /// L of RFC 3465, in segments: 1 or 2.
         limit: u64,
@@ -27,14 +29,15 @@ pub enum Counting {
 pub enum AfterIdle {
     /// The window does not change.
     Keep,
-    /// RFC 5681 §4.1: after more than one RTO, the window falls back to the initial window.
+    /// RFC 5681 §4.1: after an idle period of more than one RTO, the window falls back to the initial window.
     Restart,
-    /// RFC 2861 §3: the window is halved for every RTO, down to the initial window.
+    /// RFC 2861 §3: the window is halved for every RTO of the idle period, down to the initial window.
     Decay,
 }
 
 impl AfterIdle {
-    /// Returns the window and the threshold after an idle period of more than an RTO.
+    /// Returns the congestion window and the slow-start threshold after `idle`, an idle period of more than an RTO. The
+    /// input and the result are in bytes.
     pub(crate) fn apply(
         self,
         (window, ssthresh): (u64, u64),
@@ -71,8 +74,8 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// Counts bytes with L = 2, and restarts after an idle period. The window grows only while it is fully used, and a
-    /// loss halves it.
+    /// The default counts acknowledged bytes with L = 2 segments (RFC 3465), and restarts after an idle period. The
+    /// window grows only while it is fully used, and a loss halves it.
     fn default() -> Self {
         Self {
             counting: Counting::Bytes { limit: 2 },

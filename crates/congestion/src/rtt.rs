@@ -14,7 +14,7 @@ pub struct RttConfig {
     pub rto_min: Duration,
     /// The largest RTO, including the back-off.
     pub rto_max: Duration,
-    /// The clock granularity G, which is the minimum of the term 4·RTTVAR.
+    /// The clock granularity G: the RTO exceeds SRTT by 4·RTTVAR, but at least by G.
     pub granularity: Duration,
 }
 
@@ -30,7 +30,8 @@ struct Bounds {
 
 impl Bounds {
     /// RFC 6298 §2.4, §2.5, RFC 9260 §6.3.1 C6, C7: limits `rto` to the bounds. If the minimum exceeds the maximum, the
-    /// maximum applies, so that a retransmission never waits too long. The transports reject such configurations.
+    /// maximum applies, so that a retransmission never waits too long. The transports reject a minimum above the
+    /// maximum.
     #[inline]
     fn within(self, rto: u64) -> u64 {
         rto.max(self.min).min(self.max)
@@ -166,7 +167,7 @@ mod tests {
         assert_eq!(rtt.rto(), ms(10));
     }
 
-    /// If the peer has answered without giving a measurement, the back-off is undone.
+    /// `forget_back_off` restores the RTO from before the back-off, without a new round-trip time.
     #[test]
     fn a_back_off_is_forgotten() {
         let config = RttConfig {
@@ -185,7 +186,7 @@ mod tests {
         }
     }
 
-    /// A configuration may contradict itself. Even in that case, a measurement must not panic.
+    /// The minimum RTO may exceed the maximum RTO. Even then, a measurement must not panic.
     #[test]
     fn contradictory_rto_bounds_do_not_panic() {
         let seconds = Duration::from_secs;

@@ -16,8 +16,8 @@ pub enum Variant {
     Rfc2960,
     /// RFC 4960: a loss or an idle period does not reduce the window below four MTUs.
     Rfc4960,
-    /// RFC 9260: the minimum is four PMDCS. The window also grows if the cumulative TSN does not advance. When an idle
-    /// period reduces the window, the threshold is set to the previous window.
+    /// RFC 9260: a loss or an idle period does not reduce the window below four PMDCS. The window also grows if the
+    /// cumulative TSN does not advance. An idle period sets the threshold to the window before the reduction.
     Rfc9260,
 }
 

@@ -1,4 +1,4 @@
-//! An enum of the rules that end slow start before a loss does.
+//! The rules that end slow start early, before a loss occurs.
 //!
 //! Selects between [`HyStart`] (RFC 9406) and [`HyStartLinux`], so that TCP and SCTP call both in the same way.
 
@@ -72,7 +72,8 @@ impl SlowStartExitState {
         }
     }
 
-    /// Returns the minimum round-trip time, if the rule records it and a round trip has been measured.
+    /// Returns the minimum round-trip time. `None` before the first measurement, and always with HyStart++, which does
+    /// not record it.
     #[inline]
     #[must_use]
     pub fn min_rtt(&self) -> Option<Duration> {

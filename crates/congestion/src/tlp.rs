@@ -26,7 +26,8 @@ impl LossProbe {
         Duration::from_nanos(Self::timeout_nanos(smoothed.map(nanos), wait))
     }
 
-    /// Returns the probe timeout in nanoseconds. `ack_delay` must be 0 unless only a single segment is outstanding.
+    /// Returns the probe timeout in nanoseconds. `ack_delay` is in nanoseconds. It is the time
+    /// by which the receiver may delay the acknowledgement of a single segment; 0 if several segments are outstanding.
     #[must_use]
     #[inline]
     pub const fn timeout_nanos(smoothed: Option<u64>, ack_delay: u64) -> u64 {

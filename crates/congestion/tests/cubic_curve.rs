@@ -7,7 +7,7 @@ use path::{Event, Path};
 
 const MSS: u64 = 1_448;
 
-/// Returns a controller that had a loss when its window was `packets`.
+/// Returns a path whose controller had a loss when its window was `packets`.
 fn after_a_loss(packets: u32, rtt_ms: u64) -> Path {
     let initial = InitialWindow::Packets(packets);
     let params = InitialParams { initial_ssthresh: 1, ..InitialParams::new(MSS, initial) };

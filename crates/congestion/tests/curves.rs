@@ -24,8 +24,8 @@ fn kinds() -> Vec<(&'static str, AlgorithmConfig)> {
     ]
 }
 
-/// Runs every controller through the same `rounds` and compares the windows
-/// with `curves/<name>.txt` and `.svg`.
+/// Runs every controller through `rounds` round trips, in each of which `event` happens. Compares the windows with
+/// `curves/<name>.txt` and `.svg`.
 fn check(name: &str, initial: InitialWindow, rounds: usize, event: impl Fn(usize) -> Event) {
     let runs: Vec<_> = kinds()
         .into_iter()
@@ -71,8 +71,8 @@ fn one_loss() {
     });
 }
 
-/// RFC 9438 §4.7: CUBIC has a second loss at a lower window than the first. So the plateau becomes lower than that
-/// window.
+/// RFC 9438 §4.7: CUBIC's second loss happens at a smaller window than the first loss, so fast convergence lowers the
+/// plateau below the window at the second loss.
 #[test]
 fn two_losses() {
     check("two-losses", InitialWindow::Packets(10), 80, |round| match round {

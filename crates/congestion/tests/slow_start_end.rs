@@ -31,7 +31,7 @@ struct PacketInFlight {
     acked_at: Instant,
 }
 
-/// A sender with an unlimited amount of data on the link.
+/// A simulated sender that always has data to send.
 struct Flow {
     controller: Algorithm,
     hystart: Option<HyStart>,
@@ -43,7 +43,8 @@ struct Flow {
     busy_until: Instant,
     in_flight: VecDeque<PacketInFlight>,
     flight: u64,
-    /// Losses of packets below this number belong to the recovery in progress.
+    /// The recovery in progress covers the losses of all packets with lower numbers than this; `None` outside a
+    /// recovery.
     recovery: Option<u64>,
     lost: u64,
     longest: u64,
@@ -183,7 +184,7 @@ fn slow_start_ends() {
     expect_file!["./curves/slow-start-end.txt"].assert_eq(&text);
     expect_file!["./curves/slow-start-end.svg"].assert_eq(&path::svg("slow-start-end", &windows));
     expect_file!["./curves/slow-start-queue.svg"].assert_eq(&path::svg("slow-start-queue", &queues));
-    // With HyStart++ fewer packets are lost than with CUBIC alone, and pacing keeps the first queues shorter.
+    // HyStart++ loses fewer packets than CUBIC alone. With pacing, the queue of the second step is shorter.
     assert!(losses[0].1 > 50 && losses[1].1 < losses[0].1);
     assert!(queues[2].1[1] < queues[0].1[1]);
 }

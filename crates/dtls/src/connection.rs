@@ -26,8 +26,8 @@ pub(crate) struct Connection {
     /// The connection's deadline in `Peers::due`; `None` if it is not listed there.
     pub listed_deadline: Option<Instant>,
     usage: Usage,
-    /// The cookie with which the client has proved its address; `None` if the client has returned none, or if this side
-    /// is the client.
+    /// The cookie with which the client has proved its address. `None` if the client has returned no cookie, or if this
+    /// endpoint is the client.
     pub cookie: Option<Cookie>,
     /// The limit on the bytes sent to a client that has not returned a cookie.
     pub unvalidated: Option<UnvalidatedClient>,
@@ -41,7 +41,7 @@ struct Handshake {
     /// The time at which dimpl wants to be called again.
     timer: Option<Instant>,
     /// The first datagram of our current flight. An ICMP message is accepted only if it quotes this datagram.
-    flight: Vec<u8>,
+    first_datagram: Vec<u8>,
     /// The random value of the client's hello. Key logs identify the connection by this value.
     random: [u8; 32],
     secrets: ObservedSecrets,
@@ -55,7 +55,7 @@ struct Usage {
     last: Instant,
     /// The SCTP source and destination ports of the last packet that was sent for an association in `associations`. If
     /// the next packet has the same ports, `associations` need not be searched.
-    latest: Option<[u8; 4]>,
+    last_ports: Option<[u8; 4]>,
     /// The SCTP ports of each association that is alive on the connection, our port first.
     associations: BTreeSet<(u16, u16)>,
     /// Whether the connection has ever carried an association.
@@ -87,7 +87,7 @@ impl Connection {
     ) -> Result<Self, HostConfigError> {
         let mut dtls = host.begin(client, mtu, std_instant(&host.surroundings, now))?;
         if client {
-            // dimpl requires this call with the current time before a client can begin.
+            // A client of dimpl can begin its handshake only after this call, which passes the current time to dimpl.
             let began =
                 host.surroundings.within(|| dtls.handle_timeout(std_instant(&host.surroundings, now)));
             began.map_err(|why| HostConfigError::Library(why.to_string()))?;
@@ -96,7 +96,7 @@ impl Connection {
             dtls,
             name: name.to_owned(),
             timer: None,
-            flight: Vec::new(),
+            first_datagram: Vec::new(),
             random: [0; 32],
             secrets: ObservedSecrets::default(),
             early: Vec::new(),
@@ -106,15 +106,15 @@ impl Connection {
             records: None,
             client,
             listed_deadline: None,
-            usage: Usage { last: now, latest: None, associations: BTreeSet::new(), carried: false },
+            usage: Usage { last: now, last_ports: None, associations: BTreeSet::new(), carried: false },
             cookie: None,
             unvalidated: None,
         })
     }
 
-    /// Creates a server's connection for a client that has returned a cookie. `first` is the client's first hello,
-    /// which dimpl processes here. `request` is the answer that was sent to that hello without keeping state. dimpl's
-    /// answer must equal `request`.
+    /// Creates a server's connection for a client that has returned a cookie. `first` is the client's first hello, and
+    /// `request` is the cookie request with which the server answered it. dimpl processes `first` here, and its answer
+    /// must equal `request`.
     pub fn enter(
         host: &HostConfig,
         mtu: usize,
@@ -139,8 +139,8 @@ impl Connection {
     }
 
     /// Returns the first datagram of our current flight. After the handshake, returns an empty slice.
-    pub fn flight(&self) -> &[u8] {
-        self.handshake.as_ref().map_or(&[], |handshake| &handshake.flight)
+    pub fn first_datagram(&self) -> &[u8] {
+        self.handshake.as_ref().map_or(&[], |handshake| &handshake.first_datagram)
     }
 
     /// Handles a datagram of the peer. If `datagram` is `None`, handles the timeouts that are due.
@@ -192,7 +192,8 @@ impl Connection {
         if let Some(datagram) = datagram.as_ref().filter(|_| !self.client) {
             handshake.note_random(datagram);
         }
-        // Packets that arrive before the handshake is done are decrypted here. dimpl gets the rest of the datagram.
+        // SCTP packets that arrive before the handshake is done are decrypted here. dimpl gets the rest of the
+        // datagram.
         let for_dimpl = datagram.as_ref().map(|datagram| match &self.records {
             Some(records) => records.without_data(datagram),
             None => datagram,
@@ -202,7 +203,7 @@ impl Connection {
             for_dimpl.filter(|bytes| !bytes.is_empty()).map_or(Ok(()), |bytes| dtls.handle_packet(bytes))
         });
         if let Err(error) = taken {
-            return HandshakeProgress { ended: Some(fault(&error)), ..HandshakeProgress::default() };
+            return HandshakeProgress { ended: Some(close_reason(&error)), ..HandshakeProgress::default() };
         }
         if self.records.is_none() {
             self.records = Records::of(&handshake.secrets, self.client, host.update_after);
@@ -288,7 +289,7 @@ impl Connection {
         });
         if !matches!(progress.ended, Some(CloseReason::Untrusted(_))) {
             if let Some(first) = packets.first() {
-                handshake.flight.clone_from(first);
+                handshake.first_datagram.clone_from(first);
                 if self.client {
                     handshake.note_random(first);
                 }
@@ -342,8 +343,8 @@ impl Connection {
     /// Returns the time at which the connection ends if no packet is sent or received until then.
     pub fn expires(&self) -> Option<Instant> {
         let span = match (self.is_in_use(), self.usage.carried) {
-            // RFC 9260 §9.2: the peer may retransmit a SHUTDOWN ACK after the association has ended. The SHUTDOWN ACK
-            // must still get an answer.
+            // RFC 9260 §9.2: the peer may retransmit a SHUTDOWN ACK after the association has ended. The connection
+            // remains for `LINGER`, so that the SHUTDOWN ACK can be answered.
             (false, true) => LINGER,
             (false, false) => UNUSED,
             (true, _) => IDLE,
@@ -360,8 +361,9 @@ impl Connection {
         [timer, self.expires()].into_iter().flatten().min()
     }
 
-    /// Returns whether the deadline listed in `Peers::due` must be updated now. If a deadline moves to a later time, as
-    /// after each packet, the old entry stays listed until `Peers::expire` replaces it.
+    /// Returns whether the deadline listed in `Peers::due` must be updated now. A listed deadline that is later than
+    /// the connection's deadline must be updated. An earlier one may stay listed until `Peers::expire` replaces it,
+    /// because each packet moves the connection's deadline to a later time.
     #[inline]
     pub fn is_listed_wrongly(&self) -> bool {
         match (self.listed_deadline, self.deadline()) {
@@ -406,26 +408,26 @@ impl Usage {
     fn note(&mut self, packet: &[u8], sent: bool, now: Instant) {
         self.last = now;
         let Some((&ports, kind)) = packet.first_chunk::<4>().zip(packet.get(12)) else { return };
-        let host = matches!(*kind, ABORT | SHUTDOWN_COMPLETE);
+        let ends = matches!(*kind, ABORT | SHUTDOWN_COMPLETE);
         // An INIT ACK does not count as the start of an association, because its sender keeps no state.
-        let begins = sent && !host && *kind != INIT_ACK && self.latest != Some(ports);
-        if host || begins {
-            self.note_association(ports, host, sent);
+        let begins = sent && !ends && *kind != INIT_ACK && self.last_ports != Some(ports);
+        if ends || begins {
+            self.note_association(ports, ends, sent);
         }
     }
 
     #[cold]
-    fn note_association(&mut self, [a, b, c, d]: [u8; 4], host: bool, sent: bool) {
+    fn note_association(&mut self, [a, b, c, d]: [u8; 4], ends: bool, sent: bool) {
         let (source, target) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
         let ports = if sent { (source, target) } else { (target, source) };
-        self.latest = None;
-        if host {
+        self.last_ports = None;
+        if ends {
             // ABORT and SHUTDOWN COMPLETE end the association. Each is the first chunk of its packet (RFC 9260 §6.10).
             self.associations.remove(&ports);
         } else {
             self.carried = true;
             self.associations.insert(ports);
-            self.latest = Some([a, b, c, d]);
+            self.last_ports = Some([a, b, c, d]);
         }
     }
 }
@@ -449,7 +451,7 @@ const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 const MAX_EARLY: usize = 16;
 
 /// Converts an error of dimpl to a close reason with a message for people.
-fn fault(error: &dimpl::Error) -> CloseReason {
+fn close_reason(error: &dimpl::Error) -> CloseReason {
     match error {
         dimpl::Error::Timeout(_) => RecordsEnd::TimedOut.into(),
         error => CloseReason::Protocol(format!("DTLS handshake: {error}").replace('\n', " ")),
@@ -472,9 +474,9 @@ fn beginning(surroundings: &Surroundings) -> std::time::Instant {
         clippy::disallowed_methods,
         reason = "the library counts from somewhere; its timers run by the world's clock"
     )]
-    static HERE: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
+    static ORIGIN: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
     match surroundings {
-        Surroundings::Real => *HERE,
+        Surroundings::Real => *ORIGIN,
         Surroundings::Simulated(_) => *BEGINNING,
     }
 }

@@ -1,6 +1,6 @@
 //! Stateless cookies (RFC 6347 §4.2.1, RFC 9147 §5.1). A cookie contains the time at which it was made and the order of
-//! the hello's extensions. The cookie ends with an authentication code over this time, this order, the addresses and
-//! the hello. The key of the authentication code is a secret of the socket.
+//! the hello's extensions. The cookie ends with an authentication code over both of these fields, the addresses and the
+//! hello. The key of the authentication code is a secret of the socket.
 
 use crate::hello::{ORDER, Order};
 use crate::secrets::Cookie;
@@ -19,7 +19,8 @@ impl Secret {
         Self(hmac::Key::new(hmac::HMAC_SHA256, bytes))
     }
 
-    /// Makes the cookie for a hello that arrives at `now`. `addresses` is our address, and the peer's address and port.
+    /// Makes the cookie for a hello that arrives at `now`. `addresses` holds our IP address and the peer's socket
+    /// address.
     pub fn make(&self, now: Instant, addresses: (IpAddr, SocketAddr), order: Order, hello: &[u8]) -> Cookie {
         self.at(span(now), addresses, order, hello)
     }
@@ -60,28 +61,29 @@ impl Secret {
         let code = code.sign();
         let mut cookie = [0; 32];
         cookie[..4].copy_from_slice(&span.to_be_bytes());
-        cookie[4..CODE].copy_from_slice(&order);
-        cookie[CODE..].copy_from_slice(&code.as_ref()[..32 - CODE]);
+        cookie[4..CODE_OFFSET].copy_from_slice(&order);
+        cookie[CODE_OFFSET..].copy_from_slice(&code.as_ref()[..32 - CODE_OFFSET]);
         cookie
     }
 }
 
-/// Returns the order of the first hello's extensions, as stored in the cookie.
+/// Returns the order of the extensions in the first ClientHello. The cookie stores this order.
 pub(crate) fn order(cookie: &Cookie) -> Order {
     let mut order = [0; ORDER];
-    order.copy_from_slice(&cookie[4..CODE]);
+    order.copy_from_slice(&cookie[4..CODE_OFFSET]);
     order
 }
 
 /// The offset of the authentication code in a cookie. The code has twenty bytes.
-const CODE: usize = 4 + ORDER;
+const CODE_OFFSET: usize = 4 + ORDER;
 
 /// Returns the number of the time span that contains `now`.
 fn span(now: Instant) -> u32 {
     (now.as_nanos() / SPAN.as_nanos() as u64) as u32
 }
 
-/// The length of a time span. A cookie is valid for one to two spans. A handshake takes at most one span.
+/// The length of a time span. A cookie is valid in the span in which it was made and in the next span. A client
+/// therefore has at least one span to return the cookie.
 const SPAN: Duration = Duration::from_secs(30);
 
 #[cfg(test)]

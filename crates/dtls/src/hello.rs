@@ -39,14 +39,14 @@ pub(crate) struct ClientHello<'a> {
 /// The server's answer to a hello. The `bool` in a variant is true for DTLS 1.3.
 #[derive(Debug)]
 pub(crate) enum HelloAnswer {
-    /// The hello has no cookie, so the server asks for one.
+    /// The hello has no cookie, so the server asks for one. The `bool` is true for DTLS 1.3.
     RequestCookie(bool),
     /// The hello has this cookie, which has to be checked.
     CheckCookie(bool, [u8; 32]),
     /// The hello has no key share that the server supports. The server cannot ask for another key share without keeping
     /// state.
     NeedKeyShare,
-    /// The two ends have no version or cipher suite in common.
+    /// Client and server have no version or no cipher suite in common.
     NoCommonParameters,
 }
 
@@ -60,7 +60,7 @@ impl<'a> ClientHello<'a> {
         let whole = head[0] == 22
             && head[1] == 0xfe
             && head[3..5] == [0, 0]
-            && record == body.len() + MESSAGE
+            && record == body.len() + MESSAGE_HEADER_LEN
             && head[13] == 1
             && length == body.len()
             && head[19..22] == [0, 0, 0]
@@ -68,7 +68,7 @@ impl<'a> ClientHello<'a> {
         if !whole || body.get(..2) != Some(&[0xfe, 0xfd]) {
             return None;
         }
-        // `at` starts after the version (2 bytes) and the random value (32 bytes).
+        // Skips the version (2 bytes) and the random value (32 bytes) at the start of the hello.
         let mut at = 34;
         vector(body, &mut at, 1).filter(|session| session.len() <= 32)?;
         let legacy = vector(body, &mut at, 1)?;
@@ -111,8 +111,8 @@ impl<'a> ClientHello<'a> {
 
     /// Decides how a server with these parameters answers the hello.
     pub fn answer(&self, parameters: &ServerParameters) -> HelloAnswer {
-        // RFC 8446 §4.2.1: a client that lists versions supports only the listed versions. A client that lists none
-        // supports the version of its hello.
+        // RFC 8446 §4.2.1: a client with a supported_versions extension supports only the listed versions. A client
+        // without the extension supports the version of its hello.
         let has = |wanted| self.versions.chunks_exact(2).any(|version| version == wanted);
         if !(has([0xfe, 0xfc]) && parameters.versions[1]) {
             let older = parameters.versions[0] && (self.versions.is_empty() || has([0xfe, 0xfd]));
@@ -123,7 +123,7 @@ impl<'a> ClientHello<'a> {
         }
         let given = match self.cookie {
             // The cookie follows the header of the extension (4 bytes) and the length of the cookie (2 bytes).
-            Some((begins, host)) => match <[u8; 32]>::try_from(&self.body[(begins + 6).min(host)..host]) {
+            Some((begins, end)) => match <[u8; 32]>::try_from(&self.body[(begins + 6).min(end)..end]) {
                 Ok(cookie) if self.number == 1 => Some(cookie),
                 _ => return HelloAnswer::NoCommonParameters,
             },
@@ -186,9 +186,9 @@ impl<'a> ClientHello<'a> {
         all
     }
 
-    /// Returns the order of the hello's extensions: for each extension of the hello, its index in the list that is
-    /// sorted by type. Clients may reorder extensions in the second hello, as wolfSSL does. Returns `None` if there are
-    /// too many extensions.
+    /// Returns the order in which the hello contains its extensions. An extension is represented by its index in the
+    /// list of extensions sorted by type. The order is needed because clients may reorder the extensions in the second
+    /// hello, as wolfSSL does. Returns `None` if there are too many extensions.
     pub fn order(&self) -> Option<Order> {
         let sorted = self.sorted();
         if sorted.len() > 2 * ORDER {
@@ -206,11 +206,11 @@ impl<'a> ClientHello<'a> {
         Some(order)
     }
 
-    /// Returns the bytes of the hello that the cookie authenticates. RFC 6347 §4.2.1: in DTLS 1.2, they are the part of
-    /// the hello that a client does not change. In DTLS 1.3, they are the whole first hello, because both hellos are
-    /// signed. `order` is the order of the first hello's extensions. With `padded`, the client has shortened the
-    /// padding (RFC 7685) of its second hello by the size of the cookie. Both hellos then have the same length (RFC
-    /// 8446 §4.1.2).
+    /// Returns the bytes of the hello that the cookie authenticates. In DTLS 1.2, they are the part of the hello that a
+    /// client does not change (RFC 6347 §4.2.1). In DTLS 1.3, they are the whole first hello, because the handshake's
+    /// transcript covers both hellos. `order` is the order of the first hello's extensions. `padded` says that the
+    /// client has shortened the padding (RFC 7685) of its second hello by the size of the cookie. Both hellos then have
+    /// the same length (RFC 8446 §4.1.2).
     pub fn lasting(&self, newer: bool, order: &Order, padded: bool) -> Vec<u8> {
         match newer {
             true => self.without_cookie(true, order, padded),
@@ -218,14 +218,14 @@ impl<'a> ClientHello<'a> {
         }
     }
 
-    /// Returns the body of the first hello, which is this hello without the cookie.
+    /// Returns the body of the client's first ClientHello: the body of this second ClientHello without the cookie.
     fn without_cookie(&self, newer: bool, order: &Order, padded: bool) -> Vec<u8> {
         if !newer {
-            let (begins, host) = self.legacy;
-            return [&self.body[..begins - 1], &[0], &self.body[host..]].concat();
+            let (begins, end) = self.legacy;
+            return [&self.body[..begins - 1], &[0], &self.body[end..]].concat();
         }
         let sorted = self.sorted();
-        let cookie = self.cookie.map_or(0, |(begins, host)| host - begins);
+        let cookie = self.cookie.map_or(0, |(begins, end)| end - begins);
         let mut extensions = Vec::with_capacity(self.body.len());
         for at in 0..sorted.len() {
             let number = order.get(at / 2).map_or(0, |two| two >> (4 * (at % 2)) & 15);
@@ -245,14 +245,15 @@ impl<'a> ClientHello<'a> {
         [head, &length, &extensions].concat()
     }
 
-    /// Returns the datagram with the client's first hello, which is reconstructed from this second hello.
+    /// Returns a datagram with the client's first ClientHello. It is reconstructed from `self`, the client's second
+    /// ClientHello.
     pub fn first(&self, newer: bool, order: &Order, padded: bool) -> Vec<u8> {
         let body = self.without_cookie(newer, order, padded);
         message(&self.datagram[1..3], 1, 0, &body)
     }
 
-    /// Returns the datagram with this hello. Its record number is at least 1, because the reconstructed first hello has
-    /// record number 0.
+    /// Returns this hello as a datagram. If its record number is 0, the number is raised to 1, because the
+    /// reconstructed first hello has record number 0.
     pub fn second(&self) -> Vec<u8> {
         let mut datagram = self.datagram.to_vec();
         if datagram[5..11] == [0; 6] {
@@ -290,7 +291,7 @@ impl<'a> ClientHello<'a> {
 /// Builds a record with the number 0 that contains one whole handshake message.
 fn message(version: &[u8], kind: u8, number: u16, body: &[u8]) -> Vec<u8> {
     let length = u32::try_from(body.len()).unwrap_or_default().to_be_bytes();
-    let record = u16::try_from(body.len() + MESSAGE).unwrap_or_default().to_be_bytes();
+    let record = u16::try_from(body.len() + MESSAGE_HEADER_LEN).unwrap_or_default().to_be_bytes();
     let mut all = Vec::with_capacity(HEADERS + body.len());
     all.push(22);
     all.extend(version);
@@ -318,7 +319,8 @@ fn be(bytes: &[u8]) -> usize {
     bytes.iter().fold(0, |number, byte| number << 8 | usize::from(*byte))
 }
 
-/// The order of a hello's extensions: for each extension, four bits with its index in the list that is sorted by type.
+/// The order of a hello's extensions. For each extension in the hello, four bits hold the extension's index in the same
+/// list sorted by type.
 pub(crate) type Order = [u8; ORDER];
 pub(crate) const ORDER: usize = 8;
 
@@ -326,9 +328,10 @@ pub(crate) const ORDER: usize = 8;
 const PADDING: usize = 21;
 const COOKIE: usize = 44;
 
-/// Sizes in bytes. `MESSAGE`: a message header (RFC 6347 §4.2.2). `HEADERS`: a record header and a message header.
-const MESSAGE: usize = 12;
-const HEADERS: usize = 13 + MESSAGE;
+/// Sizes in bytes. `MESSAGE_HEADER_LEN`: a message header (RFC 6347 §4.2.2). `HEADERS`: a record header and a message
+/// header.
+const MESSAGE_HEADER_LEN: usize = 12;
+const HEADERS: usize = 13 + MESSAGE_HEADER_LEN;
 
 /// RFC 8446 §4.1.3: the random value that marks a ServerHello as a HelloRetryRequest.
 pub(crate) const RETRY: [u8; 32] = [
@@ -339,11 +342,12 @@ pub(crate) const RETRY: [u8; 32] = [
 /// Returns whether a datagram begins with an unencrypted ClientHello or with the first fragment of a ClientHello (RFC
 /// 6347 §4.2.2).
 pub(crate) fn is_client_hello(datagram: &[u8]) -> bool {
-    /// The size of a record header and a message header.
+    /// The size in bytes of a record header (13) and a message header (12).
     const HEADERS: usize = 13 + 12;
     let Some(head) = datagram.first_chunk::<HEADERS>() else { return false };
     let length = usize::from(u16::from_be_bytes([head[11], head[12]]));
-    // A handshake record of any DTLS version in epoch 0, whose content begins with the first byte of a ClientHello.
+    // Checks for a handshake record of any DTLS version in epoch 0. The record must contain the start of a ClientHello
+    // (message type 1, fragment offset 0).
     head[0] == 22
         && head[1] == 0xfe
         && head[3..5] == [0, 0]
@@ -363,7 +367,7 @@ mod tests {
     /// Returns the first datagram that our client sends.
     fn hello_bytes(version: Version) -> Vec<u8> {
         let settings = Settings { version, trust: Some(Trust::Anybody), ..Settings::default() };
-        let host = HostConfig::new(settings, Surroundings::Real).expect("ends");
+        let host = HostConfig::new(settings, Surroundings::Real).expect("a configuration");
         let mut client = Connection::begin(&host, true, "", 1_400, Instant::from_millis(5)).expect("begun");
         let (mut buffer, mut first) = (vec![0; crate::peers::MAX_OUTPUT], Vec::new());
         client.receive(
@@ -461,7 +465,8 @@ mod tests {
             );
             assert_eq!(hello.first(true, &order, false), new);
         }
-        // As wolfSSL does, the client reorders its extensions. The cookie and the first extension come last.
+        // The client reorders the extensions of its second ClientHello, as wolfSSL does. The cookie and the previously
+        // first extension are moved to the end.
         let first = HEADERS + hello.extensions;
         let length = 4 + be(&new[first + 2..first + 4]);
         let cookie = [&[0, 44, 0, 34, 0, 32][..], &[9; 32]].concat();
@@ -472,7 +477,7 @@ mod tests {
             turned[at..at + 2].copy_from_slice(&(length as u16).to_be_bytes());
         }
         assert_eq!(ClientHello::read(&turned).expect("a hello").first(true, &order, false), new);
-        // The client pads its first hello, and shortens the padding of the second hello by the size of the cookie.
+        // The client pads its first ClientHello. In the second, it shortens the padding by the size of the cookie.
         let last = hello.sorted().into_iter().find(|(kind, _)| *kind == PADDING).expect("padding").1.len();
         let (opens, closes) = (new.len() - last, new.len());
         let mut shorter = new.clone();

@@ -85,7 +85,7 @@ pub struct HostConfig {
 
 impl fmt::Debug for HostConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ends").field("version", &self.version).finish_non_exhaustive()
+        f.debug_struct("HostConfig").field("version", &self.version).finish_non_exhaustive()
     }
 }
 
@@ -104,7 +104,7 @@ impl HostConfig {
                 match surroundings {
                     Surroundings::Real => usable(&Identity::self_signed(&[]).map_err(wrong)?, &provider)?,
                     Surroundings::Simulated(_) => {
-                        // The certificate is the same in every simulation, so it is created once per process.
+                        // The client certificate is the same in every simulation, so it is created once per process.
                         static CLIENT: OnceLock<DtlsCertificate> = OnceLock::new();
                         match CLIENT.get() {
                             Some(client) => client.clone(),
@@ -180,15 +180,18 @@ impl HostConfig {
         }
     }
 
-    /// Creates a dimpl connection, as a client or a server, whose handshake datagrams have at most `mtu` bytes.
+    /// Creates a dimpl connection, as a client or a server, whose handshake datagrams have at most `mtu` bytes. A server
+    /// with a long certificate may need more.
     pub(crate) fn begin(
         &self,
         client: bool,
         mtu: usize,
         now: std::time::Instant,
     ) -> Result<Dtls, HostConfigError> {
-        let config = self.config(mtu)?;
         let own = if client { &self.client } else { self.identity.as_ref().unwrap_or(&self.client) };
+        let sent = if client { 0 } else { own.certificate.len() };
+        let config = self
+            .config(mtu.max((sent / CERTIFICATE_DATAGRAMS + CERTIFICATE_OVERHEAD).min(LARGEST_DATAGRAM)))?;
         self.surroundings.within(|| {
             let mut dtls = match self.version {
                 Version::Only12 => Dtls::new_12(config, own.clone(), now),
@@ -252,6 +255,15 @@ fn usable(identity: &Identity, provider: &CryptoProvider) -> Result<DtlsCertific
     loaded.map_err(|_| wrong("the key is of another kind (RSA, Ed25519)"))?;
     Ok(DtlsCertificate { certificate: own.to_vec(), private_key: key.to_vec() })
 }
+
+/// The maximum number of datagrams over which a certificate is spread. dimpl has room for twelve records in a flight of
+/// DTLS 1.3, some of which carry other messages.
+const CERTIFICATE_DATAGRAMS: usize = 6;
+/// The number of bytes in a datagram that are not part of the certificate: record headers, and a share of the messages
+/// before the certificate.
+const CERTIFICATE_OVERHEAD: usize = 80;
+/// The maximum size of handshake datagrams in bytes, which fit an MTU of 1500 over IPv6.
+const LARGEST_DATAGRAM: usize = 1_452;
 
 /// The maximum duration of a handshake.
 const HANDSHAKE: Duration = Duration::from_secs(30);

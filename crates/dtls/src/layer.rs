@@ -27,7 +27,7 @@ pub struct DtlsLayer<W> {
 
 impl<W> fmt::Debug for DtlsLayer<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DtlsLayer").field("ends", &self.host).finish_non_exhaustive()
+        f.debug_struct("DtlsLayer").field("host", &self.host).finish_non_exhaustive()
     }
 }
 
@@ -61,7 +61,7 @@ impl<W: World> Layer for DtlsLayer<W> {
     }
 
     fn loss_reason(&self, peer: SocketAddr) -> Option<CloseReason> {
-        self.shared.borrow().faults.get(&peer).cloned()
+        self.shared.borrow().loss_reasons.get(&peer).cloned()
     }
 }
 
@@ -78,12 +78,13 @@ struct Socket<W: World> {
 }
 
 impl<W: World> Socket<W> {
-    /// Returns the maximum size of handshake datagrams from this local address: the MTU of its interface minus the
-    /// headers of IP and UDP. An MTU above 1,500 bytes counts as 1,500 bytes. dimpl pads its hello to this size, and
-    /// few programs accept the hello of 64 KiB that a loopback interface would allow.
-    fn datagram(&self, source: IpAddr) -> usize {
-        let headers = if source.is_ipv4() { 20 + 8 } else { 40 + 8 };
-        self.inner.mtu(source).min(USUAL_MTU).saturating_sub(headers).max(MIN_DATAGRAM) as usize
+    /// Returns the maximum size of handshake datagrams from this local address. Lost handshake datagrams are never sent
+    /// in smaller pieces, because dimpl cuts a flight once. So they begin at the size with which data begins (RFC 9147
+    /// §4.4, RFC 8261 §4).
+    fn max_handshake_datagram(&self, source: IpAddr) -> usize {
+        let (first, headers) =
+            if source.is_ipv4() { (BASE_PLPMTU_V4, 20 + 8) } else { (BASE_PLPMTU_V6, 40 + 8) };
+        self.inner.mtu(source).min(first).saturating_sub(headers).max(MIN_DATAGRAM) as usize
     }
 
     /// Sets the timer to wake the task at `due`. Returns true if `due` has already passed.
@@ -112,17 +113,17 @@ impl<W: World> DatagramSocket for Socket<W> {
             return Poll::Pending;
         }
         let (source, target) = (batch.source, batch.target);
-        let sent = peers.send(self.world.now(), batch, self.datagram(source.ip()));
+        let sent = peers.send(self.world.now(), batch, self.max_handshake_datagram(source.ip()));
         let flushed = peers.outbox.poll_flush(cx, &*self.inner);
         match (sent, flushed) {
             (SendOutcome::Waits, _) => return Poll::Ready(Err(io::ErrorKind::HostUnreachable.into())),
             (SendOutcome::Sealed, Poll::Ready(Err(error))) => {
-                // Reports the error to the engine, for example that no route exists. The batch keeps the addresses of
-                // its packets.
+                // Reports the error to the engine, for example that no route exists. The batch still contains the
+                // addresses of the failed packets.
                 (batch.source, batch.target) = (source, target);
                 return Poll::Ready(Err(error));
             }
-            // Datagrams that still wait in the outbox are sent at the next poll.
+            // The batch counts as sent. Its datagrams wait in the outbox until the next poll.
             _ => {}
         }
         batch.clear();
@@ -137,7 +138,7 @@ impl<W: World> DatagramSocket for Socket<W> {
             let now = self.world.now();
             peers.expire(now);
             if !peers.deliver(batch) {
-                let mtu = self.datagram(received.target.ip());
+                let mtu = self.max_handshake_datagram(received.target.ip());
                 peers.take_in(now, (received, next), batch, mtu);
             }
             // An error of `poll_flush` is ignored. It concerns queued datagrams, which are lost.
@@ -203,7 +204,10 @@ impl<W: World> DatagramSocket for Socket<W> {
     }
 }
 
-/// The MTU in bytes that most interfaces have.
-const USUAL_MTU: u32 = 1_500;
-/// The lowest size limit of handshake datagrams in bytes. It applies even if the interface has a smaller MTU.
+/// The largest IP packet in bytes that a handshake sends over IPv4 and over IPv6. These are the values of BASE_PLPMTU
+/// with which SCTP begins over DTLS.
+const BASE_PLPMTU_V4: u32 = 1_200;
+const BASE_PLPMTU_V6: u32 = 1_280;
+/// The minimum of the size limit for handshake datagrams, in bytes. The limit is never lower, even if the interface has
+/// a smaller MTU.
 const MIN_DATAGRAM: u32 = 256;

@@ -31,9 +31,9 @@
 //! the addresses of its ends do not change.
 //!
 //! dimpl's state is dropped as soon as the handshake is done, and `records` does everything after the handshake. No
-//! nonce is used twice with one key; the documentation of `records` explains why. The server keeps no state for a hello
-//! without a cookie, except for at most 64 hellos that cannot be answered without state. At most 512 handshakes are
-//! under way.
+//! nonce is used twice with one key; the documentation of `records` explains why. The server keeps no state for a
+//! ClientHello without a cookie, except for at most 64 that can be answered only with state. At most 512 handshakes are
+//! in progress at a time.
 //!
 //! DTLS has its own crate, so that no other crate depends on `dimpl` and its cryptography. Identities and trust come
 //! from the `tls` crate.

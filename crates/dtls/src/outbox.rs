@@ -52,44 +52,44 @@ impl Outbox {
     }
 
     /// Queues a datagram. If too many datagrams wait, this datagram is dropped.
-    pub fn push(&mut self, label: SendMeta, bytes: &[u8]) {
+    pub fn push(&mut self, meta: SendMeta, bytes: &[u8]) {
         if !bytes.is_empty() && self.waiting.len() < MAX_WAITING {
-            self.push_with(label, bytes.len(), |out| out.extend_from_slice(bytes));
+            self.push_with(meta, bytes.len(), |out| out.extend_from_slice(bytes));
         }
     }
 
     /// Queues a datagram of `size` bytes, which `write` appends to the given buffer.
     #[inline]
-    pub fn push_with(&mut self, label: SendMeta, size: usize, write: impl FnOnce(&mut Vec<u8>)) {
-        if self.waiting.is_empty() && self.fits(label, size) {
+    pub fn push_with(&mut self, meta: SendMeta, size: usize, write: impl FnOnce(&mut Vec<u8>)) {
+        if self.waiting.is_empty() && self.fits(meta, size) {
             self.batch.push_with(write);
         } else {
             let mut bytes = Vec::with_capacity(size);
             write(&mut bytes);
-            self.waiting.push_back((label, bytes));
+            self.waiting.push_back((meta, bytes));
         }
     }
 
-    /// Returns whether a datagram can be added to the current batch. An empty batch takes over the attributes of the
-    /// datagram.
+    /// Returns whether a datagram can be added to the current batch. If the batch is empty, first copies the datagram's
+    /// attributes to it.
     #[inline]
-    fn fits(&mut self, label: SendMeta, size: usize) -> bool {
+    fn fits(&mut self, meta: SendMeta, size: usize) -> bool {
         let batch = &mut self.batch;
         if batch.is_empty() {
-            (batch.source, batch.target, batch.ecn) = (label.source, label.target, label.ecn);
-            (batch.may_fragment, batch.lane, batch.first_tag) = (label.may_fragment, label.lane, label.tag);
+            (batch.source, batch.target, batch.ecn) = (meta.source, meta.target, meta.ecn);
+            (batch.may_fragment, batch.lane, batch.first_tag) = (meta.may_fragment, meta.lane, meta.tag);
             return true;
         }
         let tag = if batch.first_tag == 0 { 0 } else { batch.first_tag + batch.len() as u64 };
-        SendMeta { tag, ..SendMeta::of(batch) } == label && batch.has_room() && size <= batch.stride()
+        SendMeta { tag, ..SendMeta::of(batch) } == meta && batch.has_room() && size <= batch.stride()
     }
 
     /// Sends the queued datagrams. If sending fails, the current batch is lost, and the other datagrams stay queued.
     pub fn poll_flush(&mut self, cx: &mut Context<'_>, inner: &dyn DatagramSocket) -> Poll<io::Result<()>> {
         loop {
-            while let Some((label, bytes)) = self.waiting.pop_front() {
-                if !self.fits(label, bytes.len()) {
-                    self.waiting.push_front((label, bytes));
+            while let Some((meta, bytes)) = self.waiting.pop_front() {
+                if !self.fits(meta, bytes.len()) {
+                    self.waiting.push_front((meta, bytes));
                     break;
                 }
                 self.batch.push(&bytes);

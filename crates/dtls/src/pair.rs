@@ -46,7 +46,11 @@ impl Pair {
     ///
     /// # Errors
     /// [`HostConfigError`], if the settings cannot be used.
-    pub fn end(&self, server: bool, surroundings: Surroundings) -> Result<HostConfig, HostConfigError> {
+    pub fn host_config(
+        &self,
+        server: bool,
+        surroundings: Surroundings,
+    ) -> Result<HostConfig, HostConfigError> {
         let settings = Settings {
             version: self.version,
             identity: server.then(|| self.identity.clone()),

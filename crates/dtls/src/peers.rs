@@ -1,9 +1,9 @@
 //! The peers of a socket. Assigns datagrams to connections, decides what may be sent, and keeps the deadlines of all
 //! connections.
 //!
-//! RFC 8261 §6: a connection is identified by the addresses and UDP ports of its two ends. All associations between
-//! these ends share the connection, and SCTP's own port numbers distinguish them. The side that begins an association
-//! is the DTLS client. The INIT starts the handshake, and is sent when the handshake is done.
+//! RFC 8261 §6: a connection is identified by the IP addresses and UDP ports of its two hosts. All associations between
+//! these addresses and UDP ports share the connection, and SCTP's own port numbers distinguish them. The host that
+//! begins an association is the DTLS client. The INIT starts the handshake, and is sent when the handshake is done.
 mod handshake_limiter;
 
 use crate::connection::{Connection, HandshakeProgress};
@@ -26,11 +26,11 @@ use std::rc::Rc;
 pub(crate) struct Shared {
     /// The names that the certificates of servers must have, by server address.
     pub names: BTreeMap<SocketAddr, String>,
-    /// The name that the certificates of all other servers must have; `None` if they must be for the server's IP
-    /// address.
+    /// The name that the certificate of a server must have if `names` has no entry for the server. With `None`, the
+    /// certificate must be for the server's IP address.
     pub name: Option<String>,
     /// The reasons why peers were lost, by address.
-    pub faults: BTreeMap<SocketAddr, CloseReason>,
+    pub loss_reasons: BTreeMap<SocketAddr, CloseReason>,
 }
 
 /// Identifies a connection: our address, and the peer's address and port.
@@ -41,10 +41,9 @@ pub(crate) struct Peers {
     /// Our UDP port.
     port: u16,
     shared: Rc<RefCell<Shared>>,
-    /// All connections in which this side is the client. Connections in which this side is the server are added when
-    /// their handshake is done.
+    /// All connections in which this host is the DTLS client, and those server connections whose handshake is done.
     open: BTreeMap<Key, Connection>,
-    /// The server connections whose handshake is in progress, each with its sequence number.
+    /// The server connections whose handshake is in progress, each with its number in the order of arrival.
     half_open: BTreeMap<Key, (u64, Connection)>,
     /// The keys of `half_open` by sequence number, in two maps: handshakes begun without a cookie, and handshakes begun
     /// with a cookie.
@@ -107,7 +106,7 @@ impl Peers {
         if !connection.is_open() {
             return SendOutcome::Waits;
         }
-        let mut label = SendMeta::of(batch);
+        let mut meta = SendMeta::of(batch);
         for packet in batch.segments() {
             let Some(overhead) = connection.overhead() else {
                 let progress = HandshakeProgress::from(Some(RecordsEnd::KeyLimitReached));
@@ -116,9 +115,9 @@ impl Peers {
             };
             if packet.len() <= MAX_PACKET {
                 let size = packet.len() + overhead;
-                self.outbox.push_with(label, size, |out| connection.seal(now, packet, out));
+                self.outbox.push_with(meta, size, |out| connection.seal(now, packet, out));
             }
-            label.tag += u64::from(label.tag != 0);
+            meta.tag += u64::from(meta.tag != 0);
         }
         if connection.wants_update() {
             self.call(now, false, (batch.source, batch.target), None, (Ecn::NotEct, 0));
@@ -183,8 +182,8 @@ impl Peers {
             } else if connection.is_listed_wrongly() {
                 self.list(false, key);
             }
-            // The next datagram may belong to no open connection. It is handled after this block, but only once no
-            // decrypted packets wait for delivery.
+            // Decrypted packets are delivered before the next datagram is handled, which may belong to no open
+            // connection.
             if !batch.is_empty() || !self.inbound.is_empty() {
                 return;
             }
@@ -201,7 +200,7 @@ impl Peers {
         let key = (source.ip(), target);
         let name = {
             let mut shared = self.shared.borrow_mut();
-            shared.faults.remove(&target);
+            shared.loss_reasons.remove(&target);
             let known = shared.names.get(&target).or(shared.name.as_ref()).cloned();
             known.unwrap_or_else(|| target.ip().to_string())
         };
@@ -297,8 +296,8 @@ impl Peers {
         }
         if progress.opened {
             if half && let Some(connection) = self.remove(true, key) {
-                // This connection replaces the peer's previous connection, so the associations on that connection are
-                // lost.
+                // This connection replaces the peer's previous connection. The associations on the previous connection
+                // are lost.
                 if self.remove(false, key).is_some_and(|old| old.is_in_use()) {
                     self.state_changes.push_back((key.1, PeerState::Lost));
                 }
@@ -333,8 +332,8 @@ impl Peers {
     fn end(&mut self, key: Key) {
         if let Some(mut connection) = self.remove(false, key) {
             let outbox = &mut self.outbox;
-            let label = SendMeta::own(SocketAddr::new(key.0, self.port), key.1);
-            connection.close(|record| outbox.push(label, record));
+            let meta = SendMeta::own(SocketAddr::new(key.0, self.port), key.1);
+            connection.close(|record| outbox.push(meta, record));
         }
     }
 
@@ -401,9 +400,9 @@ impl Peers {
     /// datagrams, because an attacker off the path cannot know the random bytes of that datagram.
     pub fn unreachable(&mut self, (local, peer): (IpAddr, IpAddr), quoted: &[u8]) {
         let is_quoted = |connection: &Connection| {
-            let flight = connection.flight();
-            let known = flight.len().min(quoted.len());
-            known >= MIN_QUOTE && flight[..known] == quoted[..known]
+            let first_datagram = connection.first_datagram();
+            let known = first_datagram.len().min(quoted.len());
+            known >= MIN_QUOTE && first_datagram[..known] == quoted[..known]
         };
         let of_them = |(key, connection): &(&Key, &Connection)| {
             key.0 == local
@@ -422,11 +421,11 @@ impl Peers {
 
     /// Records that a peer is lost, with the reason.
     fn lose(&mut self, peer: SocketAddr, reason: CloseReason) {
-        let faults = &mut self.shared.borrow_mut().faults;
-        if faults.len() >= MAX_FAULTS {
-            faults.pop_first();
+        let loss_reasons = &mut self.shared.borrow_mut().loss_reasons;
+        if loss_reasons.len() >= MAX_LOSS_REASONS {
+            loss_reasons.pop_first();
         }
-        faults.insert(peer, reason);
+        loss_reasons.insert(peer, reason);
         self.state_changes.push_back((peer, PeerState::Lost));
     }
 
@@ -498,9 +497,10 @@ const INIT: u8 = 1;
 const MAX_OPEN: usize = 65_536;
 /// The maximum number of packets that wait for delivery to the engine. Further packets are dropped.
 const MAX_INBOUND: usize = 4_096;
-/// The maximum number of lost peers for which the reason is kept.
-const MAX_FAULTS: usize = 64;
-/// The number of bytes that an ICMP message must quote: the two headers, the version and the random value of a hello.
+/// The maximum number of entries in `loss_reasons`, the reasons why peers were lost.
+const MAX_LOSS_REASONS: usize = 64;
+/// The number of bytes of a ClientHello that an ICMP message must quote: the record header, the handshake header, the
+/// version and the random value.
 const MIN_QUOTE: usize = 13 + 12 + 2 + 32;
 /// The size of dimpl's output buffer in bytes. dimpl panics if a certificate does not fit. The largest possible
 /// certificate fills all 30 datagrams that dimpl keeps of one handshake, each of 64 KiB (RFC 768). Parts of the buffer

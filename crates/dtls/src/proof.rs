@@ -7,7 +7,7 @@
 
 use crate::hello::RETRY;
 
-/// The bytes and datagrams received from a client (`received`), and those sent to the client (`total`).
+/// The numbers of bytes and of datagrams that were received from a client (`received`) and sent to the client (`sent`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct UnvalidatedClient {
     received: [usize; 2],
@@ -20,9 +20,9 @@ impl UnvalidatedClient {
         self.received = [self.received[0] + datagram.len(), self.received[1] + 1];
     }
 
-    /// Returns whether a datagram may be sent to the client. `has_come` is true if the datagram answers a received
-    /// datagram, and false if a timer caused it. dimpl sends a ServerHello only after the client has returned the
-    /// cookie, so the limit ends with the ServerHello.
+    /// Returns whether the amplification limit permits sending a datagram to the client. `has_come` is true if the
+    /// datagram answers a received datagram, and false if a timer caused it. dimpl sends a ServerHello only after the
+    /// client has returned the cookie. The limit therefore does not apply to a ServerHello or to later datagrams.
     pub fn may_send(this: &mut Option<Self>, has_come: bool, datagram: &[u8]) -> bool {
         let Some(unvalidated) = this else { return true };
         if is_server_hello(datagram) {
@@ -30,7 +30,7 @@ impl UnvalidatedClient {
             return true;
         }
         let total = [unvalidated.sent[0] + datagram.len(), unvalidated.sent[1] + 1];
-        // The limit is checked twice: with the sizes of UDP and IP headers, and without these sizes.
+        // The limit must hold both for UDP payloads alone and for payloads with their UDP and IP headers.
         let size = |[bytes, datagrams]: [usize; 2], headers| bytes + headers * datagrams;
         let within = [0, HEADERS]
             .iter()

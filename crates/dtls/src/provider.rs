@@ -72,7 +72,7 @@ const CHACHA: Aead =
 fn cipher(aead: Aead, key: &[u8]) -> Result<Box<dyn Cipher>, CryptoError> {
     secrets::note_cipher(aead);
     let key = UnboundKey::new(aead.algorithm, key).map_err(|_| failed(CryptoOperation::CreateCipher))?;
-    Ok(Box::new(Sealing(LessSafeKey::new(key))))
+    Ok(Box::new(AeadCipher(LessSafeKey::new(key))))
 }
 
 fn failed(operation: CryptoOperation) -> CryptoError {
@@ -80,9 +80,9 @@ fn failed(operation: CryptoOperation) -> CryptoError {
 }
 
 #[derive(Debug)]
-struct Sealing(LessSafeKey);
+struct AeadCipher(LessSafeKey);
 
-impl Cipher for Sealing {
+impl Cipher for AeadCipher {
     fn encrypt(&mut self, plaintext: &mut Buf, aad: Aad, nonce: Nonce) -> Result<(), CryptoError> {
         let nonce = aead::Nonce::assume_unique_for_key(nonce.0);
         let tag = self.0.seal_in_place_separate_tag(nonce, aead::Aad::from(&aad.0[..]), plaintext);
@@ -170,8 +170,8 @@ impl SupportedDtls13CipherSuite for Suite13 {
     /// RFC 9147 §4.2.3: returns the mask for a record number. dimpl's own implementation computes the mask, because
     /// ring returns fewer bytes than dimpl's self-test checks.
     fn encrypt_sn(&self, key: &[u8], sample: &[u8; 16]) -> [u8; 16] {
-        let theirs = rust_crypto::default_provider().dtls13_cipher_suites;
-        let same = theirs.iter().find(|suite| suite.suite() == self.0);
+        let dimpl_suites = rust_crypto::default_provider().dtls13_cipher_suites;
+        let same = dimpl_suites.iter().find(|suite| suite.suite() == self.0);
         same.map_or([0; 16], |suite| suite.encrypt_sn(key, sample))
     }
 }
@@ -233,8 +233,8 @@ impl SignatureVerifier for Verifier {
         hash: HashAlgorithm,
         algorithm: SignatureAlgorithm,
     ) -> Result<(), CryptoError> {
-        let theirs = rust_crypto::default_provider().signature_verification;
-        let slowly = || theirs.verify_signature(certificate, data, signature, hash, algorithm);
+        let dimpl_verifier = rust_crypto::default_provider().signature_verification;
+        let slowly = || dimpl_verifier.verify_signature(certificate, data, signature, hash, algorithm);
         let algorithms = match (algorithm, hash) {
             (SignatureAlgorithm::ECDSA, HashAlgorithm::SHA256) => {
                 [webpki::ring::ECDSA_P256_SHA256, webpki::ring::ECDSA_P384_SHA256]
@@ -253,7 +253,7 @@ impl SignatureVerifier for Verifier {
                 Err(webpki::Error::InvalidSignatureForPublicKey) => {
                     return Err(failed(CryptoOperation::VerifySignature));
                 }
-                // The key belongs to another curve, so the next algorithm is tried.
+                // The certificate's key may be for the other curve, so the other algorithm is tried.
                 Err(_) => {}
             }
         }
@@ -269,8 +269,8 @@ impl KeyProvider for Keys {
     fn load_private_key(&self, key: &[u8]) -> Result<Box<dyn SigningKey>, CryptoError> {
         let random = SystemRandom::new();
         match EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, key, &random) {
-            Ok(fast) => Ok(Box::new(Key { fast, slow: key.to_vec(), random })),
-            // The key belongs to another curve, or has another format.
+            Ok(fast) => Ok(Box::new(Key { fast, pkcs8: key.to_vec(), random })),
+            // The key is not a P-256 key, so dimpl loads it.
             Err(_) => rust_crypto::default_provider().key_provider.load_private_key(key),
         }
     }
@@ -279,8 +279,8 @@ impl KeyProvider for Keys {
 /// A P-256 key, with which ring signs.
 struct Key {
     fast: EcdsaKeyPair,
-    /// The encoded key. For hashes that `fast` does not support, dimpl signs with this key.
-    slow: Vec<u8>,
+    /// The encoded key. For hashes that ring's key `fast` does not support, dimpl signs with this key.
+    pkcs8: Vec<u8>,
     random: SystemRandom,
 }
 
@@ -294,8 +294,8 @@ impl std::fmt::Debug for Key {
 impl SigningKey for Key {
     fn sign(&mut self, data: &[u8], hash: HashAlgorithm, out: &mut Buf) -> Result<(), CryptoError> {
         if hash != HashAlgorithm::SHA256 {
-            let theirs = rust_crypto::default_provider().key_provider.load_private_key(&self.slow);
-            return theirs?.sign(data, hash, out);
+            let dimpl_key = rust_crypto::default_provider().key_provider.load_private_key(&self.pkcs8);
+            return dimpl_key?.sign(data, hash, out);
         }
         let signed = self.fast.sign(&self.random, data).map_err(|_| failed(CryptoOperation::Sign))?;
         out.clear();

@@ -18,19 +18,19 @@
 //! - DTLS 1.2 records can contain explicit nonces. dimpl's nonces are random. Our nonces begin with a two-byte prefix
 //!   that none of dimpl's nonces has.
 //!
-//! The test `records/tests/nonces.rs` checks all datagrams of two ends in long runs.
+//! The test `records/tests/nonces.rs` checks this rule for all datagrams of a client and a server in long runs.
 //!
 //! - `keys`: encrypts and decrypts one record
 //! - `window`: detects replays
 //! - `dtls13`, `dtls12`: the state of a connection, by version
-//! - `flight`: messages that are retransmitted
+//! - `unacked_message`: messages that are retransmitted
 
 mod dtls12;
 mod dtls13;
-mod flight;
 mod keys;
 #[cfg(test)]
 mod tests;
+mod unacked_message;
 mod window;
 
 use crate::secrets::ObservedSecrets;
@@ -89,7 +89,8 @@ impl Records {
         }
     }
 
-    /// Starts the protocol after the handshake. The caller must have dropped dimpl's state.
+    /// Begins the phase after the handshake, in which this module encrypts the records. The caller must have dropped
+    /// the state of dimpl, the library that did the handshake.
     pub fn begin(&mut self, now: Instant) {
         match self {
             Self::V12(records) => records.begin(),
@@ -121,8 +122,8 @@ impl Records {
         let (mut rest, is_v13) = (datagram, matches!(self, Self::V13(_)));
         loop {
             let end = match is_v13 {
-                true => dtls13::data(rest),
-                false => dtls12::data(rest),
+                true => dtls13::data_end(rest),
+                false => dtls12::data_end(rest),
             };
             match end {
                 Some(end) => rest = &rest[end..],
@@ -139,8 +140,8 @@ impl Records {
         }
     }
 
-    /// Decrypts a received datagram in place, delivers its packets, and sends answers if needed. If the connection
-    /// ends, returns the reason.
+    /// Decrypts a received datagram in place. Passes each packet in it to `deliver`, and each answering datagram to
+    /// `send`. If the connection ends, returns the reason.
     #[inline]
     pub fn receive(
         &mut self,
@@ -204,20 +205,20 @@ const MAX_FORGED: u64 = 1 << 36;
 /// message number, and the body (`None` if the message is a fragment). A truncated message ends the iteration.
 fn messages(mut content: &[u8]) -> impl Iterator<Item = (u8, u16, Option<&[u8]>)> {
     std::iter::from_fn(move || {
-        let head = content.first_chunk::<MESSAGE>()?;
+        let head = content.first_chunk::<MESSAGE_HEADER_LEN>()?;
         let three = |at: usize| {
             usize::from(head[at]) << 16 | usize::from(head[at + 1]) << 8 | usize::from(head[at + 2])
         };
         let (whole, offset, length) = (three(1), three(6), three(9));
-        let body = content.get(MESSAGE..)?.get(..length)?;
-        content = &content[MESSAGE + length..];
+        let body = content.get(MESSAGE_HEADER_LEN..)?.get(..length)?;
+        content = &content[MESSAGE_HEADER_LEN + length..];
         let number = u16::from_be_bytes([head[4], head[5]]);
         Some((head[0], number, (offset == 0 && length == whole).then_some(body)))
     })
 }
 
 /// The size of the header of a handshake message in bytes.
-const MESSAGE: usize = 12;
+const MESSAGE_HEADER_LEN: usize = 12;
 const CLIENT_HELLO: u8 = 1;
 const HELLO_REQUEST: u8 = 0;
 const NEW_SESSION_TICKET: u8 = 4;

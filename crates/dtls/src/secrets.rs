@@ -1,8 +1,8 @@
 //! Observes dimpl's HMAC calls, in order to learn the secrets of a connection and the keys derived from them, and to
 //! replace cookies.
 //!
-//! dimpl does not expose these values, but it computes each value in only one kind of call. The cookie of a hello (RFC
-//! 6347 §4.2.1, RFC 9147 §5.1) is the result of the only call of [`HmacProvider::hmac_sha256`]. The secrets of a
+//! dimpl does not expose these values, but each value can be recognized by the HMAC call that computes it. dimpl calls
+//! [`HmacProvider::hmac_sha256`] only for the cookie of a hello (RFC 6347 §4.2.1, RFC 9147 §5.1). The secrets of a
 //! connection are results of [`HmacProvider::hmac`] whose input contains the label of the secret (RFC 8446 §7.1, RFC
 //! 5246 §6.3, RFC 7627 §4).
 
@@ -45,9 +45,9 @@ impl ObservedSecrets {
 }
 
 thread_local! {
-    /// The cookie that dimpl is to compute during the current call; `None` if dimpl computes its own cookie.
+    /// The cookie that replaces dimpl's own cookie during the current call; `None` if dimpl's cookie is kept.
     static COOKIE: RefCell<Option<Cookie>> = const { RefCell::new(None) };
-    /// The observations of the current call; `None` if nothing is observed.
+    /// The secrets that dimpl has computed during the current call; `None` if they are not recorded.
     static SEEN: RefCell<Option<ObservedSecrets>> = const { RefCell::new(None) };
 }
 

@@ -34,25 +34,26 @@ pub(crate) fn provider() -> CryptoProvider {
 thread_local! {
     /// Whether the current call of `configured` skips dimpl's self-test, because the test has succeeded in this
     /// process.
-    static TRIED: Cell<bool> = const { Cell::new(false) };
+    static SKIPS_SELF_TEST: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `build`, in which dimpl creates a configuration with this provider. dimpl tests the provider each time: it
+/// Runs `build`, in which dimpl creates a configuration with this provider. Each time, dimpl runs a self-test: it
 /// verifies three signatures and exchanges keys, which takes longer than a handshake. In a simulation each connection
-/// has its own configuration, so the tests are skipped after the first success in this process. A skipped test draws
-/// the same random bytes.
+/// has its own configuration, so the self-test is skipped after the first success in this process. A skipped self-test
+/// draws the same random bytes.
 pub(crate) fn configured<T, E>(build: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     static IS_GOOD: AtomicBool = AtomicBool::new(false);
-    TRIED.set(IS_GOOD.load(Ordering::Relaxed));
+    SKIPS_SELF_TEST.set(IS_GOOD.load(Ordering::Relaxed));
     let built = build();
-    TRIED.set(false);
+    SKIPS_SELF_TEST.set(false);
     if built.is_ok() {
         IS_GOOD.store(true, Ordering::Relaxed);
     }
     built
 }
 
-/// Verifies signatures as on a real network. While dimpl repeats its self-test, accepts all signatures instead.
+/// Verifies signatures as on a real network. Accepts all signatures while dimpl runs a self-test that has already
+/// succeeded in this process.
 #[derive(Debug)]
 struct Verifier;
 
@@ -65,7 +66,7 @@ impl SignatureVerifier for Verifier {
         hash: HashAlgorithm,
         algorithm: SignatureAlgorithm,
     ) -> Result<(), CryptoError> {
-        match TRIED.get() {
+        match SKIPS_SELF_TEST.get() {
             true => Ok(()),
             false => provider::Verifier.verify_signature(certificate, data, signature, hash, algorithm),
         }
@@ -125,9 +126,10 @@ impl SigningKey for Key {
 
 /// dimpl's instant for the start of a simulation.
 ///
-/// dimpl reads the system clock for one purpose: DTLS 1.2 puts the time of day in seconds into its hellos (RFC 5246
-/// §7.4.1.2). The 32 bits of that time must always be 1 January 2026. Therefore the instant is chosen so that its time
-/// of day, truncated to 32 bits, is that date. Half a second is added, so that rounding does not reach the next second.
+/// dimpl reads the system clock for one purpose: DTLS 1.2 puts the time of day in seconds into its hellos, as a field
+/// of 32 bits (RFC 5246 §7.4.1.2). In simulations, the field must always hold 1 January 2026. The instant is that date
+/// plus 2^32 seconds, which leaves the field unchanged and lies after the current time. Half a second is added, so that
+/// rounding does not reach the next second.
 #[expect(clippy::disallowed_methods, reason = "what comes of it is the same whenever it is asked")]
 pub(crate) static BEGINNING: LazyLock<Instant> = LazyLock::new(|| {
     let then = Duration::from_secs(1_767_225_600 + (1 << 32)) + Duration::from_millis(500);
@@ -148,7 +150,7 @@ fn draw(out: &mut [u8], operation: CryptoOperation) -> Result<(), CryptoError> {
     if draw_seeded(out) { Ok(()) } else { Err(CryptoError::OperationFailed(operation)) }
 }
 
-/// The X25519 key exchange with secrets drawn from the current scope.
+/// The X25519 key exchange. Its secrets come from the random numbers of the simulation.
 #[derive(Debug)]
 struct SeededX25519;
 
@@ -160,7 +162,7 @@ impl SupportedKxGroup for SeededX25519 {
     fn start_exchange(&self, _: Buf) -> Result<Box<dyn ActiveKeyExchange>, CryptoError> {
         let mut secret = [0; 32];
         draw(&mut secret, CryptoOperation::GenerateEphemeralKey)?;
-        if TRIED.get() {
+        if SKIPS_SELF_TEST.get() {
             return Ok(Box::new(NoExchange));
         }
         let secret = StaticSecret::from(secret);
@@ -179,7 +181,7 @@ impl ActiveKeyExchange for NoExchange {
 
     fn complete(self: Box<Self>, _: &[u8], out: &mut Buf) -> Result<(), CryptoError> {
         // The fake key exchange must not be used outside a self-test.
-        if !TRIED.get() {
+        if !SKIPS_SELF_TEST.get() {
             return Err(CryptoError::InvalidPublicKey(NamedGroup::X25519));
         }
         out.clear();
@@ -238,7 +240,7 @@ mod tests {
         let provider = provider();
         assert!(provider.secure_random.fill(&mut [0; 4]).is_err());
         assert!(provider.kx_groups.iter().all(|group| group.start_exchange(Buf::new()).is_err()));
-        // The provider of simulations fails within a scope of `Surroundings::Real`, as outside any scope.
+        // Within a scope of `Surroundings::Real`, this provider fails as it does outside any scope.
         Surroundings::Real.within(|| assert!(provider.secure_random.fill(&mut [0; 4]).is_err()));
         let simulation = Simulation::new(Rng::new(1), || Instant::ZERO);
         let simulated = Surroundings::Simulated(simulation);

@@ -103,8 +103,8 @@ fn a_hello_in_pieces_is_answered_with_at_most_three_times_its_bytes() {
     }
 }
 
-/// A thousand hellos arrive per second from different ports, and their senders never continue. Another client connects
-/// in as many round trips as without these hellos, at an RTT of 60 ms and of 500 ms.
+/// A thousand hellos arrive per second from different ports, and their senders never continue. Nevertheless, another
+/// client connects without additional round trips, at an RTT of 60 ms and of 500 ms.
 #[test]
 fn a_client_connects_while_hellos_flood_the_server() {
     for (version, trips) in [(Version::Only12, 5), (Version::Only13, 4)] {

@@ -24,8 +24,9 @@ fn surroundings(world: &SimWorld) -> Surroundings {
 
 pub fn layer(world: &SimWorld, settings: Settings) -> Rc<DtlsLayer<SimWorld>> {
     // DTLS 1.3 changes its keys every ten records, so every test also covers key updates.
-    let ends = HostConfig::new(settings, surroundings(world)).expect("ends").update_keys_after(10);
-    Rc::new(DtlsLayer::new(world.clone(), ends, Some(Pair::NAME)))
+    let config =
+        HostConfig::new(settings, surroundings(world)).expect("a configuration").update_keys_after(10);
+    Rc::new(DtlsLayer::new(world.clone(), config, Some(Pair::NAME)))
 }
 
 pub fn identity() -> (Identity, Trust) {
@@ -71,8 +72,8 @@ fn to_server() -> SctpServer {
     SctpServer { addresses: vec![SocketAddr::new(IpAddr::from(ADDRESSES[1]), UDP)], port: 7 }
 }
 
-/// Sends the secret `times` times on a new association to the echo server. Returns the time at which the association
-/// was established, and the time at which the last byte was back.
+/// Sends `SECRET` to the echo server `times` times, on a new association. Returns the time at which the association was
+/// established, and the time at which the last byte was back.
 pub async fn talk(
     world: &SimWorld,
     host: &SctpHost<SimWorld>,
@@ -109,7 +110,7 @@ pub fn network(seed: u64, link: &str) -> (Network, [NodeId; 2]) {
 pub const LIMIT: Instant = Instant::from_millis(600_000);
 
 /// Runs [`talk`] between a client and a server. Returns its result and the client's capture.
-fn handshake(
+fn run_talk(
     seed: u64,
     link: &str,
     versions: [Version; 2],
@@ -137,11 +138,11 @@ const LINK: &str = "rate=10mbit,rtt=60ms";
 #[test]
 fn a_handshake_costs_its_round_trips_and_the_same_seed_gives_the_same_bytes() {
     for (version, trips) in [(Version::Only13, 4), (Version::Only12, 5)] {
-        let run = |seed| handshake(seed, LINK, [version; 2], identity().1, 100);
+        let run = |seed| run_talk(seed, LINK, [version; 2], identity().1, 100);
         let (result, capture) = run(1);
         let [established, _] = result.expect("in time").expect("met");
-        // DTLS 1.3 needs two round trips, and DTLS 1.2 three, including the cookie. SCTP needs two more. Transmission
-        // takes up to 30 ms in all.
+        // DTLS 1.3 needs two round trips of 60 ms, and DTLS 1.2 three, including the cookie exchange. SCTP needs two
+        // more. The transmission times of all packets add up to less than 30 ms.
         let (least, most) = (60 * trips, 60 * trips + 30);
         assert!((least..most).contains(&(established.as_nanos() / 1_000_000)), "{version:?} {established:?}");
         assert!(!capture.windows(SECRET.len()).any(|window| window == SECRET), "{version:?}");
@@ -158,13 +159,14 @@ fn a_handshake_costs_its_round_trips_and_the_same_seed_gives_the_same_bytes() {
 /// packet of SCTP in UDP would begin with its source port.
 #[test]
 fn nothing_but_records_of_dtls_is_on_the_wire() {
-    // RFC 791 §3.1: version, header length, protocol, and the addresses of both ends.
+    // Checks fields of the IPv4 header (RFC 791 §3.1): version, header length, protocol (UDP), and the addresses of
+    // both ends.
     let header = |packet: &[u8]| {
         let ends = [[10, 0, 0, 1, 10, 0, 0, 2], [10, 0, 0, 2, 10, 0, 0, 1]];
         packet[0] == 0x45 && packet[9] == 17 && ends.iter().any(|ends| packet[12..20] == *ends)
     };
     for version in [Version::Only13, Version::Only12] {
-        let (result, capture) = handshake(1, LINK, [version; 2], identity().1, 100);
+        let (result, capture) = run_talk(1, LINK, [version; 2], identity().1, 100);
         result.expect("in time").expect("met");
         let firsts: Vec<u8> =
             capture.windows(29).filter(|packet| header(packet)).map(|packet| packet[28]).collect();
@@ -182,7 +184,7 @@ fn ends_of_both_versions_agree_on_the_newer_one() {
         ([Version::Only12, Version::From12], 5),
         ([Version::Only13, Version::From12], 4),
     ] {
-        let (result, _) = handshake(1, LINK, versions, identity().1, 1);
+        let (result, _) = run_talk(1, LINK, versions, identity().1, 1);
         let [established, _] = result.expect("in time").expect("met");
         let took = established.as_nanos() / 1_000_000;
         assert!((60 * trips..60 * trips + 30).contains(&took), "{versions:?} {took}");
@@ -194,7 +196,7 @@ fn data_survives_packet_loss() {
     for seed in 0..12 {
         for version in [Version::Only12, Version::Only13] {
             let link = "rate=10mbit,rtt=60ms,loss=8%,reorder=5%/20ms,duplicate=3%,corrupt=1%";
-            let (result, _) = handshake(seed, link, [version; 2], identity().1, 500);
+            let (result, _) = run_talk(seed, link, [version; 2], identity().1, 500);
             result
                 .unwrap_or_else(|| panic!("SEED={seed} {version:?}: not in time"))
                 .unwrap_or_else(|why| panic!("SEED={seed} {version:?}: {why}"));
@@ -206,7 +208,7 @@ fn data_survives_packet_loss() {
 fn an_untrusted_server_receives_no_sctp_packet() {
     let fingerprint = anabranch_tls::Fingerprint([7; 32]);
     for version in [Version::Only12, Version::Only13] {
-        let (result, _) = handshake(1, LINK, [version; 2], Trust::Certificate(fingerprint), 1);
+        let (result, _) = run_talk(1, LINK, [version; 2], Trust::Certificate(fingerprint), 1);
         match result.expect("in time") {
             Err(CloseReason::Untrusted(why)) => assert!(why.contains("another fingerprint"), "{why}"),
             other => panic!("{other:?}"),
@@ -214,7 +216,7 @@ fn an_untrusted_server_receives_no_sctp_packet() {
     }
 }
 
-/// After its last association has ended, a connection remains for a while. Then one end sends close_notify.
+/// After its last association has ended, a connection remains for a while. Then a host sends close_notify.
 #[test]
 fn a_connection_without_associations_ends_with_an_alert() {
     // The header of an encrypted DTLS 1.2 alert, with the content type and the epoch.
@@ -233,8 +235,8 @@ fn a_connection_without_associations_ends_with_an_alert() {
             let client = host(&here, settings, 0).await;
             talk(&here, &client, 1).await.expect("met");
             here.sleep_until(here.now() + Duration::from_secs(wait)).await;
-            // If the wait was short, this association uses the existing DTLS connection. Otherwise a new connection
-            // starts.
+            // After a short wait, this association uses the DTLS connection of the first association. After a long
+            // wait, that connection has ended, and a new one starts.
             let began = here.now();
             talk(&here, &client, 1).await.expect("met again")[0] - began
         };

@@ -1,10 +1,10 @@
 //! The devices over which packets leave a namespace and enter it: TUN, or pairs of Ethernet interfaces if there is no
 //! TUN.
 //!
-//! Of each pair of Ethernet interfaces, one is in the namespace. The emulator reads and writes the other interface
-//! through a packet socket. No address resolution takes place: ARP is off at the namespace's interface, and frames into
-//! the namespace carry that interface's hardware address. The namespace's kernel leaves checksums to the hardware.
-//! Since there is no hardware, this module completes the checksums.
+//! In each pair of Ethernet interfaces, the inner interface is in the namespace. The emulator reads and writes the
+//! outer interface through a packet socket. No address resolution takes place: ARP is off at the namespace's interface,
+//! and frames into the namespace carry that interface's hardware address. The namespace's kernel leaves checksums to
+//! the hardware. Since there is no hardware, this module completes the checksums.
 
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
@@ -22,7 +22,8 @@ pub const HEADROOM: usize = 14;
 pub enum Device {
     /// A TUN interface.
     Tun(OwnedFd),
-    /// The outer interface of an Ethernet pair, and the hardware address of the inner interface.
+    /// A pair of Ethernet interfaces: a packet socket on the outer interface, and the hardware address of the inner
+    /// interface, which is in the namespace.
     Ethernet(PacketSocket, [u8; 6]),
 }
 
@@ -123,7 +124,7 @@ impl Clock {
     }
 }
 
-/// Completes the checksum of a TCP or UDP packet. For hardware checksum offload, the kernel has put only the sum of the
+/// Completes the checksum of a TCP or UDP packet. With hardware checksum offload, the kernel writes only the sum of the
 /// pseudo-header into the checksum field. A complete checksum, correct or wrong, is not changed.
 fn finish_checksum(packet: &mut [u8]) {
     let Ok(seen) = ip::Packet::parse_quoted(packet) else { return };
@@ -136,7 +137,7 @@ fn finish_checksum(packet: &mut [u8]) {
     let (start, end) = (seen.header_len, seen.header_len + seen.payload.len());
     let pseudo = Checksum::pseudo_header(seen.source, seen.target, seen.protocol, seen.payload.len() as u32);
     let (Some(pseudo), Some(field)) = (pseudo, seen.payload.get(at..at + 2)) else { return };
-    // A partial checksum is the sum of the pseudo-header itself; a complete checksum is the complement of a sum.
+    // A partial checksum is the sum of the pseudo-header, not complemented. `finish` returns the complement.
     if field != (!pseudo.finish()).to_be_bytes() {
         return;
     }

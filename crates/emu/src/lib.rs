@@ -1,9 +1,9 @@
 //! Emulated links: the link elements of `anabranch-link`, applied to live packets between network namespaces.
 //!
 //! A command, or a host of a race, runs in a network namespace of its own. Its packets leave through a TUN interface
-//! or, if this machine has no TUN, through a pair of Ethernet interfaces. The packets pass through the same chains that
-//! the simulator runs in virtual time. They enter the namespace at the other end at the time that the chain determines.
-//! This crate works only on Linux.
+//! or, if this machine has no TUN, through a pair of Ethernet interfaces. The emulator passes each packet through the
+//! same chain of link elements that the simulator runs in virtual time. The chain determines when the packet enters the
+//! namespace at the other end. This crate works only on Linux.
 //!
 //! - [`netns`]: creates and enters namespaces, as root or without privileges
 //! - [`wiring`]: interfaces, addresses and routes of the two ends of a link
@@ -19,10 +19,10 @@
 //! # How it works
 //!
 //! The emulator receives packets from TUN devices, or from packet sockets on pairs of Ethernet interfaces. A network
-//! namespace is a property of a thread. For each task, a thread enters a namespace, opens devices or starts a command
-//! there, and ends. Nothing is forked, no program is executed a second time in a namespace, and no unsafe code is
-//! needed. `ip` of iproute2 configures the interfaces. Without privileges, the process first becomes root of a user
-//! namespace.
+//! namespace is a property of a thread. For each task, a new thread enters a namespace, opens devices or starts a
+//! command there, and ends. Therefore the process need not fork or execute itself again inside a namespace, and no
+//! unsafe code is needed. `ip` of iproute2 configures the interfaces. Without privileges, the process first becomes
+//! root of a user namespace.
 //!
 //! iptables rules in these namespaces may replace the loss model of the link (module `rules`). Both ends of a link may
 //! be in the same namespace (`Wiring::on_one_host`). In that case, routing rules send packets between that namespace's

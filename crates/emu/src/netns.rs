@@ -39,14 +39,14 @@ impl Namespace {
         })?
     }
 
-    /// Moves the calling thread into the namespace permanently. If `look` is set and the host permits it, `/sys` also
-    /// shows the network of this namespace.
+    /// Moves the calling thread into the namespace permanently. If `mount_sys` is set and the host permits it, `/sys`
+    /// also shows the network of this namespace.
     ///
     /// # Errors
     /// The error of the operating system.
-    pub fn enter(&self, look: bool) -> io::Result<()> {
+    pub fn enter(&self, mount_sys: bool) -> io::Result<()> {
         setns(&*self.file, CloneFlags::CLONE_NEWNET)?;
-        if look {
+        if mount_sys {
             // If `own_sys` fails, `/sys` continues to show the interfaces of the previous namespace, which rarely
             // matters.
             let _ = own_sys();
@@ -94,7 +94,8 @@ fn own_sys() -> nix::Result<()> {
         let before = format!("/proc/thread-self/fd/{}", groups.as_raw_fd());
         let bind = MsFlags::MS_BIND | MsFlags::MS_REC;
         if mount(Some(before.as_str()), "/sys/fs/cgroup", nothing, bind, nothing).is_err() {
-            // If `/sys/fs/cgroup` cannot be kept visible, the old `/sys` is restored.
+            // The old `/sys/fs/cgroup` could not be mounted in the new `/sys`. Unmounts the new `/sys`, so that the old
+            // one is visible again.
             umount2("/sys", MntFlags::MNT_DETACH)?;
         }
     }

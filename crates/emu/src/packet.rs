@@ -1,4 +1,4 @@
-//! A live packet in the form that a chain needs, and the pool of packet buffers.
+//! A packet of the operating system in the form that a chain of link elements needs, and the pool of packet buffers.
 
 use crate::device::HEADROOM;
 use anabranch_base::{Ecn, Instant, Rng};
@@ -49,7 +49,7 @@ impl Carried for LivePacket {
     }
 
     fn flow(&self) -> u64 {
-        ip::flow(self.bytes())
+        ip::flow_hash(self.bytes())
     }
 
     fn duplicate(&self) -> Self {
@@ -74,8 +74,8 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Creates a packet with the content `bytes`. The packet enters the link at the time `entered`, and belongs to the
-    /// lane `lane`.
+    /// Creates a packet with the content `bytes`, which enters the link at the time `entered`. `lane` is the index of
+    /// the lane (the pair of devices) to which the packet belongs.
     pub fn packet(&mut self, bytes: &[u8], entered: Instant, lane: usize) -> LivePacket {
         // Each buffer has room for a packet of the usual size from the start. Otherwise small buffers would grow one by
         // one when they are reused for larger packets.

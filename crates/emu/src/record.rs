@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The records that a relay makes of the traffic. Each value includes the records of the values before it.
+/// How much of the traffic a relay records. Each level records more than the level before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum RecordLevel {
     /// Counters only.
@@ -158,8 +158,8 @@ pub fn nameless() -> io::Result<File> {
     Ok(file)
 }
 
-/// Writes the capture of one end of a lane: one interface per path, and all packets in order of time. `secrets`, the
-/// secrets of TLS sessions, come before the packets.
+/// Writes the capture of one end of a lane. The capture has one interface per path, and contains all packets in order
+/// of time. The TLS `secrets` come before the packets.
 ///
 /// # Errors
 /// An error while reading the packets or writing the capture.

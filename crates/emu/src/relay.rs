@@ -1,13 +1,13 @@
-//! Runs one path in real time: packets from the device at either end pass through a chain to the device at the other
-//! end.
+//! Runs one path in real time. Each direction has a chain, which delays, limits and drops packets as the link does.
+//! Packets from the device at one end pass through the chain to the device at the other end.
 //!
-//! Each path has one thread. The thread reads the packets that have arrived, passes them to the chain with the time of
-//! reading, and writes the packets that are due. Then the thread sleeps until the next event of a chain, or until a
-//! packet arrives. The thread also measures how late packets leave, which is the delay that the real machine adds to
-//! the link.
+//! Each path has one thread. The thread reads the packets that have arrived at the devices, and passes each packet and
+//! the current time to the chain of its direction. It writes the packets that are due to the devices. Then it sleeps
+//! until the next event of a chain, or until a packet arrives. The thread also measures how late packets leave. This
+//! delay is what the real machine adds to the link.
 //!
-//! Several pairs of devices may share a path. Each pair is a *lane*. Packets of all lanes share the chains, and each
-//! packet leaves through a device of its own lane.
+//! Several pairs of devices may share a path. Each pair is a *lane*. Packets of all lanes pass through the same chain
+//! of each direction. Each packet leaves through a device of its own lane.
 
 use crate::EmuError;
 use crate::device::{Clock, Device};
@@ -31,7 +31,7 @@ use std::thread::JoinHandle;
 /// The two devices of one lane of a path.
 #[derive(Debug)]
 pub struct Pipe {
-    /// The device at the near end, where the commands' packets enter the link.
+    /// The device at the near end of the link, where the packets of the user's programs enter the link.
     pub near: Device,
     /// The device at the far end of the link.
     pub far: Device,
@@ -44,7 +44,7 @@ pub struct Relay {
     thread: JoinHandle<Result<Outcome, String>>,
 }
 
-/// Ends the thread of a path when this value is dropped, even if the drop is due to an error.
+/// Ends the thread of a path when this value is dropped, also when the owner fails with an error.
 #[derive(Debug)]
 struct Stop(Arc<OwnedFd>);
 
@@ -61,7 +61,7 @@ pub struct Outcome {
     pub report: PathReport,
     /// The packets seen at both ends, if the relay was asked to record them.
     pub packets: Option<Packets>,
-    /// The outcome of each lane, in the order of the lanes.
+    /// The outcome of each lane (a pair of devices between which the relay carries packets), in the order of the lanes.
     pub lanes: Vec<LaneOutcome>,
 }
 
@@ -70,7 +70,8 @@ pub struct Outcome {
 pub struct LaneOutcome {
     /// The counts of the packets of the up direction and of the down direction.
     pub directions: [LaneCounts; 2],
-    /// The watch for user data in the down direction, if there was one.
+    /// For user data in the down direction: the time after which it counts, and the time at which it was first seen.
+    /// `None` if the lane was not watched.
     pub watch: Option<Watch>,
 }
 
@@ -79,19 +80,20 @@ pub struct LaneOutcome {
 pub struct LaneCounts {
     /// Packets read from the lane's device.
     pub entered: Tally,
-    /// The number of packets that did not arrive at the other end, or that arrived corrupted and will be discarded.
+    /// The number of packets that the link did not deliver, or delivered corrupted, so that the receiver will discard
+    /// them.
     pub lost: u64,
     /// The bytes that entered and left, over time.
     pub series: Series,
 }
 
 impl Relay {
-    /// Starts to run the link `spec`, which all `lanes` share, between the devices of each lane. `seed` and `rng` have
-    /// the same meaning as in [`LinkSpec::build`]. `level` selects the records that are made in addition to counters.
-    /// `watch` detects user data in the down direction of each lane.
+    /// Starts a thread that carries packets between the two devices of each lane. All lanes share the link `spec`.
+    /// `seed` and `rng` have the same meaning as in [`LinkSpec::build`]. `level` selects what is recorded. `watch`
+    /// detects user data in the down direction of each lane.
     ///
     /// # Errors
-    /// The link's settings contradict each other, or no thread can be started.
+    /// Two settings of the link contradict each other, or the operating system cannot start a thread.
     pub fn start(
         lanes: Vec<Pipe>,
         spec: &LinkSpec,
@@ -147,11 +149,12 @@ fn is_for_the_link(packet: &[u8]) -> bool {
 
 /// Makes the kernel wake the calling thread on time and, if permitted, before other threads.
 pub fn raise_thread_priority() {
-    // By default, the kernel may fire the timers of ordinary threads 50 µs late, to save wakeups.
+    // By default, the kernel may fire the timers of an ordinary thread up to 50 µs late, to save wakeups. This call
+    // reduces the limit to 1 ns.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-    // As root, the thread gets real-time priority, which precedes every ordinary thread. Otherwise it gets the highest
-    // ordinary priority. On Linux both kinds of priority belong to a thread. The tool `chrt` sets real-time priority,
-    // because no crate in use has a safe call for it.
+    // As root, the thread gets real-time priority, and runs before every ordinary thread. Otherwise the thread gets the
+    // highest ordinary priority. On Linux both kinds of priority apply to a single thread. The tool `chrt` sets
+    // real-time priority, because no crate in use has a safe call for it.
     let thread = rustix::thread::gettid().as_raw_nonzero().to_string();
     let mut chrt = Command::new("chrt");
     chrt.args(["--rr", "--pid", "1", &thread])
@@ -175,7 +178,7 @@ struct Driver {
     spool: Option<Spool>,
 }
 
-/// A pair of devices, and the counts of the packets that belong to it.
+/// A pair of network devices, one at each end of the path, and the counts of the packets between these two devices.
 struct Lane {
     /// The devices at the near and at the far end.
     devices: [Device; 2],
@@ -258,7 +261,8 @@ impl Driver {
         Some(Timespec { tv_sec: span.as_secs() as i64, tv_nsec: i64::from(span.subsec_nanos()) })
     }
 
-    /// Reads packets of one lane in one direction. Returns true if more packets may be ready to be read.
+    /// Reads packets from one device of a lane, so packets of one direction. Returns true if more packets may be ready
+    /// to be read.
     fn take_in(&mut self, lane: usize, index: usize) -> io::Result<bool> {
         let Self { lanes, directions, clock, pool, scratch, level, spool } = self;
         for _ in 0..BATCH {
@@ -339,7 +343,7 @@ impl Driver {
     }
 }
 
-/// Counts the packets that a chain has lost, by lane. This must be called often, because a chain keeps only a limited
+/// Counts each packet that a chain has lost in the packet's lane. Call this often, because a chain keeps only a limited
 /// number of lost packets.
 fn count_dropped(chain: &mut Chain<LivePacket>, direction: usize, lanes: &mut [Lane], pool: &mut Pool) {
     while let Some(dropped) = chain.pop_dropped() {
@@ -350,8 +354,8 @@ fn count_dropped(chain: &mut Chain<LivePacket>, direction: usize, lanes: &mut [L
 
 /// The number of packets that are read from one device before the next device gets its turn.
 const BATCH: usize = 64;
-/// The maximum number of packets in a chain. That many packets of the usual size take about 400 MB. Further packets are
-/// refused.
+/// The maximum number of packets inside one direction of a path. If all of them have full size, they take about 400 MB.
+/// Further packets are refused.
 const MAX_HELD: usize = 1 << 18;
 /// The size in bytes of the largest IP packet with an Ethernet header.
 const LARGEST_FRAME: usize = 65_535 + crate::device::HEADROOM;

@@ -20,7 +20,7 @@ pub struct DirectionReport {
     /// The number of packets that were refused because the link already held its maximum number of packets.
     pub refused: u64,
     /// The number of packets that the kernel at the other end did not accept.
-    pub not_taken: u64,
+    pub refused_by_kernel: u64,
     /// The error message for the first packet that the kernel did not accept.
     pub refusal_error: String,
 }
@@ -28,8 +28,8 @@ pub struct DirectionReport {
 impl DirectionReport {
     /// Counts a packet that the kernel did not accept.
     pub(crate) fn refuse(&mut self, error: &io::Error) {
-        self.not_taken += 1;
-        if self.not_taken == 1 {
+        self.refused_by_kernel += 1;
+        if self.refused_by_kernel == 1 {
             self.refusal_error = error.to_string();
         }
     }
@@ -98,11 +98,11 @@ fn direction(f: &mut fmt::Formatter<'_>, name: &str, report: &DirectionReport, u
     if report.refused > 0 {
         writeln!(f, "        {} packets found no room in the emulator", report.refused)?;
     }
-    if report.not_taken > 0 {
+    if report.refused_by_kernel > 0 {
         writeln!(
             f,
             "        {} packets were refused at the other end: {}",
-            report.not_taken, report.refusal_error
+            report.refused_by_kernel, report.refusal_error
         )?;
     }
     Ok(())

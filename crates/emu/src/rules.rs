@@ -1,11 +1,11 @@
 //! Loss by the kernel's packet filter: iptables with its match `statistic`.
 //!
-//! A rule drops every n-th packet, or each packet with a probability. Before this project had emulated links, it
-//! generated loss by such rules. It still does on hosts that cannot have emulated links.
+//! A rule drops every n-th packet, or each packet with a probability. The project generated loss by these rules before
+//! it had emulated links. Hosts that cannot have emulated links still use the rules.
 //!
-//! The rule of a direction may apply where packets arrive, in a namespace that this program has created. In that case a
-//! lost packet has used the link, like a packet that the link itself loses. The rule may also apply where packets are
-//! sent, in the chain OUTPUT. In that case the kernel reports the loss to the sender.
+//! In a namespace that this program has created, the rule of a direction may apply where packets arrive (INPUT). A
+//! dropped packet has then crossed the link, like a packet that the link itself loses. The rule may also apply where
+//! packets are sent (OUTPUT). The kernel then reports the loss to the sender.
 //!
 //! In front of each rule, another rule only counts packets, so that drops can be compared with arrivals. Packets are
 //! counted as hosts see them, with IP fragments already reassembled.
@@ -30,10 +30,11 @@ pub struct RuleCounts {
 /// The installed rules for the links of a `Wiring`.
 #[derive(Debug)]
 pub struct LossRules {
-    /// For the up direction and for the down direction: the indices of the links that have rules, in order.
+    /// The indices of the links that have rules in the up direction, and those with rules in the down direction. Both
+    /// lists are in the order of the kernel's rules.
     ruled_links: [Vec<usize>; 2],
     links: usize,
-    /// Whether the only link has one rule that drops packets of both directions.
+    /// Whether there is only one link, and a single rule drops its packets in both directions.
     is_shared: bool,
     hook: HookPoint,
 }
@@ -43,7 +44,7 @@ pub struct LossRules {
 pub enum HookPoint {
     /// On the host where packets arrive.
     Arrival,
-    /// On the host that sends the packets. The sender of a lost packet is notified of the loss immediately.
+    /// On the host that sends the packets. The sending socket learns immediately that a packet was dropped.
     Departure,
 }
 
@@ -81,12 +82,13 @@ impl HookPoint {
 }
 
 impl LossRules {
-    /// Installs rules for the loss models of `links`, where packets arrive or where they are sent. The links themselves
-    /// must be lossless (see [`lossless`]). `seed` chooses the first packet that the loss model `nth` loses, as in
-    /// [`LinkSpec::build`].
+    /// Installs iptables rules that lose packets by the loss models of `links`. `hook` says whether the rules apply
+    /// where packets arrive or where they are sent. The links themselves must be lossless (see [`lossless`]). `seed`
+    /// chooses the first packet that the loss model `nth` loses, as in [`LinkSpec::build`].
     ///
     /// # Errors
-    /// [`EmuError::Impossible`] if iptables is missing, or if iptables or the kernel does not support the match.
+    /// [`EmuError::Impossible`] if iptables is missing, or if iptables or the kernel does not support the match (such
+    /// as `statistic`) that a rule needs.
     pub fn install(
         wiring: &Wiring,
         links: &[LinkSpec],
@@ -140,9 +142,9 @@ impl LossRules {
         let wrong = |number: usize| EmuError::Failed(format!("iptables lists {number} rules of ours"));
         if self.is_shared {
             let [up, down, up_left, down_left] = list(Direction::Up)?[..] else { return Err(wrong(0)) };
-            let ruled_links =
+            let rule_counts =
                 |packets: u64, left: u64| RuleCounts { packets, dropped: packets.saturating_sub(left) };
-            return Ok(vec![[ruled_links(up, up_left), ruled_links(down, down_left)]]);
+            return Ok(vec![[rule_counts(up, up_left), rule_counts(down, down_left)]]);
         }
         for (side, (ruled_links, direction)) in self.ruled_links.iter().zip(DIRECTIONS).enumerate() {
             if ruled_links.is_empty() {
@@ -150,7 +152,8 @@ impl LossRules {
             }
             let mut counted = list(direction)?;
             if wiring.is_one_host() {
-                // Both directions have their rules in one list. The rules for the up direction come first.
+                // On a single host, one list contains the rules of both directions. The rules for the up direction come
+                // first.
                 let others = counted.len().saturating_sub(2 * ruled_links.len());
                 counted = if side == 0 {
                     counted[..2 * ruled_links.len()].to_vec()
@@ -169,8 +172,8 @@ impl LossRules {
     }
 }
 
-/// Installs one rule that drops packets of both directions and counts them together. The counting rules before and
-/// after this rule count each direction separately.
+/// Installs one DROP rule for the packets of both directions, with one packet counter for both. Counting rules before
+/// and after this rule count the packets of each direction separately.
 fn install_shared(wiring: &Wiring, mode: Vec<String>, hook: HookPoint) -> Result<(), EmuError> {
     let host = &wiring.near;
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
@@ -210,8 +213,7 @@ pub fn lossless(link: &LinkSpec) -> LinkSpec {
 /// Converts a loss model to arguments of the match `statistic`. Returns `None` if no packets are to be lost. `one_host`
 /// says whether both ends of the link are on one host.
 ///
-/// # Errors
-/// A one-line text that says why the match cannot have this loss model.
+/// A one-line text that says why the match `statistic` cannot generate this loss.
 pub fn mode(loss: &LossSpec, seed: u64, one_host: bool) -> Result<Option<Vec<String>>, String> {
     let words = match loss {
         LossSpec::None => return Ok(None),
@@ -303,8 +305,8 @@ mod tests {
         assert_eq!(words("1%", 1).as_deref(), Ok("--mode random --probability 0.010000000000"));
         assert_eq!(words("100%", 1).as_deref(), Ok("--mode random --probability 1.000000000000"));
         assert_eq!(words("nth:10/first=10", 1).as_deref(), Ok("--mode nth --every 10 --packet 9"));
-        // The seed 12 chooses the same packet as the loss model of a link would: the first lost packet is 1 + (12 mod
-        // 10) = 3. iptables counts packets from 0.
+        // With seed 12, a link's loss model `nth:10` first loses packet 1 + (12 mod 10) = 3. For iptables, which counts
+        // packets from 0, this is packet 2.
         assert_eq!(words("nth:10", 12).as_deref(), Ok("--mode nth --every 10 --packet 2"));
         let shared = "nth:10/first=3/shared".parse().expect("a loss model");
         let words_on_one_host = mode(&shared, 1, true).map(|words| words.unwrap_or_default().join(" "));

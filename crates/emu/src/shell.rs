@@ -1,9 +1,9 @@
 //! `anabranch link`: runs a command behind emulated links.
 //!
 //! The command runs in a network namespace of its own. The other end of the links is the namespace in which this
-//! program was started, if the program may change that namespace. Otherwise, or if a second command runs at the other
-//! end, the other end is a namespace that this program creates. Signals that ask this program to end are passed on to
-//! the command. When the command ends, the links end.
+//! program was started. If the program may not change that namespace, or if a second command runs at the other end, the
+//! program creates a namespace for the other end. Signals that ask this program to end are passed on to the command.
+//! When the command ends, the links end.
 
 use crate::EmuError;
 use crate::device::{Clock, DeviceKind};
@@ -46,7 +46,7 @@ pub struct LinkAddresses {
     pub near: Vec<IpAddr>,
     /// The other end's addresses, one per link.
     pub far: Vec<IpAddr>,
-    /// Whether the other end is the namespace in which this program was started.
+    /// Whether the other end is in the network namespace in which this program was started.
     pub shared: bool,
 }
 
@@ -56,7 +56,8 @@ pub struct CommandOutcome {
     /// The command's exit status as a shell reports it: its own status, or 128 plus the number of the signal that ended
     /// it.
     pub status: u8,
-    /// The exit status of the command at the other end, if that command failed before it was asked to end.
+    /// The exit status of the second command, which runs at the other end of the links, if it failed before it was
+    /// asked to end.
     pub far_failed: Option<u8>,
     /// The report of each link.
     pub paths: Vec<PathReport>,
@@ -115,7 +116,7 @@ pub fn run(request: &Request, begun: impl FnOnce(&LinkAddresses)) -> Result<Comm
     if let Some(line) = &request.far {
         let words = ["sh", "-c", line].map(OsString::from);
         let Guard(child) = server.insert(Guard(start(&far, &words, &environment, true)?));
-        far.run(|| listening(child)).map_err(|error| failed("a namespace", error))?;
+        far.run(|| wait_until_listening(child)).map_err(|error| failed("a namespace", error))?;
     }
     begun(&ends);
     let status =
@@ -132,20 +133,20 @@ pub fn run(request: &Request, begun: impl FnOnce(&LinkAddresses)) -> Result<Comm
     Ok(CommandOutcome { status: shell_status(status?), far_failed, paths: paths? })
 }
 
-/// Starts a command in a namespace. If `aside` is set, the command and its children have their own process group and no
-/// input.
+/// Starts a command in a namespace. If `own_group` is set, the command and its children have their own process group and
+/// no input.
 fn start(
     namespace: &Namespace,
     words: &[OsString],
     environment: &[(&str, String)],
-    aside: bool,
+    own_group: bool,
 ) -> Result<Child, EmuError> {
     let Some((program, arguments)) = words.split_first() else {
         return Err(EmuError::Failed("no command is given".to_owned()));
     };
     let mut command = Command::new(program);
     command.args(arguments).envs(environment.iter().map(|(name, value)| (*name, value.as_str())));
-    if aside {
+    if own_group {
         command.process_group(0).stdin(Stdio::null());
     }
     let started = std::thread::scope(|scope| {
@@ -177,7 +178,8 @@ fn attend(mut child: Child, signals: &SignalFd) -> Result<ExitStatus, EmuError> 
             return Ok(status);
         }
         let Some(signal) = signals.read_signal().map_err(|error| failed(error.into()))? else { continue };
-        // The kernel has sent a signal from the terminal to the command as well, so that signal is not passed on.
+        // A signal of the kernel, for example for Ctrl-C, has reached the command as well, so the signal is not passed
+        // on.
         let everybody = signal.ssi_code == SI_KERNEL;
         let known = Signal::try_from(signal.ssi_signo as i32);
         let pid = Pid::from_raw(child.id() as i32);
@@ -190,7 +192,8 @@ fn attend(mut child: Child, signals: &SignalFd) -> Result<ExitStatus, EmuError> 
     }
 }
 
-/// A command at the other end of the links. Dropping this value ends the command and its children.
+/// A running command in the namespace at the far end of the links. Dropping this value ends the command and its
+/// children.
 struct Guard(Child);
 
 impl Drop for Guard {
@@ -198,7 +201,7 @@ impl Drop for Guard {
         let group = Pid::from_raw(self.0.id() as i32);
         let send = |signal| group.map(|group| kill_process_group(group, signal));
         let _ = send(rustix::process::Signal::TERM);
-        for _ in 0..PATIENCE {
+        for _ in 0..MAX_WAIT_CENTISECONDS {
             // The process group no longer exists once all its processes have ended and have been waited for.
             let ended = !matches!(self.0.try_wait(), Ok(None));
             if ended && group.is_none_or(|group| !is_alive(group)) {
@@ -217,7 +220,7 @@ fn is_alive(group: Pid) -> bool {
     if test_kill_process_group(group).is_err() {
         return false;
     }
-    // If the processes cannot be examined, the group counts as running.
+    // Without a list of the host's processes, the group counts as running.
     let Ok(processes) = std::fs::read_dir("/proc") else { return true };
     processes.flatten().any(|process| {
         let status = std::fs::read_to_string(process.path().join("stat")).unwrap_or_default();
@@ -236,11 +239,12 @@ fn runs_in(status: &str, group: i32) -> bool {
 
 /// Waits until a socket is open in the namespace of the calling thread. Returns earlier if a time limit is reached, or
 /// if the command that should open the socket has ended with all its children.
-fn listening(command: &mut Child) {
+fn wait_until_listening(command: &mut Child) {
     let tables = ["tcp", "tcp6", "udp", "udp6", "raw", "raw6"];
-    // The time is limited, not the number of attempts, because the kernel needs a while to list even short tables.
+    // The wait is limited by time and not by the number of attempts, because the kernel may list even short tables
+    // slowly.
     let clock = Clock::begin();
-    while clock.now() < Instant::from_millis(10 * u64::from(PATIENCE)) {
+    while clock.now() < Instant::from_millis(10 * u64::from(MAX_WAIT_CENTISECONDS)) {
         let some = tables.iter().any(|table| {
             // The first line of each table is a heading.
             std::fs::read_to_string(format!("/proc/thread-self/net/{table}"))
@@ -276,13 +280,13 @@ fn shell_status(status: ExitStatus) -> u8 {
 /// The signals that this program handles itself.
 const HEARD: [Signal; 5] =
     [Signal::SIGCHLD, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM, Signal::SIGHUP];
-/// The value of `si_code` for signals from the kernel. For a key pressed on a terminal, the kernel signals the whole
-/// process group.
+/// The value of `si_code` for a signal that the kernel sends, for example after Ctrl-C on a terminal. The kernel sends
+/// such a signal to the whole process group, so the children have received it, too.
 const SI_KERNEL: i32 = 0x80;
 /// The maximum number of address blocks that are tried.
 const ATTEMPTS: u8 = 8;
 /// The maximum time that a command may take to start or to end, in hundredths of a second.
-const PATIENCE: u32 = 300;
+const MAX_WAIT_CENTISECONDS: u32 = 300;
 
 #[cfg(test)]
 mod tests {

@@ -10,7 +10,8 @@ use anabranch_wire::ip::{self, protocol};
 use anabranch_wire::sctp::PacketView;
 use anabranch_wire::{tcp, udp};
 
-/// The time after which user data counts, and the time at which such data was first seen.
+/// Watches a link for user data. Holds the time after which user data counts, and the time at which such data first
+/// left the link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Watch {
     after: Instant,
@@ -18,7 +19,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Creates a watch for user data that enters a link later than `after`.
+    /// Creates a watch for the first user data that enters a link later than `after`.
     #[must_use]
     pub const fn after(after: Instant) -> Self {
         Self { after, first_data_at: None }

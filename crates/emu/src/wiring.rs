@@ -1,13 +1,13 @@
 //! Interfaces, addresses and routes: connects two namespaces by one or several links.
 //!
-//! Link p of depth d in block k has the address 100.(64+k).d.(4p+1) at its far end, and the next address at its near
-//! end. The range is reserved by RFC 6598, and hosts have no addresses in it. The IPv6 addresses are in
-//! fd61:6e61:kkdd:pp::/64. The default route of the near end uses link 1.
+//! A link has a block k of addresses, a nesting depth d, and a number p. Its far end has the address
+//! 100.(64+k).d.(4p+1), and its near end the next address. RFC 6598 reserves this range, and hosts have no addresses in
+//! it. The IPv6 addresses are in fd61:6e61:kkdd:pp::/64. The default route of the near end uses link 1.
 //!
-//! A command behind a link may start another link, which gets the same block k and a depth that is higher by one. The
-//! far end of the outermost link routes the ranges of greater depth to its near end, so all nested namespaces can reach
-//! each other without address translation. With several links, a packet leaves through the link of its *source*
-//! address, as in the simulator.
+//! A command behind a link may start another link. The inner link gets the same block k, and a depth that is higher by
+//! one. The far end of the outermost link routes the address ranges of the inner links to its near end. All nested
+//! namespaces can therefore reach each other without address translation. With several links, a packet leaves through
+//! the link of its *source* address, as in the simulator.
 //!
 //! Both ends may be in one namespace, as on a loopback interface ([`Wiring::on_one_host`]). By default the kernel would
 //! deliver packets between the two addresses directly. Routing rules make these packets leave through the link, and
@@ -47,12 +47,12 @@ pub enum LinkEnd {
 }
 
 impl AddressRange {
-    /// Chooses the address range of links that are started inside other links. `name` is the value of [`ENVIRONMENT`],
-    /// and the far end is in the namespace of the calling thread. If `name` is `None`, chooses the first free block
-    /// from `block` on.
+    /// Chooses a free address range for links whose far end is in the calling thread's namespace. `name` is the value
+    /// of [`ENVIRONMENT`], which contains the range of the enclosing links. If `name` is `None` or `block` is not 0,
+    /// chooses the first free block from `block` on.
     ///
     /// # Errors
-    /// Too many links are nested, or no block is free.
+    /// Too many links are nested, or no block of addresses is free on this host.
     pub fn within(name: Option<&str>, block: u8) -> Result<Self, EmuError> {
         if let Some(outer) = name.and_then(Self::parse).filter(|_| block == 0) {
             if outer.depth + 1 >= DEPTHS {
@@ -74,9 +74,8 @@ impl AddressRange {
         (block < BLOCKS && depth < DEPTHS).then_some(Self { block, depth })
     }
 
-    /// Returns whether this range is free. It is free if no interface in the calling thread's namespace has an address
-    /// of this block with this or a greater depth. The links in which these links are nested have a lower depth and do
-    /// not count.
+    /// Returns whether this range is free. The range is taken if an interface in the calling thread's namespace has an
+    /// address of this block with this or a greater depth. Enclosing links have a smaller depth and do not count.
     fn is_free(&self) -> bool {
         let Ok(interfaces) = getifaddrs() else { return true };
         let taken = |address: Ipv4Addr| {
@@ -137,7 +136,8 @@ pub struct Wiring {
     pub near: Namespace,
     /// The namespace at the far end of the links.
     pub far: Namespace,
-    /// The namespace that holds the outer interfaces of Ethernet pairs, if these are used.
+    /// A third namespace, if the links are Ethernet (veth) pairs. One interface of each pair is here, where this
+    /// program reads and writes the packets; the other is in `near` or `far`.
     outer: Option<Namespace>,
     addresses: AddressRange,
     links: usize,
@@ -148,11 +148,11 @@ pub struct Wiring {
 }
 
 impl Wiring {
-    /// Connects the namespaces `near` and `far` by links. This program has created `near`. `shared` says that other
-    /// programs also use `far`. In that case only the links are configured in `far`.
+    /// Connects the namespaces `near` and `far` by links. This program has created `near`. If `shared` is set, other
+    /// programs also use `far`, so nothing but the links is configured in `far`.
     ///
     /// # Errors
-    /// [`EmuError::Impossible`] if the host does not permit it, or if iproute2 is missing.
+    /// [`EmuError::Impossible`] if the host does not permit links, or if iproute2 is missing.
     pub fn join(
         links: &[LinkSpec],
         (near, far): (Namespace, Namespace),
@@ -189,8 +189,8 @@ impl Wiring {
         Ok((wiring, pipes))
     }
 
-    /// Returns the routing rules for both ends in one namespace. Packets that come out of the link are delivered to
-    /// this host. Packets for the host's own addresses enter the link.
+    /// Returns the routing rules for a link with both ends in one namespace. Packets for the host's own addresses enter
+    /// the link. Packets that come out of the link are delivered to the host.
     fn loopback_commands(&self) -> String {
         let mut text = String::new();
         for (end, other) in [(LinkEnd::Near, LinkEnd::Far), (LinkEnd::Far, LinkEnd::Near)] {
@@ -199,17 +199,17 @@ impl Wiring {
             let table = self.addresses.table(usize::from(end == LinkEnd::Far));
             let _ = writeln!(
                 text,
-                "rule add iif {name} lookup local priority {ARRIVED}\n\
+                "rule add iif {name} lookup local priority {ARRIVED_PRIORITY}\n\
                  route add {target} dev {name} src {source} table {table}\n\
-                 rule add to {target} lookup {table} priority {LEAVING}"
+                 rule add to {target} lookup {table} priority {LEAVING_PRIORITY}"
             );
         }
         // The kernel's initial rule for the table `local` would precede all other rules. A rule with a lower priority
         // replaces it.
-        text + &format!("rule add lookup local priority {LOCAL}\nrule del priority 0\n")
+        text + &format!("rule add lookup local priority {LOCAL_PRIORITY}\nrule del priority 0\n")
     }
 
-    /// Returns the ends that are in separate namespaces: only the near end if both ends are in the same namespace.
+    /// Returns one end for each namespace: both ends, or only the near end if both ends are in the same namespace.
     fn hosts(&self) -> &'static [LinkEnd] {
         if self.is_one_host { &[LinkEnd::Near] } else { &[LinkEnd::Near, LinkEnd::Far] }
     }
@@ -280,7 +280,7 @@ impl Wiring {
             |error: io::Error| EmuError::Impossible(format!("no Ethernet interfaces can be made: {error}"));
         let namespace = Namespace::create().map_err(refused)?;
         let pipes = namespace.run(|| -> Result<Vec<Pipe>, EmuError> {
-            // IPv6 is disabled in the third namespace, because the kernel must send no packets of its own there.
+            // IPv6 is disabled in the third namespace, because its kernel would send packets of its own into the links.
             write_if_possible("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1");
             write_if_possible("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
             let mut commands = String::new();
@@ -349,9 +349,9 @@ impl Wiring {
                 LinkEnd::Near => (self.addresses.address(number, end), link.up.mtu),
                 LinkEnd::Far => (self.addresses.address(number, end), link.down.mtu),
             };
-            // `gso_max_segs 1` makes the kernel pass single packets to the interface. Neither a link nor an iptables
-            // rule can count the packets in a large segment. Packets should wait in the link's own queue, but the
-            // interface needs a long queue for bursts.
+            // `gso_max_segs 1` makes the kernel pass single packets to the interface, because neither a link nor an
+            // iptables rule can count the packets in a large segment. `txqueuelen 10000` lets the interface hold
+            // bursts, although packets should wait in the link's own queue.
             let no_arp = if ethernet { " arp off" } else { "" };
             let _ = writeln!(text, "link set {name}{no_arp} gso_max_segs 1 mtu {mtu} txqueuelen 10000");
             let _ = writeln!(text, "link set {name} up\naddr add {address}/30 dev {name}");
@@ -443,7 +443,9 @@ impl Wiring {
     /// # Errors
     /// `ip` or the kernel does not support the routing rule.
     pub fn silence_sctp(&self, mark: u32) -> Result<(), EmuError> {
-        let rule = format!("rule add iif lo ipproto sctp fwmark 0/{mark:#x} blackhole priority {SILENCE}\n");
+        let rule = format!(
+            "rule add iif lo ipproto sctp fwmark 0/{mark:#x} blackhole priority {SILENCE_PRIORITY}\n"
+        );
         for &end in self.hosts() {
             let result = self.namespace(end).run(|| {
                 ip(&[], &rule)?;
@@ -499,7 +501,7 @@ impl Drop for Wiring {
     }
 }
 
-/// Returns the name of the outer interface of an Ethernet pair.
+/// Returns the name of the outer interface of a veth pair, from which the relay reads packets.
 fn outer(link: usize, end: LinkEnd) -> String {
     format!("{}{}", if end == LinkEnd::Near { "near" } else { "far" }, link + 1)
 }
@@ -538,8 +540,8 @@ fn ip(options: &[&str], commands: &str) -> Result<(), EmuError> {
 /// `/proc/net/dev`.
 fn dropped(text: &str, name: &str) -> u64 {
     let line = text.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(':'));
-    // Columns for received packets: bytes packets errs drop fifo frame compressed multicast; for sent packets: bytes
-    // packets errs drop ...
+    // A line has eight columns for received packets (bytes packets errs drop fifo frame compressed multicast). They are
+    // followed by those for sent packets (bytes packets errs drop ...).
     line.and_then(|line| line.split_whitespace().nth(11)?.parse().ok()).unwrap_or(0)
 }
 
@@ -567,12 +569,13 @@ const DEPTHS: u8 = 16;
 /// The maximum number of parallel links in a set.
 pub const MAX_LINKS: usize = 63;
 /// The priority of the rule that discards packets of the kernel's SCTP. It precedes the rules that choose a link.
-const SILENCE: u32 = 50;
-/// The priorities of the routing rules for both ends in one namespace: for packets that have arrived over the link, for
-/// packets that leave over it, and for local delivery.
-const ARRIVED: u32 = 40;
-const LEAVING: u32 = 60;
-const LOCAL: u32 = 70;
+const SILENCE_PRIORITY: u32 = 50;
+/// The priority of the routing rule for packets that have arrived over a link with both ends in one namespace.
+const ARRIVED_PRIORITY: u32 = 40;
+/// The priority of the routing rules that send packets into a link with both ends in one namespace.
+const LEAVING_PRIORITY: u32 = 60;
+/// The priority of the routing rule for local delivery.
+const LOCAL_PRIORITY: u32 = 70;
 /// The number of the first routing table that this program uses. The tables with lower numbers belong to the host.
 const FIRST_TABLE: u32 = 0x6162_0000;
 

@@ -2,13 +2,13 @@
 //! to a transport without connections.
 
 use super::testbed::Testbed;
-use super::{FeatureCell, FeatureVerdict, TransportKind, hold};
+use super::{FeatureCell, FeatureVerdict, TransportKind, with_harness};
 use anabranch_sim::TapEvent;
 
 pub(super) fn probe(kind: TransportKind) -> Result<FeatureCell, String> {
     let testbed = Testbed::quiet()?;
-    let up = hold(&testbed, &kind.carrier(&[]), async |harness| harness.connect().await)?;
-    let packets = testbed.passages().iter().filter(|p| p.event == TapEvent::Entered).count();
+    let up = with_harness(&testbed, &kind.carrier(&[]), async |harness| harness.connect().await)?;
+    let packets = testbed.take_link_events().iter().filter(|p| p.event == TapEvent::Entered).count();
     let yes = up && packets > 0;
     let observed = match yes {
         true => format!("{packets} packets pass; then both ends know each other"),
@@ -17,8 +17,8 @@ pub(super) fn probe(kind: TransportKind) -> Result<FeatureCell, String> {
     Ok(FeatureCell::of(yes, observed))
 }
 
-/// Returns the cell "not applicable" for a transport without connections, because the question of the row requires a
-/// connection; otherwise `None`.
+/// Returns the cell "not applicable" if the transport has no connections, otherwise `None`. Two rows of the feature
+/// table ask about connections.
 pub(super) fn without_connection(kind: TransportKind) -> Result<Option<FeatureCell>, String> {
     let cell = probe(kind)?;
     let observed = format!("there is no connection: {}", cell.observed);

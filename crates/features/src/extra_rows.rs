@@ -1,8 +1,8 @@
-//! Rows of the feature table for features that came after the published table.
+//! Rows of the feature table for features that the paper's table does not have, because they came after the paper.
 
 use super::harness::{Harness, MessageOptions, MessageTransport, numbered};
 use super::testbed::{A, B, PORT, QUIET, Testbed};
-use super::{FeatureCell, Row, TransportKind, connected, hold, switched};
+use super::{FeatureCell, Row, TransportKind, connected, switched, with_harness};
 use anabranch_base::time::Duration;
 use anabranch_sctp::Direction;
 use std::net::SocketAddr;
@@ -11,49 +11,49 @@ use std::net::SocketAddr;
 pub const ROWS: &[Row] = &[
     Row {
         name: "data before the set-up is done",
-        done: "A opens and sends a message at once; the time until B has it, in round trips",
+        experiment: "A opens and sends a message at once; the time until B has it, in round trips",
         probe: early_data,
     },
     Row {
         name: "interleaving of large messages",
-        done: "a message of 60 kB over 1 Mbit/s, and 20 ms later one of 8 B on another stream",
+        experiment: "a message of 60 kB over 1 Mbit/s, and 20 ms later one of 8 B on another stream",
         probe: interleaving,
     },
     Row {
         name: "stream reset",
-        done: "a stream that has carried two messages is reset while the connection stays; then a third message",
+        experiment: "a stream that has carried two messages is reset while the connection stays; then a third message",
         probe: stream_reset,
     },
     Row {
         name: "restart of a peer is told",
-        done: "A loses all memory and connects again; whether B is notified within 5 s, and data goes on",
+        experiment: "A loses all memory and connects again; whether B is notified within 5 s, and data goes on",
         probe: restart,
     },
     Row {
         name: "path MTU black hole survived",
-        done: "messages of 1400 B; behind a router that sends no ICMP the path takes only 1000 B",
+        experiment: "messages of 1400 B; behind a router that sends no ICMP the path takes only 1000 B",
         probe: black_hole,
     },
     Row {
         name: "authentication of chunks",
-        done: "both ends share a key, then two different ones; where there are no keys a third host forges a packet of A's",
+        experiment: "both ends share a key, then two different ones; where there are no keys a third host forges a packet of A's",
         probe: authentication,
     },
     Row {
         name: "failover within seconds",
-        done: "two paths; the first dies for good while 100 messages a second are sent",
+        experiment: "two paths; the first dies for good while 100 messages a second are sent",
         probe: quick_failover,
     },
     Row {
         name: "change of address under way",
-        done: "100 messages a second; A gets a second address, and half a second later loses the first and its path",
+        experiment: "100 messages a second; A gets a second address, and half a second later loses the first and its path",
         probe: roaming,
     },
 ];
 
 fn early_data(kind: TransportKind) -> Result<FeatureCell, String> {
     let testbed = Testbed::quiet()?;
-    let first = hold(&testbed, &kind.carrier(&[]), async |harness| {
+    let first = with_harness(&testbed, &kind.carrier(&[]), async |harness| {
         let started_at = harness.now();
         harness.open(PORT);
         harness.send(A, &[1; 100], MessageOptions::default());
@@ -65,8 +65,8 @@ fn early_data(kind: TransportKind) -> Result<FeatureCell, String> {
         return Ok(FeatureCell::of(false, "the message never arrived".to_owned()));
     };
     let trips = first.as_micros() as f64 / 40_000.0;
-    // SCTP's set-up has four packets, and the third can carry the message. The message can therefore arrive after one
-    // and a half round trips (60 ms) at the earliest.
+    // SCTP's set-up has four packets, and the third packet can carry the message. The message therefore arrives after
+    // one and a half round trips (60 ms) at the earliest.
     let yes = first < Duration::from_millis(65);
     Ok(FeatureCell::of(yes, format!("B has the message after {trips:.1} round trips")))
 }
@@ -81,7 +81,7 @@ fn interleaving(kind: TransportKind) -> Result<FeatureCell, String> {
             harness.pass(20).await;
             harness.send(A, &numbered(2, 8), MessageOptions { stream: 1, ..MessageOptions::default() });
             harness.until(10_000, |harness| harness.bytes(B) >= 60_008).await;
-            // On a transport without streams, the small message counts as arrived when the last byte of all messages
+            // On a transport without streams, the 8-byte message counts as arrived when the last byte of both messages
             // arrives.
             let (mut seen, mut small, mut large) = (0, None, None);
             for part in &harness.received[B] {

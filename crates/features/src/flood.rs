@@ -1,7 +1,7 @@
 //! A flood of opening packets from addresses that never answer, while an honest client tries to connect.
 
 use super::connection::without_connection;
-use super::harness::{Harness, MessageOptions, MessageTransport, disable_nagle};
+use super::harness::{Harness, MessageOptions, MessageTransport, send_packet};
 use super::testbed::{A, B, PORT, Testbed};
 use super::{FeatureCell, TransportKind};
 use anabranch_sim::SimWorld;
@@ -15,8 +15,8 @@ use std::net::{IpAddr, SocketAddr};
 const PACKETS: u32 = 20_000;
 const AT_ONCE: u32 = 20;
 
-/// Milliseconds from the flood to the last measurement of the listener's state. The listener has then given up
-/// half-open connections.
+/// The time from the flood to the last measurement of the listener's state, in milliseconds. By then, the listener has
+/// given up half-open connections.
 const LATER: u64 = 120_000;
 
 /// The state that a listener holds for peers.
@@ -28,10 +28,11 @@ struct ListenerState {
     bytes: usize,
 }
 
-/// The state and behaviour of a listener under the flood. The last state does not include the honest client's own
-/// connection.
+/// The state and behaviour of a listener under the flood. An honest client connects during the flood, and the state of
+/// its connection is subtracted from the last state.
 struct FloodResult {
-    /// State before the flood, maximum during the flood, and state [`LATER`] after the flood.
+    /// The listener's state before the flood, its maximum during the flood, and its state [`LATER`] milliseconds after
+    /// the flood.
     states: [ListenerState; 3],
     /// Milliseconds until the honest client was connected; `None` if it was not connected within 10 s.
     connected: Option<u64>,
@@ -50,8 +51,8 @@ pub(super) fn probe(kind: TransportKind) -> Result<FeatureCell, String> {
     Ok(FeatureCell::switched(plain.is_bounded(), on.is_bounded(), observed))
 }
 
-/// Measures the listener's state under a flood. A second run without a flood shows the state that the honest client
-/// alone leaves behind. This state is subtracted from the last state of the flood.
+/// Measures how many connections and bytes the listener holds during and after a flood. A second run without a flood
+/// shows how many of them the honest client alone leaves behind. They are subtracted from the values after the flood.
 fn flooded(kind: TransportKind, changes: &[(&str, &str)]) -> Result<FloodResult, String> {
     let carrier = kind.carrier(changes);
     let mut seen = flood(kind, &carrier, PACKETS)?;
@@ -161,5 +162,5 @@ fn attack(
         init.emit(&mut bytes);
         packet::finish(&mut bytes, start);
     }
-    disable_nagle(socket, SocketAddr::new(source, 0), SocketAddr::new(target, 0), &bytes)
+    send_packet(socket, SocketAddr::new(source, 0), SocketAddr::new(target, 0), &bytes)
 }

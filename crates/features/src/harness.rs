@@ -72,7 +72,7 @@ pub struct MessageOptions {
     pub lifetime: Option<Duration>,
 }
 
-/// An engine, and the events that it has emitted since they were last taken out.
+/// An engine, and the events that it has emitted since the harness last took them.
 struct Owner<E: Engine> {
     engine: E,
     notify: Notify,
@@ -87,7 +87,7 @@ impl<E: Engine<Event: 'static> + 'static> EngineOwner for Owner<E> {
     }
 
     fn handle_event(&mut self, _: Instant, event: E::Event) {
-        // The list stays short, because every probe takes the events out once per millisecond.
+        // The list of events stays short, because every probe empties it once per millisecond.
         self.events.push(event);
     }
 
@@ -140,26 +140,26 @@ pub struct Harness {
     worlds: [SimWorld; 2],
     ends: [TestHost; 2],
     addresses: [Vec<IpAddr>; 2],
-    /// The data that each side received, in order of arrival.
+    /// The data that host A and host B received, in order of arrival.
     pub received: [Vec<Delivery>; 2],
-    /// Whether each side's application reads received data.
+    /// Whether each host's application reads received data.
     pub reads: [bool; 2],
-    /// Whether each side's peer has closed its sending direction.
+    /// Whether the peer of each host has closed its sending direction.
     pub finished: [bool; 2],
-    /// Whether each side's connection is established.
+    /// Whether each host's connection is established.
     pub established: [bool; 2],
-    /// Whether each side's connection has ended.
+    /// Whether each host's connection has ended.
     pub closed: [bool; 2],
-    /// Every event of the engines, as text, with the side of the engine.
+    /// Every event of the engines, as text. The index names the host of the engine.
     pub events: Vec<(usize, String)>,
-    /// For each side, the SCTP streams that have data to read.
+    /// For each host, the SCTP streams that have data to read.
     readable: [BTreeSet<u16>; 2],
-    /// For each side, the messages that the transport has not accepted yet because its buffer was full.
+    /// For each host, the messages that the transport has not accepted yet because its buffer was full.
     waiting: [VecDeque<(Vec<u8>, MessageOptions)>; 2],
 }
 
 impl Harness {
-    /// Starts both hosts. Side B listens if the transport supports listening.
+    /// Starts both hosts. Host B listens if the transport supports listening.
     ///
     /// # Errors
     /// Returns the error of the simulation.
@@ -167,7 +167,7 @@ impl Harness {
         Self::start_on(testbed, carrier, usize::MAX).await
     }
 
-    /// Starts both hosts. Side A's transport uses only the first `paths` of its addresses.
+    /// Starts both hosts. Host A's transport uses only the first `paths` of its addresses.
     ///
     /// # Errors
     /// Returns the error of the simulation.
@@ -176,7 +176,7 @@ impl Harness {
         let mut ends = Vec::new();
         for (side, world) in worlds.iter().enumerate() {
             let paths = if side == A { paths } else { usize::MAX };
-            ends.push(end(world, side, carrier, paths, "").await?);
+            ends.push(start_host(world, side, carrier, paths, "").await?);
         }
         match &ends[B] {
             TestHost::Udp { .. } => {}
@@ -204,7 +204,7 @@ impl Harness {
         self.worlds[A].now()
     }
 
-    /// Opens a connection from side A to `port` on side B. Does nothing for UDP.
+    /// Opens a connection from host A to `port` on host B. Does nothing for UDP.
     pub fn open(&mut self, port: u16) {
         let now = self.now();
         let peer: Vec<SocketAddr> = self.addresses[B].iter().map(|ip| SocketAddr::new(*ip, 0)).collect();
@@ -231,12 +231,13 @@ impl Harness {
         self.until(10_000, |harness| harness.established[A] && harness.established[B]).await
     }
 
-    /// Restarts the host of a side. The host loses all its memory.
+    /// Restarts the host `side`, which loses all its memory.
     ///
     /// # Errors
     /// Returns the error of the simulation.
     pub async fn restart(&mut self, side: usize, carrier: &MessageTransport) -> io::Result<()> {
-        // The old engine's socket must be closed before the new engine opens its socket.
+        // The old engine's socket must be closed before the new engine opens its own. So a placeholder on another port
+        // replaces the old engine first.
         let unreachable = TestHost::Udp {
             socket: Box::new(self.worlds[side].bind(Local::Udp { port: 1 }).await?),
             port: 1,
@@ -246,7 +247,7 @@ impl Harness {
         self.readable[side].clear();
         (self.established[side], self.closed[side], self.finished[side]) = (false, false, false);
         self.pass(1).await;
-        let end = end(&self.worlds[side], side, carrier, usize::MAX, "again").await?;
+        let end = start_host(&self.worlds[side], side, carrier, usize::MAX, "again").await?;
         self.ends[side] = end;
         Ok(())
     }
@@ -256,8 +257,8 @@ impl Harness {
         self.send(side, &numbered(number, size), MessageOptions::default())
     }
 
-    /// Hands a message to a side's transport. The message is queued while the transport's buffer is full. Returns false
-    /// if the transport no longer accepts messages.
+    /// Hands a message to the transport of host `side`. The message is queued while the transport's buffer is full.
+    /// Returns false if the transport no longer accepts messages.
     pub fn send(&mut self, side: usize, message: &[u8], how: MessageOptions) -> bool {
         self.waiting[side].push_back((message.to_vec(), how));
         self.flush(side)
@@ -271,7 +272,7 @@ impl Harness {
                 TestHost::Udp { socket, port } => {
                     let source = SocketAddr::new(self.addresses[side][0], *port);
                     let target = SocketAddr::new(self.addresses[1 - side][0], PORT + (1 - side) as u16);
-                    drop(disable_nagle(socket, source, target, &message));
+                    drop(send_packet(socket, source, target, &message));
                     None
                 }
                 TestHost::Tcp { host, id } => {
@@ -303,7 +304,7 @@ impl Harness {
         true
     }
 
-    /// Closes the sending direction of a side: a half close on TCP, a shutdown on SCTP.
+    /// Closes the sending direction of host `side`: a half close on TCP, a shutdown on SCTP.
     pub fn finish(&mut self, side: usize) {
         let now = self.now();
         match &mut self.ends[side] {
@@ -432,7 +433,7 @@ impl Harness {
         }
     }
 
-    /// Calls `read` with a side's SCTP engine and association. Returns `None` if the side has no association.
+    /// Calls `read` with the SCTP engine and association of host `side`. Returns `None` if the host has no association.
     pub fn sctp<R>(
         &mut self,
         side: usize,
@@ -444,7 +445,7 @@ impl Harness {
         }
     }
 
-    /// Calls `read` with a side's TCP engine and connection. Returns `None` if the side has no connection.
+    /// Calls `read` with the TCP engine and connection of host `side`. Returns `None` if the host has no connection.
     pub fn tcp<R>(
         &mut self,
         side: usize,
@@ -456,18 +457,18 @@ impl Harness {
         }
     }
 
-    /// Returns the number of bytes that a side has received.
+    /// Returns the number of bytes that host `side` has received.
     pub fn bytes(&self, side: usize) -> usize {
         self.received[side].iter().map(|part| part.bytes.len()).sum()
     }
 
-    /// Returns the numbers of the messages that a side has received. Each message has `size` bytes.
+    /// Returns the numbers of the messages that host `side` has received. Each message has `size` bytes.
     pub fn numbers(&self, side: usize, size: usize) -> Vec<u32> {
         let all: Vec<u8> = self.received[side].iter().flat_map(|part| part.bytes.iter().copied()).collect();
         all.chunks_exact(size).filter_map(|m| m.first_chunk().map(|head| u32::from_be_bytes(*head))).collect()
     }
 
-    /// Returns the number of connections or associations that a side's transport holds, including half-open ones.
+    /// Returns the number of connections or associations of host `side`, including half-open ones.
     pub fn connection_count(&self, side: usize) -> usize {
         match &self.ends[side] {
             TestHost::Udp { .. } => 0,
@@ -476,7 +477,7 @@ impl Harness {
         }
     }
 
-    /// Returns the bytes of state that a side's transport holds for its peers.
+    /// Returns the bytes of state that the transport of host `side` holds for its peers.
     pub fn held_bytes(&self, side: usize) -> usize {
         match &self.ends[side] {
             TestHost::Udp { .. } => 0,
@@ -488,9 +489,9 @@ impl Harness {
     }
 }
 
-/// Starts the transport of a side. `life` distinguishes the random numbers of a restarted transport from those of its
-/// predecessor.
-async fn end(
+/// Starts the transport of host `side`. A restarted transport needs another `life`, so that its random numbers differ
+/// from those before the restart.
+async fn start_host(
     world: &SimWorld,
     side: usize,
     carrier: &MessageTransport,
@@ -527,7 +528,7 @@ pub fn numbered(number: u32, size: usize) -> Vec<u8> {
 }
 
 /// Sends `bytes` as one packet from `source` to `target`. If the socket has no room at present, the packet is lost.
-pub fn disable_nagle(
+pub fn send_packet(
     socket: &<SimWorld as World>::Socket,
     source: SocketAddr,
     target: SocketAddr,

@@ -3,7 +3,7 @@
 
 use super::harness::{MessageOptions, MessageTransport};
 use super::testbed::{A, B, PORT, QUIET, Testbed};
-use super::{Drawing, TransportKind, connected, hold};
+use super::{Drawing, TransportKind, connected, with_harness};
 
 pub(super) fn all() -> Result<Vec<Drawing>, String> {
     Ok(vec![
@@ -34,7 +34,8 @@ pub(super) fn all() -> Result<Vec<Drawing>, String> {
     ])
 }
 
-/// Renders the ladders side by side, each with its own times. They show the names of packets, without their contents.
+/// Renders the ladders side by side, each with its own times. The ladders show the names of packets, without their
+/// contents.
 pub(super) fn side_by_side(titles: &[(&str, &str)], drawings: &[Drawing]) -> String {
     let columns: Vec<(&str, Vec<String>)> = titles
         .iter()
@@ -61,15 +62,16 @@ pub(super) fn side_by_side(titles: &[(&str, &str)], drawings: &[Drawing]) -> Str
     out
 }
 
-/// Shortens a line of a ladder to the time, the direction, and the names of the chunks or flags in the packet.
+/// Shortens a line of a packet diagram. The result has the time and the direction of the packet, and the names of its
+/// chunks or flags.
 fn leg(line: &str) -> String {
     let Some((arrow, (ends, content))) = ["──►", "◄──"].iter().find_map(|a| Some((a, line.split_once(a)?)))
     else {
         return String::new();
     };
     let time = ends.split_whitespace().next().unwrap_or("");
-    // `content` begins with the name of the other host. The names of chunks or flags follow, each with its values.
-    // Words with an equals sign, and words after a name, are values.
+    // `content` begins with the name of the other host. After it, each chunk or flag has a name and values. A word with
+    // an equals sign, or a further word after a name, is a value.
     let content = content.trim_start().split_once(' ').map_or("", |(_, rest)| rest);
     let name = |part: &str| {
         let words = part.split_whitespace();
@@ -98,7 +100,7 @@ fn setup(
     (kind, changes): (TransportKind, &[(&str, &str)]),
 ) -> Result<Drawing, String> {
     let testbed = Testbed::quiet()?;
-    let first = hold(&testbed, &kind.carrier(changes), async |harness| {
+    let first = with_harness(&testbed, &kind.carrier(changes), async |harness| {
         let started_at = harness.now();
         harness.open(PORT);
         if kind == TransportKind::Tcp {
@@ -128,7 +130,7 @@ fn ending(title: &str, note: &str, kind: TransportKind) -> Result<Drawing, Strin
         harness.pass(1_000).await;
         started_at
     })?;
-    // The packets of the set-up are left out, because other drawings show them.
+    // This diagram leaves the packets of the handshake out, because other diagrams show them.
     let from = started_at.as_nanos() / 1_000_000;
     let ladder = testbed.ladder(kind.ladder())?;
     let late = |line: &&str| {

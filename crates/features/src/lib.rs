@@ -1,8 +1,8 @@
 //! The feature table: which features each transport has, found by experiment.
 //!
-//! For every row and transport, a probe in the simulation records what it observed. The published table is shown for
-//! comparison. Further rows show features that the published table lacks, and packet ladders explain some rows. No cell
-//! is a constant: if a mechanism breaks, its row changes.
+//! Each row of the table is a feature, and each column a transport. A probe in the simulation determines every cell. No
+//! cell is a constant: if a transport's feature breaks, its row changes. The cells of a published table are shown for
+//! comparison. Further rows show features that the published table lacks. Packet ladders explain some rows.
 
 mod connection;
 mod extra_rows;
@@ -70,7 +70,8 @@ pub enum FeatureVerdict {
     Yes,
     /// The transport does not have the feature.
     No,
-    /// The feature must be switched on, or can be switched off.
+    /// The transport has the feature only with certain settings: by default the feature is off, or it can be switched
+    /// off.
     Optional,
     /// The question does not apply to the transport.
     #[serde(rename = "n/a")]
@@ -123,7 +124,7 @@ impl FeatureCell {
 struct Row {
     name: &'static str,
     /// The description of the experiment.
-    done: &'static str,
+    experiment: &'static str,
     probe: fn(TransportKind) -> Result<FeatureCell, String>,
 }
 
@@ -225,7 +226,7 @@ impl Row {
         };
         Ok(Line {
             feature: self.name.to_owned(),
-            done: self.done.to_owned(),
+            done: self.experiment.to_owned(),
             cells: TransportKind::ALL.into_iter().map(column).collect::<Result<_, _>>()?,
         })
     }
@@ -246,7 +247,7 @@ fn published(feature: &str, kind: TransportKind) -> Option<String> {
 const PUBLISHED: &str = include_str!("published.csv");
 
 /// Starts both hosts on `testbed`, and runs `probe` with them.
-fn hold<T>(
+fn with_harness<T>(
     testbed: &Testbed,
     carrier: &MessageTransport,
     probe: impl AsyncFnOnce(&mut Harness) -> T,
@@ -263,14 +264,14 @@ fn connected<T>(
     carrier: &MessageTransport,
     probe: impl AsyncFnOnce(&mut Harness) -> T,
 ) -> Result<T, String> {
-    hold(testbed, carrier, async |harness| {
+    with_harness(testbed, carrier, async |harness| {
         harness.connect().await;
         probe(harness).await
     })
 }
 
-/// Decides the cell of a feature that an option of SCTP switches on. `with` runs the probe with changed settings, and
-/// `words` names the runs with and without the option.
+/// Decides the table cell of a feature that SCTP has only with certain settings. `option` holds these settings. `words`
+/// describes a run with these settings and a run without them. `with` makes a run and observes it.
 fn switched<T: Copy>(
     kind: TransportKind,
     (option, words): (&[(&str, &str)], [&str; 2]),
@@ -310,7 +311,8 @@ impl Features {
         table(title, &self.rows) + &table("\nfurther rows", &self.extra)
     }
 
-    /// Renders everything as text: the two tables, the experiments with observations, and the ladders.
+    /// Renders everything as text: the two tables, the experiments with observations, and the packet ladders (sequence
+    /// diagrams).
     #[must_use]
     pub fn render(&self) -> String {
         let mut out = self.tables();

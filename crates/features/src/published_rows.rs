@@ -1,4 +1,4 @@
-//! The sixteen rows of the published table. The result of a run decides each cell.
+//! The sixteen protocol features (rows) of the published table. Each cell is the result of a simulation.
 //!
 //! Each row describes an experiment. A probe carries the experiment out over one transport and reports what it
 //! observed. The verdict `optional` needs two runs of a probe. The probe succeeds with a mechanism switched on, and
@@ -74,14 +74,14 @@ pub const ROWS: &[Row] = &[
 
 const fn row(
     name: &'static str,
-    done: &'static str,
+    experiment: &'static str,
     probe: fn(TransportKind) -> Result<FeatureCell, String>,
 ) -> Row {
-    Row { name, done, probe }
+    Row { name, experiment, probe }
 }
 
-fn entered(passages: &[TapRecord], direction: Direction) -> impl Iterator<Item = &TapRecord> {
-    passages.iter().filter(move |p| p.event == TapEvent::Entered && p.direction == direction)
+fn entered(link_events: &[TapRecord], direction: Direction) -> impl Iterator<Item = &TapRecord> {
+    link_events.iter().filter(move |p| p.event == TapEvent::Entered && p.direction == direction)
 }
 
 fn full_duplex(kind: TransportKind) -> Result<FeatureCell, String> {
@@ -95,9 +95,10 @@ fn full_duplex(kind: TransportKind) -> Result<FeatureCell, String> {
         harness.pass(2_000).await;
         [harness.bytes(A), harness.bytes(B)]
     })?;
-    let passages = testbed.passages();
+    let link_events = testbed.take_link_events();
     let span = |direction| {
-        let times: Vec<_> = entered(&passages, direction).filter(|p| p.bytes > 900).map(|p| p.at).collect();
+        let times: Vec<_> =
+            entered(&link_events, direction).filter(|p| p.bytes > 900).map(|p| p.at).collect();
         Some((*times.first()?, *times.last()?))
     };
     let overlap = match (span(Direction::Up), span(Direction::Down)) {
@@ -124,7 +125,7 @@ fn reliable(kind: TransportKind) -> Result<FeatureCell, String> {
     })?;
     let mut sorted = got.clone();
     sorted.sort_unstable();
-    let lost = testbed.passages().iter().filter(|p| matches!(p.event, TapEvent::Lost(_))).count();
+    let lost = testbed.take_link_events().iter().filter(|p| matches!(p.event, TapEvent::Lost(_))).count();
     let yes = sorted == (0..200).collect::<Vec<_>>();
     Ok(FeatureCell::of(yes, format!("{} of 200 messages came; the network lost {lost} packets", got.len())))
 }
@@ -203,21 +204,21 @@ fn unordered(kind: TransportKind) -> Result<FeatureCell, String> {
 }
 
 fn flow_and_congestion(kind: TransportKind) -> Result<FeatureCell, String> {
-    // Flow control: side B does not read the data that it receives.
+    // Flow control: host B does not read the data that it receives.
     let testbed = Testbed::new(&["rate=100mbit,rtt=20ms,queue=1000p"])?;
     connected(&testbed, &kind.carrier(&[("rcvbuf", "64KiB")]), async |harness| {
         harness.reads[B] = false;
         offer(harness, 1000, 5_000).await;
     })?;
-    let unread: u64 = entered(&testbed.passages(), Direction::Up).map(|p| u64::from(p.bytes)).sum();
+    let unread: u64 = entered(&testbed.take_link_events(), Direction::Up).map(|p| u64::from(p.bytes)).sum();
     // Congestion control: the path is narrower than the rate of the offered messages.
     let testbed = Testbed::new(&["rate=1mbit,rtt=40ms,queue=20p"])?;
     connected(&testbed, &kind.carrier(&[]), async |harness| {
         offer(harness, 1000, 20_000).await;
     })?;
-    let passages = testbed.passages();
-    let sent = entered(&passages, Direction::Up).count().max(1);
-    let lost = passages
+    let link_events = testbed.take_link_events();
+    let sent = entered(&link_events, Direction::Up).count().max(1);
+    let lost = link_events
         .iter()
         .filter(|p| p.direction == Direction::Up && matches!(p.event, TapEvent::Lost(_)))
         .count();
@@ -232,8 +233,8 @@ fn flow_and_congestion(kind: TransportKind) -> Result<FeatureCell, String> {
     ))
 }
 
-/// Offers messages of 1000 B for this many milliseconds, one per millisecond. Offers a message again if the transport
-/// does not accept it.
+/// Offers messages of 1000 B to the transport, one per millisecond, for `milliseconds`. Offers a message again if the
+/// transport does not accept it.
 async fn offer(harness: &mut Harness, messages: u32, milliseconds: u64) {
     let mut next = 0;
     for _ in 0..milliseconds {
@@ -255,8 +256,8 @@ fn ecn(kind: TransportKind) -> Result<FeatureCell, String> {
             let tcp = harness.tcp(A, |engine, id| engine.stats(id).map(|stats| stats.ecn_reductions));
             sctp.flatten().or(tcp.flatten()).unwrap_or(0)
         })?;
-        let passages = testbed.passages();
-        let lost = passages.iter().filter(|p| matches!(p.event, TapEvent::Lost(_))).count();
+        let link_events = testbed.take_link_events();
+        let lost = link_events.iter().filter(|p| matches!(p.event, TapEvent::Lost(_))).count();
         Ok((reductions, lost))
     };
     let plain = with(&[])?;
@@ -287,7 +288,7 @@ fn sack(kind: TransportKind) -> Result<FeatureCell, String> {
             harness.until(20_000, |harness| harness.bytes(B) >= 70_000).await
         })?;
         if let TransportKind::Udp = kind {
-            let answers = entered(&testbed.passages(), Direction::Down).count();
+            let answers = entered(&testbed.take_link_events(), Direction::Down).count();
             return Ok((answers, whole));
         }
         let ladder = testbed.ladder(kind.ladder())?;
@@ -349,10 +350,13 @@ fn path_mtu(kind: TransportKind) -> Result<FeatureCell, String> {
         harness.until(30_000, |harness| harness.bytes(B) >= 28_000).await;
         harness.bytes(B)
     })?;
-    let passages = testbed.passages();
-    // The sizes of the packets that A sends on its own link. Only the second half of these packets is checked.
-    let sizes: Vec<u32> =
-        entered(&passages, Direction::Up).filter(|p| p.link == testbed.links[0]).map(|p| p.bytes).collect();
+    let link_events = testbed.take_link_events();
+    // The sizes of the packets that A sends on its own link. The first packets may exceed the path MTU of 1000 bytes,
+    // so only the second half of the packets is checked.
+    let sizes: Vec<u32> = entered(&link_events, Direction::Up)
+        .filter(|p| p.link == testbed.links[0])
+        .map(|p| p.bytes)
+        .collect();
     let late = sizes[sizes.len() / 2..].iter().copied().max().unwrap_or(0);
     let yes = got == 28_000 && late <= 1000;
     Ok(FeatureCell::of(yes, format!("{got} of 28000 B came; A's later packets have at most {late} B")))
@@ -371,10 +375,11 @@ fn fragmentation(kind: TransportKind) -> Result<FeatureCell, String> {
         harness.pass(2_000).await;
         (large, from)
     })?;
-    // A packet that carries a small message has at least 20 B besides its headers.
+    // A packet that carries a small message has at least 20 B besides its IP and transport headers.
     let small = |p: &&TapRecord| p.at >= from && p.bytes >= 20 + 8 + 20;
     let acks = |p: &&TapRecord| kind != TransportKind::Udp && p.bytes < 20 + 12 + 20;
-    let packets = entered(&testbed.passages(), Direction::Up).filter(small).filter(|p| !acks(p)).count();
+    let packets =
+        entered(&testbed.take_link_events(), Direction::Up).filter(small).filter(|p| !acks(p)).count();
     let yes = large == 5000 && packets < 10;
     Ok(FeatureCell::of(yes, format!("{large} of 5000 B came; the ten small ones left in {packets} packets")))
 }

@@ -1,7 +1,7 @@
 //! A probe with a forger: a third host that sends a packet with A's address as the source. The hosts share no key, so B
 //! can only check the addresses and numbers in the packet's headers.
 
-use super::harness::{Harness, disable_nagle, numbered};
+use super::harness::{Harness, numbered, send_packet};
 use super::testbed::{A, B, PORT, Testbed, v4};
 use super::{FeatureCell, TransportKind};
 use anabranch_link::LinkSpec;
@@ -12,8 +12,9 @@ use anabranch_world::{Local, World};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// The size of each message in bytes, and the number that the forged message carries.
+/// The size of each message in bytes.
 const SIZE: usize = 50;
+/// The number that the forged message carries.
 const FORGED: u32 = 666;
 
 /// Probes whether B accepts a forged packet as if A had sent it.
@@ -42,8 +43,8 @@ fn testbed() -> Result<(Testbed, NodeId), String> {
     let network = Network::new(1);
     let addresses: [Vec<IpAddr>; 2] =
         [vec![Ipv4Addr::new(10, 0, 1, 1).into()], vec![Ipv4Addr::new(10, 0, 2, 1).into()]];
-    // The forger is created first, because packets to a shared address go to the host that was created last. That host
-    // must be A.
+    // C, the host that forges packets, shares A's address. Packets to a shared address go to the host that was created
+    // last, so C is created before A.
     let forger = network.host("C", &addresses[A]);
     let nodes = [network.host("A", &addresses[A]), network.host("B", &addresses[B])];
     let router = network.router("router");
@@ -68,7 +69,7 @@ async fn inject(testbed: &Testbed, forger: NodeId, kind: TransportKind) -> io::R
         (Local::Ip { protocol: 6 }, [0, 0], next_segment(testbed, source, target, &message)?)
     };
     let socket = testbed.network.world(forger).bind(local).await?;
-    disable_nagle(&socket, SocketAddr::new(source, ports[A]), SocketAddr::new(target, ports[B]), &bytes)
+    send_packet(&socket, SocketAddr::new(source, ports[A]), SocketAddr::new(target, ports[B]), &bytes)
 }
 
 /// Builds the TCP segment that follows A's last segment with data, as an eavesdropper could.

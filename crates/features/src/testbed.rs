@@ -10,9 +10,9 @@ use std::net::{IpAddr, Ipv4Addr};
 
 /// A path that loses, duplicates and reorders no packet.
 pub const QUIET: &str = "rate=10mbit,rtt=40ms,queue=100p";
-/// The index of side A, which opens the connection. Side B accepts it.
+/// The index of host A, which opens the connection.
 pub const A: usize = 0;
-/// The index of side B, which accepts the connection. Side A opens it.
+/// The index of host B, which accepts the connection.
 pub const B: usize = 1;
 
 /// The port that B listens on.
@@ -100,7 +100,7 @@ impl Testbed {
     }
 
     /// Returns the records of packets that crossed links since the last call.
-    pub fn passages(&self) -> Vec<TapRecord> {
+    pub fn take_link_events(&self) -> Vec<TapRecord> {
         self.network.take_link_events()
     }
 

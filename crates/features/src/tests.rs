@@ -1,5 +1,5 @@
-//! Compares the tables with their expected text, and checks that every difference from the published table has a
-//! reason.
+//! Tests of the tables of protocol features. Every difference between our table and the published table must have an
+//! explanation.
 
 use super::*;
 

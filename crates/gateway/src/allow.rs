@@ -14,7 +14,7 @@
 //! The owner of a name can let it resolve to any address. A wildcard allows names that nobody has checked, so it allows
 //! only public addresses, as defined by the registries of RFC 6890. An IPv6 address that embeds an IPv4 address
 //! (mapped, NAT64) is treated as that IPv4 address. Some IPv6 addresses make a relay forward packets to an embedded
-//! address (6to4, Teredo, ISATAP). They are allowed only by an address rule.
+//! address (6to4, Teredo, ISATAP). These addresses are allowed only by an address rule.
 
 use anabranch_http::authority::is_name_byte;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -92,8 +92,8 @@ impl Rules {
         let ip = plain(address.ip());
         self.0.iter().any(|rule| {
             let host_matches = match &rule.pattern {
-                // The network of a NAT64 translator (RFC 6052) matches only addresses in that network. It does not
-                // match the embedded IPv4 addresses if they are reached without the translator.
+                // A rule for a NAT64 prefix (RFC 6052) matches only IPv6 addresses with that prefix. The rule does not
+                // match the same IPv4 addresses without the translator.
                 HostPattern::Network(network) => {
                     let translated = plain(network.first) != network.first && network.contains(address.ip());
                     translated || network.contains(ip)
@@ -109,8 +109,8 @@ impl Rules {
 }
 
 impl Rule {
-    /// Returns whether the rule matches `host` by its name. `Some(true)` means that the rule names exactly this host,
-    /// `Some(false)` that it has a wildcard.
+    /// Returns whether the rule matches `host` by its name. `Some(true)` means that the rule has exactly this name, and
+    /// `Some(false)` means that the rule has a wildcard.
     fn names(&self, host: &str) -> Option<bool> {
         match &self.pattern {
             HostPattern::Any => Some(false),
@@ -191,8 +191,8 @@ impl Network {
         if bits > most {
             return Err(format!("an address of that kind has {most} bits"));
         }
-        // Refuse a prefix that ends before the embedded IPv4 address begins. It would also cover other IPv6 addresses,
-        // but the network of an embedded IPv4 address is stored as an IPv4 network.
+        // Refuses an IPv4-mapped IPv6 network whose prefix is shorter than 96 bits. An IPv4-mapped network is stored as
+        // an IPv4 network, but a shorter prefix would also cover IPv6 addresses that are not mapped.
         if ip.is_ipv6() && plain(ip).is_ipv4() && bits < MAPPED_BITS {
             return Err(format!("IPv4 within IPv6 begins after {MAPPED_BITS} bits"));
         }
@@ -234,7 +234,8 @@ impl FromStr for Network {
     }
 }
 
-/// Returns whether the colon after `host` is inside the brackets of an IPv6 address.
+/// Returns whether `host`, the text before the last colon of a rule, ends inside the brackets of an IPv6 address. If
+/// so, the colon belongs to the address, and no port follows it.
 fn unclosed(host: &str) -> bool {
     host.starts_with('[') && !host.contains(']')
 }
@@ -258,7 +259,7 @@ const MAPPED_BITS: u8 = 96;
 /// Returns whether an address counts as near: it is on the own host or link of the gateway, is not a unicast address,
 /// or belongs to a metadata service of a cloud.
 fn is_near(ip: IpAddr) -> bool {
-    if SECRETS.iter().any(|secret| secret.contains(ip)) {
+    if METADATA_SERVICES.iter().any(|network| network.contains(ip)) {
         return true;
     }
     match ip {
@@ -280,12 +281,13 @@ fn is_near(ip: IpAddr) -> bool {
     }
 }
 
-/// Returns whether a relay would forward packets for this address to an embedded address. An embedded address may be
-/// any address.
+/// Returns whether a relay would forward packets for this IPv6 address to an IPv4 address that is embedded in it. The
+/// embedded address is not examined, so it may be any address.
 fn relayed(v6: Ipv6Addr) -> bool {
     match v6.segments() {
-        // Addresses of 6to4 (RFC 3056), Teredo (RFC 4380), ISATAP (RFC 5214 §6.1) and local translators (RFC 8215), and
-        // older forms that embed IPv4 addresses (RFC 4291 §2.5.5.1, RFC 2765).
+        // The first arm has the prefixes of 6to4 (RFC 3056), Teredo (RFC 4380), ISATAP (RFC 5214 §6.1) and local-use
+        // translation (RFC 8215). The second arm has older forms that embed IPv4 addresses (RFC 4291 §2.5.5.1, RFC
+        // 2765).
         [0x2002, ..] | [0x2001, 0, ..] | [_, _, _, _, 0 | 0x0200, 0x5efe, ..] | [0x64, 0xff9b, 1, ..] => true,
         [0, 0, 0, 0, 0, 0, ..] | [0, 0, 0, 0, 0xffff, 0, ..] => true,
         _ => false,
@@ -331,7 +333,7 @@ const NOT_PUBLIC_V6: [Network; 3] =
     [v6([0x2001, 0, 0], 0, 23), v6([0x2001, 0xdb8, 0], 0, 32), v6([0x3fff, 0, 0], 0, 20)];
 
 /// The addresses of the metadata services of Azure, Alibaba, Oracle, Amazon and Google that are not in 169.254.0.0/16.
-const SECRETS: [Network; 5] = [
+const METADATA_SERVICES: [Network; 5] = [
     v4([168, 63, 129, 16], 32),
     v4([100, 100, 100, 200], 32),
     v4([192, 0, 0, 192], 32),

@@ -33,7 +33,7 @@ pub struct Associations<W: World, C: Connector> {
 /// The role of the peer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Peer {
-    /// The peer is a gateway that forwards to origins: to all origins, or to those that the rules allow.
+    /// The peer is a gateway. It forwards to all origins, or only to the origins that the rules allow.
     Gateway(Option<Rules>),
     /// The peer is this origin itself.
     Origin(Origin),
@@ -42,7 +42,7 @@ pub enum Peer {
 struct Pool<W: World, C: Connector> {
     world: W,
     connector: C,
-    /// The number of servers in the connector. All of them are addresses of the peer.
+    /// The number of addresses of the peer. The connector has each address as a server of its own.
     servers: usize,
     peer: Peer,
     /// Whether the peer is this gateway itself.
@@ -328,5 +328,6 @@ impl<W: World, C: Connector> Upstream for Associations<W, C> {
 const MAX_ASSOCIATIONS: usize = 16;
 /// The time for which the gateway waits until a stream has been reset.
 const RESETTING: Duration = Duration::from_secs(10);
-/// The time for which a stream stays unused while the peer resets it.
+/// The time for which the gateway leaves a stream unused after the peer has cancelled its exchange. In this time, the
+/// peer's reset of the stream arrives.
 const SETTLING: Duration = Duration::from_secs(1);

@@ -1,8 +1,8 @@
 //! A stream of the gateway ([`Conn`]) that is read and written at the same time, and that keeps bytes read ahead. The
 //! [`Pump`] forwards a body from one stream to another.
 //!
-//! A pump reads only after it has written all that it has read. If the receiver of a body is slow, the pump buffers the
-//! bytes of one read, and the sender has to wait.
+//! A pump reads again only after it has written all bytes of the previous read. If the receiver of a body is slow, the
+//! pump holds no more than these bytes, and the sender has to wait.
 
 use super::head::{Refusal, check_response_prefix, end_of_head, too_large, write_trailers};
 use anabranch_base::time::{Duration, Instant};
@@ -21,7 +21,7 @@ use std::task::{Context, Poll, ready};
 pub(super) struct Conn<T> {
     stream: RefCell<T>,
     read_ahead: RefCell<ReadAhead>,
-    /// The slot of the client's session, in which the bytes of this stream are counted.
+    /// Adds the bytes of this stream to the count of the client's session; `None` if they are not counted.
     meter: Option<SlotHandle>,
     /// The session's share of the memory budget, in which the bytes read ahead are counted.
     memory: Rc<SessionMemory>,
@@ -31,7 +31,7 @@ pub(super) struct Conn<T> {
 struct ReadAhead {
     bytes: Vec<u8>,
     at: usize,
-    /// Counts the bytes read ahead beyond [`HEAD_BYTES`] in the memory budget.
+    /// The part of the memory budget that the bytes read ahead use. The first [`HEAD_BYTES`] bytes do not count.
     hold: HeldBytes,
 }
 
@@ -84,7 +84,7 @@ impl<W: World> ProgressClock<W> {
         Self { world: world.clone(), at: Cell::new(world.now()) }
     }
 
-    pub(super) fn now(&self) {
+    pub(super) fn record_progress(&self) {
         self.at.set(self.world.now());
     }
 
@@ -111,14 +111,14 @@ pub(super) enum HeadError {
 }
 
 impl<T: Stream> Conn<T> {
-    /// Wraps a stream to the peer. Bytes that are read ahead on this stream count in the memory of the client's
-    /// session.
+    /// Wraps a stream to a client or to an origin. Bytes that are read ahead from the stream count towards `memory`,
+    /// the memory of the client's session.
     pub(super) fn new(stream: T, memory: Rc<SessionMemory>) -> Self {
         let read_ahead = ReadAhead { bytes: Vec::new(), at: 0, hold: memory.holding() };
         Self { stream: RefCell::new(stream), read_ahead: RefCell::new(read_ahead), meter: None, memory }
     }
 
-    /// Wraps a client's stream. Its bytes are also counted in the slot of the client's session.
+    /// Wraps a client's stream. The stream's bytes are also counted in the slot of the client's session.
     pub(super) fn metered(stream: T, meter: SlotHandle, memory: Rc<SessionMemory>) -> Self {
         Self { meter: Some(meter), ..Self::new(stream, memory) }
     }
@@ -279,13 +279,14 @@ impl<T: Stream> Conn<T> {
 }
 
 impl<T: Stream> Conn<Lease<T>> {
-    /// Returns the receive window that the leased stream shares with other streams; `None` if it shares none.
+    /// Returns the receive window that this stream shares with the other streams of its association. `None` if the
+    /// stream does not share its window.
     pub(super) fn shared_window(&self) -> Option<Rc<SharedWindow>> {
         self.stream.borrow().shared_window.clone()
     }
 }
 
-/// The side of a pump that failed, with the reason.
+/// The reason why a pump failed: its source, its sink, or the body's framing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum PumpError {
     /// Reading from the source failed.
@@ -312,7 +313,7 @@ pub(super) struct Pump<'a, W, S, D> {
     /// The bytes that have to be written before the next read.
     out: Vec<u8>,
     at: usize,
-    /// The number of bytes of `out` that are counted in the memory budget.
+    /// The number of bytes in `out` that the memory budget already counts.
     counted: usize,
     ended: bool,
 }
@@ -350,7 +351,7 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
     /// in chunks if `chunked` is true.
     pub(super) fn new(
         (source, sink): (&'a Conn<S>, &'a Conn<D>),
-        (moved, scratch, progress): (&'a ProgressClock<W>, &Scratch, &'a PumpProgress),
+        (progress_clock, scratch, progress): (&'a ProgressClock<W>, &Scratch, &'a PumpProgress),
         head: Vec<u8>,
         framing: Framing,
         chunked: bool,
@@ -359,7 +360,7 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
         Self {
             source,
             sink,
-            progress_clock: moved,
+            progress_clock,
             scratch,
             progress,
             decoder,
@@ -372,7 +373,7 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
         }
     }
 
-    /// Sets whether trailers are forwarded. Trailers require chunks on both sides.
+    /// Sets whether trailers are forwarded. Trailers require chunked framing of both the source and the sink.
     pub(super) fn with_trailers(mut self, forward_trailers: bool) -> Self {
         self.trailers = forward_trailers;
         if forward_trailers {
@@ -396,7 +397,7 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
                     self.count(self.out.len());
                 }
                 self.at += ready!(written).map_err(PumpError::Sink)?;
-                self.progress_clock.now();
+                self.progress_clock.record_progress();
             }
             self.out.clear();
             self.at = 0;
@@ -422,7 +423,7 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
                 return Poll::Pending;
             }
         }
-        // The pump could continue, but let other tasks run first.
+        // The pump could continue, but other tasks run first.
         cx.waker().wake_by_ref();
         Poll::Pending
     }
@@ -433,7 +434,8 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
         Ok(Some(bytes).filter(|bytes| !bytes.is_empty()))
     }
 
-    /// Keeps bytes of the body that have to be written before the next read.
+    /// Appends bytes of the body to `out`, as a chunk if the sink needs chunks. The gateway writes `out` to the sink
+    /// before it reads again.
     fn queue_bytes(&mut self, bytes: &[u8]) {
         if self.chunked { write_chunk(&mut self.out, bytes) } else { self.out.extend_from_slice(bytes) }
     }
@@ -463,7 +465,7 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
         let scratch = self.scratch.clone();
         let mut scratch = scratch.borrow_mut();
         let read = ready!(source.poll_read(cx, &mut scratch[..most])).map_err(PumpError::Source)?;
-        self.progress_clock.now();
+        self.progress_clock.record_progress();
         if read == 0 {
             return Poll::Ready(self.decoder.end().map_err(|Broken| PumpError::Framing));
         }
@@ -493,10 +495,10 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
 const READ_BYTES: usize = 64 * 1024;
 /// The reason for refusing a head that does not fit into the memory budget.
 pub(super) const NO_MEMORY: &str = "there is no memory for so large a head";
-/// The maximum number of bytes of a head that one call reads. The memory budget charges this number of bytes for each
-/// exchange in advance, so only further bytes of a head are counted.
+/// The maximum number of bytes of a head that one call reads. The memory budget charges each exchange this number of
+/// bytes in advance. Only further bytes of the head are charged when they arrive.
 pub(super) const HEAD_BYTES: usize = 4096;
 /// The maximum size in bytes of the output buffer that a pump keeps while it waits for data.
 const MAX_KEPT: usize = 4096;
-/// The number of reads of a pump after which other tasks get their turn.
+/// The number of reads after which a pump lets other tasks run.
 const TURNS: usize = 16;

@@ -35,13 +35,15 @@ pub(super) enum ExchangeError {
     Memory,
     /// The exchange made no progress for too long.
     Timeout,
-    /// The exchange waits for a stream that blocks the shared window, and can use another association.
+    /// The server's response is stuck behind another stream of the association, which fills the receive window of both.
+    /// The exchange can be repeated on another association.
     Trapped,
 }
 
 /// The result of receiving the peer's response.
 enum ReceivedResponse {
-    /// A complete response. `reusable` is whether the peer's stream can carry another request.
+    /// A complete response. `reusable` is whether the peer's stream can carry another request. `after` is the state of
+    /// the client's stream.
     All { reusable: bool, after: ClientStreamEnd },
     /// An open tunnel, with the status and the head that the client gets.
     Tunnel(u16, Vec<u8>),
@@ -56,7 +58,7 @@ pub(super) struct ForwardTarget<'a> {
     forwarded: Option<Forwarded>,
 }
 
-/// Performs one exchange with the client on the stream `down`. `activity` is the activity of the client's session.
+/// Performs one exchange with the client on the stream `down`. All streams of the client's session share `activity`.
 pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
     service: &Service<W, U>,
     down: &Conn<D>,
@@ -190,7 +192,7 @@ fn forward_target<'a, W, U: Upstream>(
         }
         (Route::Origin(origin), Target::Server) => Ok(onward(origin, origin.host(), "*".into())),
         (Route::Any, Target::Tunnel(to)) => {
-            // The bytes inside the tunnel are not the gateway's concern, so the origin counts as an origin without TLS.
+            // The gateway forwards the bytes of a tunnel unchanged. It therefore connects to the origin without TLS.
             Ok(onward(&Origin::new(to.clone(), false), to.to_string(), to.to_string().into()))
         }
         (Route::Any, Target::Absolute(to, path)) => {
@@ -241,7 +243,7 @@ fn refusal_of(why: &ReachError) -> Refusal {
     }
 }
 
-/// Forwards the request on the leased stream, and forwards the response to the client.
+/// Forwards the request to the target on the stream in `lease`, and forwards the response to the client.
 #[expect(clippy::too_many_arguments, reason = "both ends of an exchange and what is told of it")]
 async fn forward<W: World, U: Upstream, D: Stream>(
     service: &Service<W, U>,
@@ -278,8 +280,8 @@ async fn forward<W: World, U: Upstream, D: Stream>(
             Ok(()) => Err(wait_for_disconnect(down).await),
             Err(PumpError::Source(reason)) => Err(ExchangeError::Client(reason)),
             Err(PumpError::Framing) => Err(ExchangeError::Body),
-            // If the peer has stopped reading, waits for its response. The peer may have sent the response before it
-            // stopped.
+            // The peer has stopped reading the request. It may already have sent a response, so the gateway still waits
+            // for the response.
             Err(PumpError::Sink(_)) => pending().await,
         }
     };
@@ -342,7 +344,7 @@ async fn receive<W: World, U: Upstream, D: Stream>(
                 }
             })?;
         progress.answered.set(true);
-        progress_clock.now();
+        progress_clock.record_progress();
         let response = Response::parse(&head, &request.method, service.upstream.half_close());
         let head_bytes = head.len();
         // Drop the head now. Otherwise the head would stay in memory until the whole body has been forwarded.
@@ -371,8 +373,8 @@ async fn receive<W: World, U: Upstream, D: Stream>(
     }
 }
 
-/// Returns the head that opens a tunnel at the client, if `response` opens one: by status 101, or in response to
-/// CONNECT.
+/// Returns the head with which the gateway opens a tunnel to the client. Returns `None` unless `response` opens a
+/// tunnel: its status is 101, or it is a successful response to CONNECT.
 fn tunnel_head<W, U: Upstream>(
     service: &Service<W, U>,
     request: &Request,
@@ -421,8 +423,8 @@ async fn deliver<W: World, U: Upstream, D: Stream>(
     // RFC 9931: a client may send bytes for a tunnel before the tunnel is open. If the response opens no tunnel, these
     // bytes must not be read as a request.
     let ahead = upgrades(service, request) && !down.is_clean();
-    let parts = request.is_tunnel() || ahead || !progress.up.done.get();
-    let close = request.close || framing == Framing::Close || parts;
+    let must_close = request.is_tunnel() || ahead || !progress.up.done.get();
+    let close = request.close || framing == Framing::Close || must_close;
     let origin = match &service.options.route {
         Route::Origin(origin) => Some(origin),
         Route::Any => None,
@@ -450,7 +452,7 @@ async fn deliver<W: World, U: Upstream, D: Stream>(
     match pump.with_trailers(trailers).run().await {
         Ok(()) => {
             let after = match close {
-                _ if parts => ClientStreamEnd::Part,
+                _ if must_close => ClientStreamEnd::Part,
                 true => ClientStreamEnd::Close,
                 false => ClientStreamEnd::Reuse,
             };
@@ -530,7 +532,8 @@ pub(super) fn own_body(refusal: &Refusal) -> String {
 
 /// The only protocol to which the gateway forwards an upgrade.
 const WEBSOCKET: &str = "websocket";
-/// The maximum number of interim responses before the final one. RFC 9110 §15.2 sets no limit, but every wait must end.
+/// The maximum number of interim responses before the final response. RFC 9110 §15.2 sets no limit, but a peer must not
+/// delay the final response forever.
 const MAX_INTERIM: u32 = 32;
 /// The maximum number of bytes of all interim responses of an exchange.
 const MAX_INTERIM_BYTES: usize = 128 * 1024;

@@ -24,7 +24,8 @@ pub(super) struct ConnectionQueue {
     origins: RefCell<BTreeMap<Authority, OriginQueue>>,
 }
 
-/// The new connections to one origin, and the clients that wait.
+/// The number of new connections to one origin, and the clients whose connections to the origin are new or wait for a
+/// turn.
 #[derive(Debug, Default)]
 struct OriginQueue {
     new: usize,
@@ -33,12 +34,12 @@ struct OriginQueue {
     granted: u64,
 }
 
-/// The new connections of one client, and its connections that wait for a turn.
+/// The number of new connections of one client, and a queue of its connections that wait for a turn.
 #[derive(Debug, Default)]
 struct ClientQueue {
     new: usize,
-    /// The value of [`OriginQueue::granted`] when the client entered the queue or had its last turn, whichever is
-    /// later.
+    /// The value of [`OriginQueue::granted`] when the client last got a turn. Before the client's first turn: the value
+    /// when the client entered the queue.
     last: u64,
     waiting: VecDeque<Rc<QueueEntry>>,
 }
@@ -50,7 +51,8 @@ struct QueueEntry {
     waker: RefCell<Option<Waker>>,
 }
 
-/// The turn of a new connection, or its position in the queue. Dropping it lets the next connection begin.
+/// The turn of a new connection, or its position in the queue. When this value is dropped, the next connection may
+/// begin.
 #[derive(Debug)]
 pub(super) struct Turn {
     queue: Rc<ConnectionQueue>,
@@ -153,18 +155,18 @@ mod tests {
 
     #[test]
     fn one_client_cannot_take_all_new_connections() {
-        let turns = Rc::<ConnectionQueue>::default();
+        let queue = Rc::<ConnectionQueue>::default();
         let enter = |port, last, count| -> Vec<Turn> {
-            (0..count).map(|_| turns.enter(&origin(port), client(last))).collect()
+            (0..count).map(|_| queue.enter(&origin(port), client(last))).collect()
         };
         let mut greedy = enter(80, 1, 5000);
         assert_eq!(granted(&greedy), MAX_NEW / 2);
-        // The connections of the next client begin immediately, and so do connections to the other origin, on port 81.
+        // Connections of a second client begin immediately. So do connections to a second origin, which has port 81.
         let modest = enter(80, 2, 10);
         assert_eq!((granted(&modest), granted(&enter(81, 3, 10))), (10, 10));
         let second = enter(80, 3, 5000);
         assert!(granted(&second) > MAX_NEW / 8 && granted(&greedy) + granted(&second) + 10 < MAX_NEW);
-        // Each connection that ends makes room for another one, and all clients make progress in order.
+        // When connections end, waiting connections take their places, and each client's connections begin in order.
         let before = granted(&greedy);
         drop(greedy.drain(..100));
         assert!(granted(&greedy) >= before - 100 && granted(&greedy) + granted(&second) + 10 < MAX_NEW);
@@ -172,20 +174,20 @@ mod tests {
             let first = greedy.remove(0);
             assert!(first.entry.granted.get(), "{} wait", greedy.len());
         }
-        // A client is removed when it has neither turns nor waiting connections.
+        // Clients that neither hold a turn nor wait for one are removed, and so are origins without clients.
         drop((modest, second));
-        assert!(turns.origins.borrow().is_empty());
+        assert!(queue.origins.borrow().is_empty());
     }
 
     #[test]
     fn the_client_with_the_fewest_connections_is_next() {
-        let (turns, to) = (Rc::<ConnectionQueue>::default(), origin(80));
+        let (queue, to) = (Rc::<ConnectionQueue>::default(), origin(80));
         let all = (0..20).flat_map(|last| (0..300).map(move |_| last));
-        let mut turns_held: Vec<Turn> = all.map(|last| turns.enter(&to, client(last))).collect();
+        let mut turns_held: Vec<Turn> = all.map(|last| queue.enter(&to, client(last))).collect();
         assert_eq!(granted(&turns_held), MAX_NEW);
-        let late = turns.enter(&to, client(250));
-        // Ten clients that have had no turn yet are ahead of the late client. The late client therefore waits for the
-        // end of at most eleven turns.
+        let late = queue.enter(&to, client(250));
+        // Ten clients that have no connection yet are ahead of the late client. Each connection that ends admits one
+        // waiting client, so the late client waits until at most eleven connections have ended.
         let mut over = 0;
         while !late.entry.granted.get() {
             assert!(turns_held[0].entry.granted.get() && turns_held[0].client == client(0), "{over}");
@@ -196,16 +198,16 @@ mod tests {
     }
 
     /// In a million random steps, connections enter the queue and leave it. At regular intervals, the counters of the
-    /// queue must equal a count of all turns.
+    /// queue must equal a count over all connections in the queue.
     #[test]
     fn a_million_random_turns_are_counted_as_a_naive_model_counts_them() {
-        let (turns, mut rng) = (Rc::<ConnectionQueue>::default(), Rng::new(39));
+        let (queue, mut rng) = (Rc::<ConnectionQueue>::default(), Rng::new(39));
         let mut turns_held: Vec<Turn> = Vec::new();
         for step in 0..1_000_000_u64 {
             // The number of turns grows to thousands, and shrinks again.
             let comes = if step / 10_000 % 2 == 0 { 6 } else { 4 };
             if turns_held.is_empty() || rng.below(10) < comes {
-                turns_held.push(turns.enter(&origin(80 + rng.below(2) as u16), client(rng.below(6) as u8)));
+                turns_held.push(queue.enter(&origin(80 + rng.below(2) as u16), client(rng.below(6) as u8)));
             } else {
                 let ends = rng.below(turns_held.len() as u64) as usize;
                 drop(turns_held.swap_remove(ends));
@@ -216,7 +218,7 @@ mod tests {
             for port in [80, 81] {
                 let of_origin = || turns_held.iter().filter(|turn| turn.origin == origin(port));
                 let is_granted = |turn: &&Turn| turn.entry.granted.get();
-                let origins = turns.origins.borrow();
+                let origins = queue.origins.borrow();
                 let Some(counted) = origins.get(&origin(port)) else {
                     assert_eq!(of_origin().count(), 0, "{step}: {port}");
                     continue;
@@ -226,22 +228,25 @@ mod tests {
                 for last in 0..6 {
                     let of_client = || of_origin().filter(|turn| turn.client == client(last));
                     let all = of_client().count();
-                    let Some(line) = counted.clients.get(&client(last)) else {
+                    let Some(client_queue) = counted.clients.get(&client(last)) else {
                         assert_eq!(all, 0, "{step}: {port}, {last}");
                         continue;
                     };
                     let granted = of_client().filter(is_granted).count();
                     assert_eq!(
-                        (line.new, line.waiting.len()),
+                        (client_queue.new, client_queue.waiting.len()),
                         (granted, all - granted),
                         "{step}: {port}, {last}"
                     );
-                    let may = line.new < MAX_NEW - counted.new;
-                    assert!(!may || line.waiting.is_empty(), "{step}: {port}, {last} waits for nothing");
+                    let may = client_queue.new < MAX_NEW - counted.new;
+                    assert!(
+                        !may || client_queue.waiting.is_empty(),
+                        "{step}: {port}, {last} waits for nothing"
+                    );
                 }
             }
         }
         drop(turns_held);
-        assert!(turns.origins.borrow().is_empty());
+        assert!(queue.origins.borrow().is_empty());
     }
 }

@@ -13,8 +13,8 @@
 //!   origin
 //! - [`allow`]: the rules that determine which targets may be reached
 //! - `conn`: streams, and pumps between streams
-//! - `origins`, `lookups`, `fair_queue`, `associations`: connections to the other side
-//! - `exchange`, `tunnel`: forwarding between the two sides
+//! - `origins`, `lookups`, `fair_queue`, `associations`: outgoing connections, to origins or to the next gateway
+//! - `exchange`, `tunnel`: forwarding between the client and the outgoing connection
 //! - `watch`: ends exchanges that stall or block other exchanges
 //!
 //! The gateway and the server share code in the `http` crate: limits on sessions and memory, the framing of bodies, and
@@ -118,9 +118,10 @@ pub struct Options {
     /// stalled it for at least 5 s. If no session may be replaced, the new session is refused.
     pub sessions: ConcurrencyLimit,
     /// The limit on exchanges and tunnels. All listeners with a clone of this value share the limit. Further requests
-    /// are refused with status 503. A session may hold at most 8 times as many exchanges as are still available. A
-    /// client (an IPv4 address, or an IPv6 /64) may hold at most 31 times as many exchanges as are available. When
-    /// almost no exchanges are available, each refused exchange ends one exchange whose client has stalled for 5 s.
+    /// are refused with status 503. The more exchanges are in progress, the fewer each session and client may hold. A
+    /// session may hold at most 8 times the number of free exchanges. A client (an IPv4 address, or an IPv6 /64) may
+    /// hold at most 31 times the number of free exchanges. When almost no exchanges are free, each refused exchange
+    /// ends one exchange whose client has stalled for 5 s.
     pub exchanges: ConcurrencyLimit,
     /// The wall clock, as Unix time in seconds. The gateway uses the clock for the Date of its own responses, and of
     /// forwarded responses without Date. With `None`, these responses have no Date.
@@ -149,14 +150,15 @@ struct Service<W, U> {
 }
 
 impl<W, U> Service<W, U> {
-    /// Returns a new session's share in [`Options::exchanges`]. It lies within the share of the session's client.
+    /// Returns the share of a new session of the client `peer` in [`Options::exchanges`]. The shares of a client's
+    /// sessions are parts of the client's share.
     fn share(&self, peer: Option<SocketAddr>) -> Rc<Share> {
         let limit = &self.options.exchanges;
         let mut clients = self.clients.borrow_mut();
         clients.retain(|_, share| Rc::strong_count(share) > 1);
         let client = clients.entry(Client::at(peer.map(|peer| peer.ip())));
-        let client = client.or_insert_with(|| Share::new(limit.clone(), TIMES_LEFT_OF_ALL));
-        Share::within(client.clone(), TIMES_LEFT)
+        let client = client.or_insert_with(|| Share::new(limit.clone(), CLIENT_MULTIPLE));
+        Share::within(client.clone(), SESSION_MULTIPLE)
     }
 }
 
@@ -169,7 +171,7 @@ struct Activity {
     since: Cell<Instant>,
     /// The number of requests in progress.
     requests_in_progress: Cell<u32>,
-    /// The slot of the session, to which requests and bytes are reported.
+    /// The slot of the session. The session reports its requests and bytes to this slot.
     slot_handle: SlotHandle,
     /// The share of the session in [`Options::exchanges`].
     share: Rc<Share>,
@@ -275,7 +277,7 @@ async fn serve_session<W: World, U: Upstream, N: Session>(
     drop(slot);
 }
 
-/// Counts a stream as being served until this value is dropped.
+/// An active stream of a client's session. When this value is dropped, the session counts one active stream less.
 struct Active<W: World>(Rc<Activity>, W);
 
 impl<W: World> Drop for Active<W> {
@@ -285,8 +287,8 @@ impl<W: World> Drop for Active<W> {
     }
 }
 
-/// Counts a request as in progress until this value is dropped. The slot also learns that the gateway, not the client,
-/// has to act next.
+/// Counts a request as in progress until this value is dropped. Meanwhile the session's slot records that the gateway,
+/// not the client, has to act next.
 struct InProgressGuard(Rc<Activity>);
 
 impl InProgressGuard {
@@ -320,7 +322,7 @@ async fn serve_stream<W: World, U: Upstream, N: Session>(
     let number = stream.number();
     let conn = Conn::metered(stream, activity.slot_handle.clone(), activity.memory.clone());
     let stop = service.options.stop.wait();
-    let connection = service.options.half_close;
+    let half_close = service.options.half_close;
     let after = loop {
         match next_request(&service, &conn, &stop).await {
             Ok((mut request, _held)) => {
@@ -351,7 +353,7 @@ async fn serve_stream<W: World, U: Upstream, N: Session>(
                     break after;
                 }
                 // Return an idle stream to the session, where it needs no task and no memory.
-                if !connection && conn.is_clean() {
+                if !half_close && conn.is_clean() {
                     return;
                 }
             }
@@ -384,12 +386,12 @@ async fn serve_stream<W: World, U: Upstream, N: Session>(
     drop(active);
 }
 
-/// The state in which an exchange leaves the client's stream, and the action that follows.
+/// The state of the client's stream after an exchange. The gateway then reuses, closes or resets the stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ClientStreamEnd {
     /// The stream can carry another request.
     Reuse,
-    /// Both sides are done, and the stream is closed.
+    /// The gateway and the client have both finished, and the stream is closed.
     Close,
     /// The stream is closed, although the client may still be sending the request that was refused.
     Part,
@@ -399,14 +401,15 @@ enum ClientStreamEnd {
     Cut,
 }
 
-/// Ends the client's stream, or the connection if the session has only one stream, as `after` demands.
+/// Reuses, closes or resets the client's stream, as `after` says. If the session has only one stream, closes or aborts
+/// the session instead of the stream.
 async fn end<W: World, U, N: Session>(
     service: &Service<W, U>,
     session: N,
     conn: Conn<N::Stream>,
     after: ClientStreamEnd,
 ) {
-    let connection = service.options.half_close;
+    let half_close = service.options.half_close;
     let after = match after {
         ClientStreamEnd::Cut => {
             service.world.timeout(LINGER, delivered(&service.world, &conn)).await;
@@ -416,19 +419,20 @@ async fn end<W: World, U, N: Session>(
     };
     match after {
         ClientStreamEnd::Reuse | ClientStreamEnd::Tear(true) => {}
-        ClientStreamEnd::Close | ClientStreamEnd::Part if connection => {
+        ClientStreamEnd::Close | ClientStreamEnd::Part if half_close => {
             conn.finish();
             // Read the data that the client has sent meanwhile. Closing with unread data would send a reset, which
             // could destroy the response.
             service.world.timeout(LINGER, conn.discard(MAX_DISCARDED)).await;
             session.close();
         }
-        ClientStreamEnd::Tear(_) if connection => session.abort(),
+        ClientStreamEnd::Tear(_) if half_close => session.abort(),
         // No unread data is left, so the next data on the stream is a new request.
         ClientStreamEnd::Close if conn.is_clean() => {}
         ClientStreamEnd::Close | ClientStreamEnd::Part | ClientStreamEnd::Tear(_) | ClientStreamEnd::Cut => {
-            // On a stream of an association, only a reset separates old data from new data. Unless the exchange was
-            // torn, let the client finish first, so that the response can arrive before the reset.
+            // On a stream of an association, only a reset separates the data of this exchange from later data. After
+            // `Tear(false)` the stream is reset immediately. Otherwise the client may finish first, so that the
+            // response arrives before the reset.
             if after != ClientStreamEnd::Tear(false) {
                 service.world.timeout(LINGER, conn.discard(MAX_DISCARDED)).await;
             }
@@ -479,15 +483,16 @@ async fn next_request<W: World, U, T: Stream>(
     }
 }
 
-/// The maximum number of exchanges of a session, as a multiple of the number of exchanges that are still available.
-const TIMES_LEFT: usize = 8;
-/// The maximum number of exchanges of all sessions of a client together, as a multiple of the number of exchanges that
-/// are still available. It is greater than [`TIMES_LEFT`], so that clients behind one address do not lock each other
-/// out.
-const TIMES_LEFT_OF_ALL: usize = 31;
-/// The interval between two checks whether the client has acknowledged the written data.
+/// The maximum number of exchanges of a session, as a multiple of the number of exchanges that are still free in the
+/// whole gateway.
+const SESSION_MULTIPLE: usize = 8;
+/// The maximum number of exchanges of all sessions of a client together, as a multiple of the number of free exchanges.
+/// It is greater than [`SESSION_MULTIPLE`], so that clients behind one address do not lock each other out.
+const CLIENT_MULTIPLE: usize = 31;
+/// The interval at which the gateway checks whether the client has acknowledged the written data.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
-/// The time for which a client may continue to send before its stream or connection ends.
+/// The longest wait after a response, before the gateway closes the stream or connection. During the wait, the client
+/// can end its request or acknowledge the response.
 const LINGER: Duration = Duration::from_secs(2);
 /// The maximum number of bytes of a client that are read and discarded before its stream ends.
 const MAX_DISCARDED: usize = 256 * 1024;

@@ -1,8 +1,8 @@
 //! Resolves names for clients, such that no client can delay the lookups of other clients.
 //!
 //! A host can resolve only a few names at a time, and a name without an answer occupies a lookup for many seconds.
-//! Therefore a client may have at most as many lookups in progress as are still available. If several clients ask for a
-//! name at the same time, it is resolved once. Names that the host's own configuration contains need no lookup.
+//! Therefore a client may occupy at most as many of the possible lookups as are still free. A name that several clients
+//! ask for at the same time is resolved once. Names that the host's own configuration contains need no lookup.
 
 use anabranch_http::authority::Authority;
 use anabranch_http::limits::{Client, ConcurrencyLimit, Share, SharePermit};
@@ -76,8 +76,8 @@ impl<W: NameResolver> Lookups<W> {
         self.lookups.borrow().get(name).cloned()
     }
 
-    /// Starts a lookup as soon as the client may have one. Returns the addresses as an error value if the host knows
-    /// them without a lookup.
+    /// Returns a running lookup of `name`, or starts one as soon as the client's share of lookups permits it. If the
+    /// client must wait but the host knows the addresses without a lookup, returns the addresses as `Err`.
     async fn begin(
         self: &Rc<Self>,
         name: &Authority,
@@ -110,7 +110,7 @@ impl<W: NameResolver> Lookups<W> {
     }
 
     /// Starts a lookup. The resolver continues even if no client waits for the result any more. The lookup therefore
-    /// stays occupied until the resolver answers.
+    /// keeps `permit` until the resolver answers.
     fn start(self: &Rc<Self>, name: &Authority, permit: SharePermit) -> Rc<Lookup> {
         let lookup = Rc::<Lookup>::default();
         self.lookups.borrow_mut().insert(name.clone(), lookup.clone());

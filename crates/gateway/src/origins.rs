@@ -29,7 +29,8 @@ pub trait Dial: 'static {
     /// The type of the connectors.
     type Connector: Connector;
 
-    /// Checks whether an origin such as `to` can be authenticated. Called before the origin's name is looked up.
+    /// Checks whether the origin `to` can be authenticated, given its scheme and the trusted certificates. Called
+    /// before the origin's name is looked up.
     ///
     /// # Errors
     /// [`ReachError::NoTrust`] if such origins cannot be authenticated.
@@ -171,8 +172,8 @@ fn lend<W: World + NameResolver, D: Dial>(
     Lease::new(stream, connection, reused, None, Box::new(give_back))
 }
 
-/// Ends the turn of a new connection when the origin first sends data, or after [`NEW_FOR`]. After that time the origin
-/// has accepted the connection or will never accept it.
+/// Returns a callback that ends the turn of a new connection when the origin first sends data. Without data, the turn
+/// ends after [`NEW_FOR`]: by then the origin has accepted the connection or will never accept it.
 fn end_turn_on_first_data<W: World>(world: &W, turn: Turn) -> FirstReadCallback {
     let turn = Rc::new(Cell::new(Some(turn)));
     let (late, clock) = (Rc::downgrade(&turn), world.clone());

@@ -1,10 +1,10 @@
-//! Forwards the bytes of a tunnel in both directions until both sides have closed their direction.
+//! Forwards the bytes of a tunnel in both directions, until the client and the peer have both ended their direction.
 //!
 //! On TCP each direction ends with a FIN. A stream of an association cannot be half-closed, so it carries the bytes of
 //! a tunnel in chunks (RFC 9112 §7.1). An empty chunk ends a direction. Two gateways agree on chunks with a field in
 //! CONNECT and in its response. After the tunnel the stream can carry another request.
 //!
-//! The bytes of a WebSocket are forwarded in the same way (RFC 6455 §4).
+//! The bytes of a WebSocket connection are forwarded in the same way as those of a tunnel (RFC 6455 §4).
 //!
 //! Implements RFC 9110 §9.3.6 and §7.8.
 
@@ -18,7 +18,8 @@ use anabranch_http::upstream::{Lease, StreamOutcome, Upstream};
 use anabranch_transport::{CloseReason, Stream};
 use anabranch_world::World;
 
-/// Sends `head` with its final fields to the client, and then forwards bytes in both directions until the tunnel ends.
+/// Sends the response `head` to the client. If the client's transport has no half-close, the head announces the framing
+/// of the tunnel. Then forwards bytes in both directions until the tunnel ends.
 pub(super) async fn relay<W: World, U: Upstream, D: Stream>(
     service: &Service<W, U>,
     down: &Conn<D>,
@@ -27,11 +28,12 @@ pub(super) async fn relay<W: World, U: Upstream, D: Stream>(
     activity: &Activity,
     access: &mut Access,
 ) -> ClientStreamEnd {
-    let (near, far) = (service.options.half_close, service.upstream.half_close());
+    let (client_half_close, upstream_half_close) =
+        (service.options.half_close, service.upstream.half_close());
     let window = up.shared_window();
     let progress_clock = ProgressClock::new(&service.world);
     let progress = Progress::default();
-    if !near {
+    if !client_half_close {
         write_tunnel_framing(&mut head);
     }
     head.extend_from_slice(b"\r\n");
@@ -39,23 +41,25 @@ pub(super) async fn relay<W: World, U: Upstream, D: Stream>(
     let framing = |half_close| if half_close { Framing::Close } else { Framing::Chunked };
     let upward = async {
         let state = (&progress_clock, &service.scratch, &progress.up);
-        let pump = Pump::new((down, &up), state, Vec::new(), framing(near), !far);
+        let pump =
+            Pump::new((down, &up), state, Vec::new(), framing(client_half_close), !upstream_half_close);
         let pumped = pump.run().await.map_err(|stopped| (true, stopped));
-        if far && pumped.is_ok() {
+        if upstream_half_close && pumped.is_ok() {
             up.finish();
         }
         pumped
     };
     let downward = async {
         let state = (&progress_clock, &service.scratch, &progress.down);
-        let pump = Pump::new((&up, down), state, head, framing(far), !near);
+        let pump = Pump::new((&up, down), state, head, framing(upstream_half_close), !client_half_close);
         let pumped = pump.run().await.map_err(|stopped| (false, stopped));
-        if near && pumped.is_ok() {
+        if client_half_close && pumped.is_ok() {
             down.finish();
         }
         pumped
     };
-    let shared = SharedSessions { upstream: window.as_deref(), client: activity, half_close: near };
+    let shared =
+        SharedSessions { upstream: window.as_deref(), client: activity, half_close: client_half_close };
     let left = || (up.unacknowledged(), down.unacknowledged());
     let whole =
         watched(service, &progress_clock, &progress, shared, left, both(upward, downward, true)).await;
@@ -64,12 +68,12 @@ pub(super) async fn relay<W: World, U: Upstream, D: Stream>(
     let lease = up.into_stream();
     match whole {
         Ok(Ok(())) => {
-            lease.end(match far {
+            lease.end(match upstream_half_close {
                 true => StreamOutcome::Over,
                 false if clean => StreamOutcome::Reusable,
                 false => StreamOutcome::Torn,
             });
-            if near { ClientStreamEnd::Close } else { ClientStreamEnd::Reuse }
+            if client_half_close { ClientStreamEnd::Close } else { ClientStreamEnd::Reuse }
         }
         Err(_) => {
             lease.end(StreamOutcome::Torn);

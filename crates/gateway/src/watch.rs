@@ -2,8 +2,8 @@
 //! too long.
 //!
 //! The streams of an association share its receive window. A stream whose bytes are not read fills that window, so no
-//! data arrives on any other stream: the stream *blocks* the other streams. An exchange that waits for a blocked window
-//! is *trapped*. It continues on another association if it can. If it cannot, it is *starved*.
+//! data arrives on any other stream: the stream *blocks* the other streams. An exchange that waits behind a blocked
+//! window is *trapped*. A trapped exchange continues on another association if possible, and otherwise is *starved*.
 
 use super::conn::{ProgressClock, PumpProgress};
 use super::{Activity, Service};
@@ -23,7 +23,7 @@ pub(super) struct Progress {
     pub(super) up: PumpProgress,
     /// The progress of the response's body.
     pub(super) down: PumpProgress,
-    /// Whether a head of the response has arrived from the peer.
+    /// Whether the head of an interim or final response has arrived from the server behind the gateway.
     pub(super) answered: Cell<bool>,
     /// Whether the gateway has begun to send the final response to the client.
     pub(super) final_response_started: Cell<bool>,
@@ -40,10 +40,11 @@ pub(super) enum WatchEnd {
     Trapped,
 }
 
-/// The two sessions of an exchange, each of which other exchanges may also use.
+/// The two sessions that carry an exchange: to the client and to the server. Other exchanges may use the same sessions.
 #[derive(Clone, Copy)]
 pub(super) struct SharedSessions<'a> {
-    /// The receive window of the session to the peer; `None` if its streams do not share one.
+    /// The receive window of the session to the server behind the gateway; `None` if the streams of this session do not
+    /// share a window.
     pub(super) upstream: Option<&'a SharedWindow>,
     /// The activity of the client's session.
     pub(super) client: &'a Activity,
@@ -52,8 +53,8 @@ pub(super) struct SharedSessions<'a> {
 }
 
 /// Polls `wait` until it is done, and ends it early if the exchange stalls. Acknowledgements of written bytes count as
-/// progress. `unacknowledged` returns the numbers of unacknowledged bytes on the whole session to the peer, and on the
-/// whole session of the client.
+/// progress. `unacknowledged` returns the numbers of unacknowledged bytes on the whole session to the server behind the
+/// gateway, and on the whole session of the client.
 pub(super) async fn watched<W: World, U, T>(
     service: &Service<W, U>,
     progress_clock: &ProgressClock<W>,
@@ -63,8 +64,8 @@ pub(super) async fn watched<W: World, U, T>(
     wait: impl Future<Output = T>,
 ) -> Result<T, WatchEnd> {
     let idle = service.options.idle;
-    // Check more often if the exchange shares a window, because other exchanges wait as long as this exchange blocks
-    // the window.
+    // An exchange with a shared window is checked more often, because other exchanges wait as long as it blocks the
+    // window.
     let tick = idle.min(if shared.upstream.is_some() { SHARED_TICK } else { TICK });
     let mut wait = pin!(wait);
     let mut timer = service.world.timer();
@@ -84,7 +85,7 @@ pub(super) async fn watched<W: World, U, T>(
             if last_check + TICK.min(idle) <= now {
                 last_check = now;
                 if unacknowledged_bytes.has_progressed(progress_clock.last_progress(), unacknowledged().0) {
-                    progress_clock.now();
+                    progress_clock.record_progress();
                     unacknowledged_bytes.last_progress = Some(progress_clock.last_progress());
                 }
                 let (own, client) = (up.transferred.get() + down.transferred.get(), shared.client);
@@ -95,16 +96,17 @@ pub(super) async fn watched<W: World, U, T>(
                 }
             }
             if down.blocked.get() {
-                // A falling number of unacknowledged bytes counts as progress. A slow client may still be
-                // reading, although there is only rarely room for another write.
+                // Fewer unacknowledged bytes count as progress. A slow client may still be reading, although it rarely
+                // makes room for another write.
                 let unacknowledged = unacknowledged().1;
                 if unacknowledged < std::mem::replace(&mut unacknowledged_by_client, unacknowledged) {
-                    progress_clock.now();
+                    progress_clock.record_progress();
                 }
             }
             client_turn.set(is_client_turn);
             let idle_time = progress_clock.idle_time();
-            // The exchange blocks the peer's window, because the client does not read the data that fills it.
+            // The client does not read the response. Its bytes then fill the receive window of the association with the
+            // server, and block the other exchanges on that association.
             let is_blocking = down.blocked.get() && idle_time >= tick;
             blocking.set(is_blocking);
             let window = shared.upstream.filter(|window| window.leased.get() > 1);
@@ -117,7 +119,8 @@ pub(super) async fn watched<W: World, U, T>(
             }
             starved.set(trapped && (answered || !progress.is_restartable));
             let blocks_peer = is_blocking && window.is_some();
-            // The exchange blocks the client's window, because the peer does not read the data that fills it.
+            // The server does not read the request. Its bytes then fill the receive window of the association with the
+            // client, and block the client's other requests.
             let blocks_client = up.blocked.get() && !shared.half_close && shared.client.active.get() > 1;
             let starves = blocks_peer && window.is_some_and(|window| window.starved.get() > 0);
             let blocks_too_long = (blocks_peer || blocks_client) && idle_time >= MAX_BLOCKING;
@@ -165,20 +168,20 @@ struct UnacknowledgedBytes {
     last_progress: Option<Instant>,
     /// The number of unacknowledged bytes on the whole session at the last check.
     unacknowledged: u64,
-    /// The maximum number of bytes that the peer can still acknowledge before it has acknowledged all bytes of this
-    /// exchange.
+    /// An upper limit for the bytes of this exchange that are unacknowledged. The peer has acknowledged the whole
+    /// exchange when it has acknowledged this number of bytes of the session.
     max_unacknowledged: u64,
 }
 
 impl UnacknowledgedBytes {
-    /// Returns whether the peer may have acknowledged bytes of this exchange since the last check. `last_write` is the
-    /// time of the last write, and `unacknowledged` the number of unacknowledged bytes on the session. Other exchanges
-    /// share the session. Acknowledged bytes beyond `max_unacknowledged` belong to them, and do not keep a stalled
-    /// exchange alive.
-    fn has_progressed(&mut self, last_write: Instant, unacknowledged: u64) -> bool {
+    /// Returns whether the peer may have acknowledged bytes of this exchange since the last check. `last_progress` is
+    /// the time of the last progress, and `unacknowledged` the number of unacknowledged bytes on the session.
+    /// Acknowledged bytes beyond `max_unacknowledged` belong to other exchanges on the session, and do not keep a
+    /// stalled exchange alive.
+    fn has_progressed(&mut self, last_progress: Instant, unacknowledged: u64) -> bool {
         let acknowledged =
             std::mem::replace(&mut self.unacknowledged, unacknowledged).saturating_sub(unacknowledged);
-        if self.last_progress.replace(last_write) != Some(last_write) {
+        if self.last_progress.replace(last_progress) != Some(last_progress) {
             self.max_unacknowledged = unacknowledged;
             return unacknowledged > 0;
         }
@@ -188,8 +191,8 @@ impl UnacknowledgedBytes {
     }
 }
 
-/// A mark that can be set for an exchange. While it is set, [`SharedWindow::blocking`] or [`SharedWindow::starved`]
-/// counts the exchange.
+/// A mark that an exchange can set and remove. While the mark is set, [`SharedWindow::blocking`] or
+/// [`SharedWindow::starved`] counts the exchange.
 struct Mark<'a> {
     count: Option<&'a Cell<u32>>,
     marked: bool,
@@ -209,7 +212,7 @@ impl Drop for Mark<'_> {
     }
 }
 
-/// Reports to the slot of the client's session whether the client has to act next in an exchange.
+/// Tells the concurrency slot of the client's session whether the gateway is waiting for the client in an exchange.
 struct ClientTurn<'a> {
     activity: &'a Activity,
     reported: bool,
@@ -231,17 +234,19 @@ impl Drop for ClientTurn<'_> {
     }
 }
 
-/// The interval between two checks if the exchange shares a window. A client that reads nothing for this time blocks
-/// the window.
+/// The interval between two checks of an exchange that shares a flow-control window with other exchanges. A client that
+/// reads nothing for this time blocks the window.
 const SHARED_TICK: Duration = Duration::from_millis(100);
-/// The interval between two checks of an exchange without a shared window, and between two checks for acknowledged
-/// bytes.
+/// The interval between two checks of an exchange that shares no window with other exchanges. For every exchange, also
+/// the interval between two checks whether more bytes have been acknowledged.
 const TICK: Duration = Duration::from_secs(1);
-/// The time without progress after which an exchange behind a blocked window counts as trapped.
+/// The time without progress after which an exchange counts as trapped, if another exchange blocks the window that they
+/// share.
 const TRAPPED_AFTER: Duration = Duration::from_millis(200);
 /// The time for which an exchange may block other exchanges if at least one of them is starved.
 const MAX_STARVING: Duration = Duration::from_secs(1);
-/// The time for which an exchange may block other exchanges if all of them can continue on other associations.
+/// The time for which an exchange may block other exchanges, even if all blocked exchanges can continue on other
+/// associations.
 const MAX_BLOCKING: Duration = Duration::from_secs(5);
 
 #[cfg(test)]

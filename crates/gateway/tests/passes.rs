@@ -67,7 +67,7 @@ async fn rest(stream: &mut PipeStream) -> (String, bool) {
     (String::from_utf8(all).expect("text"), ended)
 }
 
-/// Runs `client` behind this number of gateways, and returns its result. The origin runs `act` on its only stream.
+/// Runs `client` behind one or two gateways, and returns its result. The origin runs `act` on its only stream.
 fn behind_gateways<T>(
     gateways: usize,
     act: impl AsyncFn(&SimWorld, &mut PipeStream) + 'static,
@@ -199,8 +199,8 @@ fn trailers_are_forwarded_to_clients_that_accept_them() {
     }
 }
 
-/// The end of a response is missing. Checks that the client's stream does not end regularly, because the client could
-/// then take the response for complete.
+/// The end of a response is missing. Checks that the gateway does not end the client's stream without an error.
+/// Otherwise the client could take the response for complete.
 #[test]
 fn a_response_that_was_cut_does_not_end() {
     for gateways in [1, 2] {

@@ -299,8 +299,8 @@ fn one_client_does_not_fill_the_queue_of_an_origin() {
                 let read = stream.read(&mut piece).await.expect("an answer");
                 answer.extend_from_slice(&piece[..read]);
             }
-            let since = origin.accepted.borrow()[before..].iter().position(|target| target == "/honest");
-            positions.push(since.expect("taken"));
+            let ahead = origin.accepted.borrow()[before..].iter().position(|target| target == "/honest");
+            positions.push(ahead.expect("taken"));
         }
         positions
     };
@@ -309,7 +309,7 @@ fn one_client_does_not_fill_the_queue_of_an_origin() {
         (origin.longest.get(), origin.accepted.borrow().len() + origin.queue.borrow().len());
     assert!(requests > 3_000, "{requests}: nobody was greedy");
     assert!(longest <= 512, "{longest} new connections at a time are more than an origin's queue takes");
-    // The greedy client has at most half of the queue, and the other client is next. Only the connections in the queue
-    // precede its connection.
+    // A connection of the honest client waits only behind the connections in the queue. The greedy client has at most
+    // half of the queue.
     assert!(positions.iter().all(|count| *count <= 260), "{positions:?}");
 }

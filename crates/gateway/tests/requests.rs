@@ -1,5 +1,5 @@
-//! A server and a reverse gateway in front of it answer HTTP/1.1 requests as the table of `anabranch-cli` says. The
-//! streams are in memory and in virtual time.
+//! Tests HTTP/1.1 requests to a server and to a reverse gateway in front of it. Both must answer as the table in
+//! `cli/tests/requests/table.rs` says. The streams are in memory and in virtual time.
 
 #[path = "../../http/tests/rig/memory.rs"]
 #[expect(dead_code, reason = "it can do more than is wanted here")]

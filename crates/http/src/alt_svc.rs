@@ -11,7 +11,7 @@ pub struct Alternative {
     /// The UDP port.
     pub port: u16,
     /// How long the alternative is valid (RFC 7838 §3.1).
-    pub fresh: Duration,
+    pub max_age: Duration,
 }
 
 impl Alternative {
@@ -36,12 +36,12 @@ impl Alternative {
     }
 }
 
-/// Parses the first entry of an Alt-Svc field value. Returns its alternative, if the entry is for HTTP/3, and the text
-/// after the comma.
+/// Parses the first entry of an Alt-Svc field value. Returns the entry's alternative if the protocol is HTTP/3, and the
+/// text after the comma, if any.
 fn one(text: &str) -> Option<(Option<Alternative>, Option<&str>)> {
     let (name, rest) = text.split_once('=')?;
     let (authority, mut rest) = quoted(rest)?;
-    let mut fresh = DAY;
+    let mut max_age = DAY;
     let after = loop {
         rest = rest.trim_start_matches([' ', '\t']);
         match rest.chars().next() {
@@ -55,7 +55,7 @@ fn one(text: &str) -> Option<(Option<Alternative>, Option<&str>)> {
                     value.split_at(value.find([',', ';', ' ', '\t']).unwrap_or(value.len()))
                 };
                 if parameter.trim() == "ma" {
-                    fresh = Duration::from_secs(value.parse().ok()?);
+                    max_age = Duration::from_secs(value.parse().ok()?);
                 }
                 rest = parameters;
             }
@@ -68,7 +68,7 @@ fn one(text: &str) -> Option<(Option<Alternative>, Option<&str>)> {
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let host = Some(host).filter(|host| !host.is_empty()).map(str::to_owned);
         let port = port.parse().ok().filter(|port| *port > 0)?;
-        Some(Alternative { host, port, fresh })
+        Some(Alternative { host, port, max_age })
     });
     Some((found.flatten(), after))
 }
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn alt_svc_round_trips_and_skips_other_protocols() {
-        let same_host = |port, secs| Alternative { host: None, port, fresh: Duration::from_secs(secs) };
+        let same_host = |port, secs| Alternative { host: None, port, max_age: Duration::from_secs(secs) };
         assert_eq!(Alternative::read(&Alternative::written(443)), Some(same_host(443, 86_400)));
         assert_eq!(
             Alternative::read("h2=\"a:1\", h3-29=\":2\"; ma=9, h3=\":3\";ma=7;persist=1"),

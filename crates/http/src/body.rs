@@ -2,9 +2,9 @@
 //!
 //! The body of an object is a section of an endless sequence, which repeats a fixed table of pseudo-random bytes. The
 //! object's name determines where the section begins. Therefore a body of any length costs no memory and is written
-//! without a copy. A receiver checks each byte: lost, duplicated, changed or misplaced bytes and bytes of another
-//! object do not match. The period of the table is a prime number, so it is not a multiple of any packet or message
-//! size.
+//! without a copy. A receiver can check each byte. Bytes that were lost, duplicated, changed, misplaced or taken from
+//! another object do not match. The period of the table is a prime number, so it is not a multiple of any packet or
+//! message size.
 
 use anabranch_base::Rng;
 use bytes::Bytes;
@@ -59,7 +59,8 @@ impl Pattern {
     }
 }
 
-/// Returns the table of one period, extended by [`CHUNK`] bytes so that a chunk can begin anywhere in the period.
+/// Returns one period of the repeated content. [`CHUNK`] bytes of the next period follow, so that a chunk can begin
+/// at any position of the period.
 fn table() -> &'static Bytes {
     static TABLE: OnceLock<Bytes> = OnceLock::new();
     TABLE.get_or_init(|| {

@@ -1,4 +1,5 @@
-//! Closes a session whose peer may be slow, and waits for stream resets.
+//! Closes a session without truncating data that a slow peer has not acknowledged yet. Also waits until the reset of a
+//! stream completes.
 //!
 //! A send buffer accepts all of a large response at once, and the response may then be in flight for minutes. Therefore
 //! data may still be in flight after the application's last write. Closing the session without waiting would truncate
@@ -67,5 +68,6 @@ pub async fn reset_done<W: World, T: Stream>(world: &W, stream: &mut T, span: Du
     world.timeout(span, done).await == Some(true)
 }
 
-/// The time after which a session is aborted if its peer has acknowledged nothing.
+/// A closing session is aborted if its peer acknowledges nothing for this time. Also the maximum time to wait until a
+/// stream reset completes.
 pub const CLOSING: Duration = Duration::from_secs(5);

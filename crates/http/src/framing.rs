@@ -1,8 +1,8 @@
 //! Finds the end of a body: decodes the framing of a received body and writes the framing of a forwarded one.
 //!
-//! Implements RFC 9112 §6 and §7.1 as far as a gateway forwards bodies and a server looks for the next head (hyper and
-//! [`crate::fetch`] read bodies themselves). Chunks are decoded and encoded again without their extensions, so a
-//! malformed or unusual chunk is never forwarded. Trailers are dropped unless the caller asks for them.
+//! Implements RFC 9112 §6 and §7.1 for a gateway that forwards bodies, and for a server that looks for the next head.
+//! Hyper and [`crate::fetch`] read bodies themselves. Chunks are decoded and encoded again without their extensions,
+//! so a malformed or unusual chunk is never forwarded. Trailers are dropped unless the caller asks for them.
 
 /// How a body ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,7 +1,7 @@
 //! The client side of exchanges: one HTTP/1.1 exchange on a stream, and requests over HTTP/2 and HTTP/3. Races, `get`
-//! and the load generator share it. It loads no page, measures nothing and does not check the content.
+//! and the load generator share this module. The module loads no page, measures nothing and does not check the content.
 //!
-//! Implements RFC 9110 §7.2 (Host) and §10.1.5 as far as this client writes them.
+//! Implements RFC 9110 §7.2 (Host) and §10.1.5 (User-Agent): these fields are in each request of this client.
 //!
 //! - `requests`, `reply`: requests and responses on connections where each exchange has a stream of its own
 //! - `http2`, `http3`: the two HTTP versions that have such connections
@@ -44,11 +44,11 @@ pub enum GetError<E> {
     Taker(E),
 }
 
-/// Gets `target` from `host` over `stream`. Calls `take` first with the head, and then with the head and each piece of
-/// the body. Returns the head and the length of the body.
+/// Gets `target` from `host` over `stream`. Calls `take` once with the head and no bytes, and then with the head and
+/// each piece of the body. Returns the head and the length of the body in bytes.
 ///
 /// # Errors
-/// [`GetError`]. The stream must not be used after it.
+/// [`GetError`]. After an error, the stream must not be used.
 pub async fn get<W: World, T: Stream, E>(
     world: &W,
     stream: &mut T,

@@ -89,7 +89,7 @@ pub fn load_page(path: &Path, number: Option<usize>) -> Result<Page, PageError> 
         return Err(PageError::new(format!("{name}: {length} bytes, more than {MAX_FILE}")));
     }
     let mut page = from_input(&name, std::fs::File::open(path).map_err(wrong)?, length, number)?;
-    // The page of `news.har.gz` is named `news`, like that of `news.har`.
+    // The page of `news.har.gz` is named `news`, as the page of `news.har` is.
     let is_packed = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gz"));
     let bare = if is_packed { path.with_extension("") } else { path.to_owned() };
     if let Some(stem) = bare.file_stem() {
@@ -202,7 +202,7 @@ fn from_pages(name: &str, pages: &Pages<'_>, number: Option<usize>) -> Result<Pa
                 left_out.add(why, index, url);
                 continue;
             }
-            // An entry that has no usable size is not requested, so its URL does not matter.
+            // An entry without a usable size is left out anyway, so its invalid URL is not an error.
             Err(Unusable::Unsendable(why)) => match size {
                 Ok(_) => return Err(wrong("request.url", &format!("'{}': {why}", excerpt(url)))),
                 Err(why) => {
@@ -253,12 +253,12 @@ fn build(
     mut notes: Notes,
 ) -> Result<Page, PageError> {
     let mut hosts: Vec<String> = Vec::new();
-    let mut tls = 0;
+    let mut tls_objects = 0;
     let mut names = BTreeMap::new();
     let mut objects: Vec<Object> = Vec::with_capacity(entries.len());
     // Maps a position in `entries` to the index of the entry's object in `objects`; `None` if the entry is left out.
     let mut placed: Vec<Option<usize>> = Vec::with_capacity(entries.len());
-    let mut targets = 0;
+    let mut target_bytes = 0;
     let causes = initiator::find(entries);
     let references = References::new(entries, &causes);
     let start = entries.first().map_or(0.0, |entry| entry.started);
@@ -280,9 +280,9 @@ fn build(
             notes.add(UNKNOWN_BODY, entry.index, entry.url);
         }
         let target = unique(entry.address.target.clone(), &mut names);
-        targets += target.len();
-        if targets > MAX_TARGETS {
-            let most = MAX_TARGETS >> 20;
+        target_bytes += target.len();
+        if target_bytes > MAX_TARGET_BYTES {
+            let most = MAX_TARGET_BYTES >> 20;
             return Err(PageError::new(format!(
                 "{name}: the URLs have more than {most} MiB; split the recording into files of fewer entries"
             )));
@@ -299,7 +299,7 @@ fn build(
         let content_type =
             entry.value.pointer("/response/content/mimeType").and_then(Value::as_str).unwrap_or("");
         placed.push(Some(objects.len()));
-        tls += usize::from(entry.address.tls);
+        tls_objects += usize::from(entry.address.tls);
         objects.push(Object {
             name: target,
             host,
@@ -334,16 +334,16 @@ fn build(
     let document = placed.iter().position(|object| *object == Some(0));
     let body_start = document.and_then(|position| references.body_start(position, objects[0].body));
     let name = name.to_owned();
-    let page = Page { name, source, hosts, coalesce, objects, tls, warnings, body_start, recording };
+    let page = Page { name, source, hosts, coalesce, objects, tls_objects, warnings, body_start, recording };
     page.validate()?;
     Ok(page)
 }
 
-/// Returns the size of the request for `target`, head and body together. Notes every difference from the recorded
-/// request.
+/// Returns the size in bytes of the request for `target`, with head and body. For each difference from the recorded
+/// request, adds a note to `notes`.
 fn request_size(entry: &FetchEntry<'_>, bytes: &size::Size, target: &str, notes: &mut Notes) -> u64 {
     let mut note = |why| notes.add(why, entry.index, entry.url);
-    // A request head cannot be shorter than its request line and its Host field.
+    // A recorded size is too small if it is less than the size of the request line and the Host field.
     let least =
         min_head_size("", &entry.address.host, false) + entry.address.full_target_len.max(target.len());
     let request_head = (bytes.request - bytes.request_body).max(least as u64);
@@ -369,8 +369,8 @@ fn request_size(entry: &FetchEntry<'_>, bytes: &size::Size, target: &str, notes:
 /// Returns `target`, with a number appended if another object already has the same target. This happens if a URL was
 /// fetched twice or two hosts have the same path.
 ///
-/// `names` maps each target to the next number to try. Without it, a page that fetches one URL many times would take
-/// quadratic time.
+/// `names` maps each target to the next number to append. Without this map, a page that fetches one URL many times
+/// would take quadratic time.
 fn unique(target: String, names: &mut BTreeMap<String, u64>) -> String {
     let Some(next) = names.get(&target) else {
         names.insert(target.clone(), 2);
@@ -398,7 +398,8 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MAX_LINE).collect()
 }
 
-/// Returns the start of a text of the file, on one line. An ellipsis stands for the rest.
+/// Returns the first [`MAX_EXCERPT`] characters of `text`, without control characters. If more characters follow, an
+/// ellipsis is appended.
 fn excerpt(text: &str) -> String {
     let mut letters = text.chars().filter(|letter| !letter.is_control());
     let start: String = letters.by_ref().take(MAX_EXCERPT).collect();
@@ -445,7 +446,7 @@ impl Notes {
     }
 }
 
-/// The warning about a request body that is not sent completely.
+/// The warning about a request body that is cut, because at most 32 KiB of head and body together are sent.
 pub const CUT_BODY: &str =
     "a request body that is not sent whole: of head and body together 32 KiB are sent, in the head of a GET";
 
@@ -454,7 +455,7 @@ const NAMED: usize = 3;
 /// The maximum length in characters of a URL in a message.
 const MAX_EXCERPT: usize = 80;
 /// The maximum total length in bytes of the request targets of a page. Each run of a race keeps a copy of them.
-const MAX_TARGETS: usize = 32 << 20;
+const MAX_TARGET_BYTES: usize = 32 << 20;
 /// The maximum length in characters of a displayed text from the file.
 const MAX_LINE: usize = 500;
 /// The maximum size in bytes of a file that is read. Chromium writes no larger files, because its strings are limited

@@ -92,11 +92,11 @@ pub enum Strictness {
 }
 
 impl<'a, 'f> Head<'a, 'f> {
-    /// Parses a complete head. [`end_of_head`] has found its end.
+    /// Parses a complete head, whose end [`end_of_head`] has found.
     ///
     /// # Errors
     /// The response to a request that is refused.
-    pub fn parse(head: &'a [u8], judged: Strictness, room: &'f mut Room<'a>) -> Result<Self, Refusal> {
+    pub fn parse(head: &'a [u8], strictness: Strictness, room: &'f mut Room<'a>) -> Result<Self, Refusal> {
         let end =
             memchr::memchr(b'\r', head).filter(|end| head[end + 1..].starts_with(b"\n")).ok_or(MALFORMED)?;
         let (method, target, version) = request_line(&head[..end])?;
@@ -120,8 +120,8 @@ impl<'a, 'f> Head<'a, 'f> {
             Err(httparse::Error::HeaderName) => return Err(Refusal::bad("a field name is malformed")),
             Err(_) => return Err(Refusal::bad("a field is malformed")),
         };
-        let form = form_of(method, target, judged)?;
-        let host = host_of(fields, minor, judged)?;
+        let form = form_of(method, target, strictness)?;
+        let host = host_of(fields, minor, strictness)?;
         let framing = framing_of(fields, minor)?;
         let minor_at = end - 1;
         Ok(Self { method, target, form, minor, minor_at, host, framing, fields })
@@ -134,7 +134,8 @@ fn is_blank(byte: &u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
 
-/// Searches `bytes` for the end of a head, from `at` on, and advances `at`. Only CR LF ends a line.
+/// Searches `bytes` for the end of a head. The search starts at `at` and advances `at`, so that it can continue when
+/// more bytes arrive. Only CR LF ends a line. Returns `None` if the head is incomplete.
 ///
 /// # Errors
 /// The bytes cannot become a head, however they continue.
@@ -161,7 +162,8 @@ pub fn end_of_head(bytes: &[u8], at: &mut usize) -> Result<Option<usize>, Refusa
     Ok(None)
 }
 
-/// Returns the refusal of a head that is larger than `most` bytes. `head` is the part that was received so far.
+/// Returns the status and the reason with which a server refuses a head that is larger than `most` bytes. `head` is the
+/// part of the head that was received so far.
 #[must_use]
 pub fn too_large(head: &[u8], most: usize) -> Refusal {
     let line = head.split(|&byte| byte == b'\r').next().unwrap_or_default();
@@ -208,7 +210,7 @@ fn minor_version(version: &str) -> Result<u8, Refusal> {
     }
 }
 
-fn form_of<'a>(method: &str, target: &'a str, judged: Strictness) -> Result<Form<'a>, Refusal> {
+fn form_of<'a>(method: &str, target: &'a str, strictness: Strictness) -> Result<Form<'a>, Refusal> {
     if method == "CONNECT" {
         // RFC 9110 §9.3.6: the port is mandatory in the target of CONNECT.
         let written = target.rsplit_once(':').is_some_and(|(_, port)| !port.is_empty());
@@ -220,7 +222,7 @@ fn form_of<'a>(method: &str, target: &'a str, judged: Strictness) -> Result<Form
         return if method == "OPTIONS" { Ok(Form::Asterisk) } else { Err(Refusal::bad("* is for OPTIONS")) };
     }
     if target.starts_with('/') {
-        return match judged == Strictness::AsRecorded || is_path_and_query(target) {
+        return match strictness == Strictness::AsRecorded || is_path_and_query(target) {
             true => Ok(Form::Origin(target)),
             false => Err(INVALID_TARGET),
         };
@@ -281,7 +283,7 @@ fn is_path_byte(byte: u8) -> bool {
 fn host_of<'a>(
     fields: &[httparse::Header<'a>],
     minor: u8,
-    judged: Strictness,
+    strictness: Strictness,
 ) -> Result<Option<&'a str>, Refusal> {
     let mut hosts = fields.iter().filter(|field| field.name.eq_ignore_ascii_case("host"));
     match (hosts.next(), hosts.next()) {
@@ -290,7 +292,7 @@ fn host_of<'a>(
         (Some(_), Some(_)) => Err(Refusal::bad("the request has several Host fields")),
         (Some(field), None) => {
             let host = std::str::from_utf8(field.value.trim_ascii()).ok();
-            let good = |host: &&str| match judged {
+            let good = |host: &&str| match strictness {
                 Strictness::Strictly => is_host(host),
                 Strictness::AsRecorded => !host.contains(['/', '?', '#', ' ', '\t']),
             };

@@ -8,7 +8,7 @@
 //!
 //! - `io`: adapts a stream for h2, and reports the frames that h2 writes
 //! - `priority`: priorities, and the order of responses
-//! - `heads`: pads heads to the size that the page specifies
+//! - `heads`: pads request and response heads to the size that the page specifies
 //! - `faults`: finds errors for which RFC 9113 requires another error code than h2 reports
 //! - `response`: reads a response, and refuses a malformed one
 //! - `client`: exchanges of a fetch; the server's side is in `serve`
@@ -30,7 +30,7 @@ pub struct Windows {
     /// The window of the connection in bytes (§6.9.1).
     pub connection: u32,
     /// The maximum size in bytes of a frame that the endpoint accepts (SETTINGS_MAX_FRAME_SIZE).
-    pub frame: u32,
+    pub max_frame_size: u32,
     /// The maximum number of outstanding requests until the server announces its own limit.
     pub concurrent: u32,
 }
@@ -39,25 +39,25 @@ pub struct Windows {
 pub const CLIENTS: &[(&str, Windows, &str)] = &[
     (
         "chromium",
-        Windows { stream: 6 << 20, connection: 15 << 20, frame: 16_384, concurrent: 100 },
+        Windows { stream: 6 << 20, connection: 15 << 20, max_frame_size: 16_384, concurrent: 100 },
         "Chromium net/http/http_network_session.cc: kSpdyStreamMaxRecvWindowSize 6 MiB, kSpdySessionMaxRecvWindowSize \
          15 MiB; net/spdy/spdy_session.h: kInitialMaxConcurrentStreams 100",
     ),
     (
         "firefox",
-        Windows { stream: 131_072, connection: 12 << 20, frame: 16_384, concurrent: 100 },
+        Windows { stream: 131_072, connection: 12 << 20, max_frame_size: 16_384, concurrent: 100 },
         "Firefox's first frames: SETTINGS_INITIAL_WINDOW_SIZE 131072, SETTINGS_MAX_FRAME_SIZE 16384, WINDOW_UPDATE \
          12517377 (to 12 MiB); network.http.http2.default-concurrent 100",
     ),
     (
         "nginx",
-        Windows { stream: (1 << 31) - 1, connection: (1 << 31) - 1, frame: 16_384, concurrent: 100 },
+        Windows { stream: (1 << 31) - 1, connection: (1 << 31) - 1, max_frame_size: 16_384, concurrent: 100 },
         "nginx src/http/modules/ngx_http_proxy_v2_module.c: SETTINGS_INITIAL_WINDOW_SIZE 0x7fffffff, WINDOW_UPDATE \
          0x7fff0000, as it says to servers behind it (of which it asks one thing at a time on a connection)",
     ),
     (
         "rfc",
-        Windows { stream: 65_535, connection: 65_535, frame: 16_384, concurrent: 100 },
+        Windows { stream: 65_535, connection: 65_535, max_frame_size: 16_384, concurrent: 100 },
         "RFC 9113 §6.5.2, §6.9.2: the values of who says nothing",
     ),
 ];
@@ -76,9 +76,9 @@ pub(crate) mod server {
     /// The number of bytes of one response that are written before the next response's turn, as in nginx's
     /// `http2_chunk_size 8k`.
     pub(crate) const CHUNK: usize = 8 * 1024;
-    /// The maximum number of response bytes that are in h2 and not yet with the transport. It is enough for two turns,
-    /// so that the transport never waits for the server. The same number of bytes may also be buffered to be sent
-    /// together.
+    /// The maximum number of response bytes that are in h2 and not yet with the transport. It is enough for two chunks
+    /// of `CHUNK` bytes, so that the transport never waits for the server. The same number of bytes may also be
+    /// buffered to be sent together.
     pub(crate) const UNSENT: usize = 2 * CHUNK;
     /// The initial window for a request body in bytes. Requests to this server have no body.
     pub(crate) const WINDOW: u32 = 65_535;
@@ -88,7 +88,7 @@ pub(crate) mod server {
 pub(crate) const FOR_EVER: Duration = Duration::MAX;
 /// How many reset streams h2 remembers. Frames on other reset streams are answered like frames on unknown streams.
 pub(crate) const RESETS: usize = 32;
-/// The maximum size in bytes of an accepted head, as HTTP/2 counts it.
+/// The maximum size in bytes of an accepted head, computed as in SETTINGS_MAX_HEADER_LIST_SIZE (RFC 9113 §6.5.2).
 pub(crate) const MAX_HEAD: u32 = 64 * 1024;
 /// The protocol's name in ALPN (RFC 9113 §3.2).
 pub const ALPN: &[u8] = b"h2";

@@ -2,10 +2,10 @@
 //!
 //! The modules that `connection` builds on do no I/O: they receive bytes, and return events or an error. Therefore each
 //! error has the code that the RFC requires, and each rule can be tested without a network. [`message`](crate::message)
-//! checks the messages of all versions that carry control data in fields. Unlike HTTP/2, HTTP/3 has no dynamic table
-//! here, so a head is not compressed against earlier heads. An exchange has a QUIC stream of its own, and its bytes
-//! have the positions that an engine's trace records. [`http2::priority`](crate::http2::priority) decides which
-//! response a server writes next (RFC 9218).
+//! checks the messages of all versions that carry control data in fields. Unlike h2, this module has no dynamic table,
+//! so a head is not compressed against earlier heads. Each exchange has a QUIC stream of its own, so a byte of an
+//! exchange has the same position in the trace of the QUIC engine. [`http2::priority`](crate::http2::priority) decides
+//! which response a server writes next (RFC 9218).
 //!
 //! - `code`: error codes, and the scope of an error
 //! - `frame`: integers and frame headers
@@ -35,10 +35,10 @@ use message_reader::MessageReader;
 
 /// The protocol's name in ALPN (RFC 9114 §3.1).
 pub const ALPN: &[u8] = b"h3";
-/// The maximum size in bytes of an accepted head, as HTTP/3 counts it (RFC 9114 §4.2.2).
+/// The maximum size in bytes of an accepted head, computed as in RFC 9114 §4.2.2.
 pub(crate) const MAX_HEAD: u64 = 64 * 1024;
 
-/// Encodes the field section of a request. Also returns its size, as RFC 9114 §4.2.2 counts it.
+/// Encodes the field section of a request. Also returns the size of the section, computed as in RFC 9114 §4.2.2.
 pub(crate) fn encode_request(request: &Request<()>) -> (Bytes, u64) {
     let uri = request.uri();
     let pseudo = [

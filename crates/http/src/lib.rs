@@ -5,7 +5,7 @@
 //! | [`page`], [`har`] | a page as a graph of fetches, and the formats that pages are read from |
 //! | [`mapping`] | assigns each exchange to a stream of a connection |
 //! | [`fetch`] | the client that loads a page under a policy |
-//! | [`get`] | the client side of exchanges, which races, `get`, page loads and the load generator share |
+//! | [`get`] | the client side of exchanges; shared by `get`, page loads, the load generator and races of transports |
 //! | [`response`] | parses HTTP/1.1 responses |
 //! | [`visit`] | the page load of `get --page`: fetches embedded objects as they are discovered |
 //! | [`serve`] | the server: hyper on each stream |

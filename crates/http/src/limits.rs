@@ -36,7 +36,7 @@ pub struct ConcurrencyLimit {
 struct LimitState {
     max: usize,
     available: AtomicUsize,
-    /// The number of new exchanges that found no slot, up to [`MAX_REQUESTS`].
+    /// The number of requests for a slot that is to be freed, because all slots were in use; at most [`MAX_REQUESTS`].
     requested: AtomicUsize,
     /// The number of servers that use the limit. Each server can end only its own sessions.
     servers: AtomicUsize,
@@ -87,7 +87,7 @@ impl ConcurrencyLimit {
         }
     }
 
-    /// Takes one registered request for a slot. Returns false if there is none.
+    /// Removes one of the registered requests for a slot. Returns false if there is none.
     fn take_request(&self) -> bool {
         take_one(&self.shared.requested)
     }
@@ -114,7 +114,7 @@ impl Drop for Permit {
 
 /// Slots are scarce if at most 1/`SCARCE` of all slots are available.
 const SCARCE: usize = 16;
-/// The maximum number of requests for slots that are registered at a time.
+/// The maximum number of exchanges that are registered as waiting for a slot at the same time.
 const MAX_REQUESTS: usize = 16;
 
 #[cfg(test)]

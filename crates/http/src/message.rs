@@ -25,8 +25,9 @@ pub struct Section {
     fields: HeaderMap,
     /// Whether a field that is not a pseudo-header field has been added.
     has_regular: bool,
-    /// The total size of all field lines in bytes, as RFC 9114 §4.2.2 counts it. `max_size` is the limit.
+    /// The total size of all field lines in bytes, computed as in RFC 9114 §4.2.2.
     size: u64,
+    /// The maximum of `size`.
     max_size: u64,
     /// The first error that was found, if any.
     error: Option<Malformed>,
@@ -207,7 +208,7 @@ impl Section {
 }
 
 impl ResponseHead {
-    /// Returns the head of a response to a request that is not HEAD, with these fields.
+    /// Checks `fields`, and returns the head of a response with this status. The request must not have been HEAD.
     ///
     /// # Errors
     /// The response is malformed.
@@ -281,7 +282,7 @@ pub fn field_value(value: &[u8]) -> Result<HeaderValue, Malformed> {
         .map_err(|_| Malformed("a field value has a character that is not permitted"))
 }
 
-/// Checks the fields of a head or of trailers. Returns the length that they declare.
+/// Checks the fields of a head or of trailers. Returns the value of `content-length`, if any.
 ///
 /// # Errors
 /// A field is malformed, or occurs more often than allowed.
@@ -347,10 +348,11 @@ pub fn check_host(authority: Option<&str>, host: Option<&str>) -> Result<(), Mal
     }
 }
 
-/// RFC 9114 §4.3.1: parses an authority, which is not empty and has no userinfo.
+/// RFC 9114 §4.3.1: returns the authority as text. An empty or malformed authority, or one with userinfo, is an error.
 fn checked_authority(authority: &[u8]) -> Result<&str, Malformed> {
     let text = std::str::from_utf8(authority).ok();
-    // A default port is required for parsing, but its value does not matter here.
+    // The parser requires a default port. Only the form of the text is checked here, so the value of the port does not
+    // matter.
     text.filter(|text| Authority::parse(text, Some(443)).is_some())
         .ok_or(Malformed("an authority is no host with a port"))
 }
@@ -385,8 +387,8 @@ mod tests {
     const GET: [(&str, &str); 4] =
         [(":method", "GET"), (":scheme", "https"), (":authority", "a"), (":path", "/x?y")];
 
-    /// Parses a request. Its fields are those of `GET`, except the field named `without`, and then the fields in
-    /// `more`.
+    /// Parses a request with the fields in `GET`, without the field named `without`, and with the fields in `more`
+    /// added.
     fn request(without: &str, more: &[(&str, &str)]) -> Result<(Request<()>, ContentLength), Malformed> {
         let fields = GET.iter().filter(|(name, _)| *name != without).copied();
         section(&fields.chain(more.iter().copied()).collect::<Vec<_>>()).into_request()

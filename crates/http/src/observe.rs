@@ -16,8 +16,8 @@
 //! requests. Byte ranges count from 0 at the first byte of one direction of a stream, like `bytes` in
 //! [`TraceEvent::Sent`].
 //!
-//! Over HTTP/2 an exchange has an HTTP/2 stream of its own, whose bytes are those of its frames. The positions of these
-//! frames on the session's stream are recorded as well.
+//! Each HTTP/2 exchange has its own HTTP/2 stream, and its byte ranges count the bytes of that stream's frames.
+//! [`Record::requests`] and [`Record::answers`] map these ranges to positions on the transport's stream.
 //!
 //! [`TraceEvent::Sent`]: anabranch_base::trace::TraceEvent::Sent
 
@@ -28,10 +28,10 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// Identifies an exchange, equally on the client and on the server.
+/// Identifies an exchange. The client and the server use the same identifier.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ExchangeId {
-    /// The identifier of the session: the port of the initiator.
+    /// The identifier of the transport session: the client's port.
     pub connection: u64,
     /// The number of the stream; 0 for TCP.
     pub stream: u64,
@@ -42,17 +42,17 @@ pub struct ExchangeId {
 /// The assignment of an object to a stream. The request for the object is written at the time of the assignment.
 ///
 /// If data may be sent with the handshake (`Session::early_data`), an object can be assigned before the connection is
-/// usable. To partition a response time, take the later of the assignment and the trace's `Established` of the
-/// connection.
+/// usable. A partition of the response time therefore starts at the later of two times: the assignment, and the
+/// connection's event `Established` in the trace.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Assigned {
     /// The time of the assignment.
     pub at: Instant,
     /// The exchange to which the object was assigned.
     pub exchange: ExchangeId,
-    /// The byte range of the request on the stream towards the server.
+    /// The byte range of the request in the data that the client sends on the stream.
     pub request: Range<u64>,
-    /// The number of earlier assignments of the object. It is greater than 0 after a reconnect.
+    /// The number of times that the object was assigned to an exchange before. It is greater than 0 after a reconnect.
     pub attempt: u32,
 }
 
@@ -73,7 +73,7 @@ pub enum FetchError {
     /// None of the object's bytes moved for the whole `--timeout`.
     #[error("no progress within the timeout")]
     Timeout,
-    /// Another object, which would have caused this fetch, failed.
+    /// The object that triggers this fetch failed.
     #[error("object {0}, which causes this fetch, failed")]
     InitiatorFailed(usize),
     /// No connection to the server could be established.
@@ -99,16 +99,16 @@ pub enum FetchError {
 /// All milestones of one object.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ObjectRecord {
-    /// When the object was issued.
+    /// When the client decided to request the object. The request may then wait for a connection or a stream.
     pub issued: Option<Instant>,
-    /// The last assignment of the object. Only this assignment counts.
+    /// The last assignment of the object. A new assignment replaces the previous record.
     pub assigned: Option<Assigned>,
     /// When the first byte of the response was read.
     pub first_byte: Option<Instant>,
-    /// The numbers of body bytes read since the last assignment, with the times of the reads. Reads within a
-    /// millisecond are combined at the time of the first read.
+    /// The reads of body bytes since the last assignment: time and number of bytes. Reads within one millisecond are
+    /// combined and have the time of the first read.
     pub read: Vec<(Instant, u64)>,
-    /// The byte range that the object occupies on the sender's stream, if the sender reported it.
+    /// The byte range of the response in the data that the server sends on the stream, if the server reported it.
     pub placed: Option<Range<u64>>,
     /// The delivery of the object, if it was delivered.
     pub delivered: Option<Delivered>,
@@ -146,9 +146,9 @@ pub struct Record {
     pub connections: BTreeMap<u64, ConnectionRecord>,
     /// The server's records of the exchanges.
     pub served: BTreeMap<ExchangeId, ServedRecord>,
-    /// The byte ranges of the HTTP/2 frames that clients sent, as positions on the streams of the sessions.
+    /// The positions of the clients' HTTP/2 frames in the streams of the transport.
     pub requests: RecordMap,
-    /// The byte ranges of the HTTP/2 frames that servers sent, as positions on the streams of the sessions.
+    /// The positions of the servers' HTTP/2 frames in the streams of the transport.
     pub answers: RecordMap,
 }
 
@@ -210,7 +210,7 @@ impl Recorder {
         self.connection(connection, |c| c.closed = Some((at, reason.clone())));
     }
 
-    /// The object is to be requested: its initiator was delivered, and its think time has passed.
+    /// The object can be requested now: its initiator was delivered, and its think time has passed.
     pub fn issued(&self, object: usize, at: Instant) {
         self.object(object, |o| o.issued = Some(at));
     }
@@ -253,23 +253,23 @@ impl Recorder {
         self.served(exchange, |s| s.serving = Some(at));
     }
 
-    /// The server had the first byte of the response ready for the transport, whether or not the transport had room for
-    /// it.
+    /// Records that at `at` the server had the first byte of the response ready. The transport may have had no room for
+    /// this byte yet.
     pub fn written(&self, exchange: ExchangeId, at: Instant) {
         self.served(exchange, |s| s.written = Some(at));
     }
 
-    /// The client wrote a frame of the HTTP/2 stream `stream` to the stream of the session.
+    /// The client wrote a frame of the HTTP/2 stream `stream` to the transport's stream.
     pub fn requested(&self, connection: u64, stream: u64, frame: RecordPosition) {
         self.change(|record| record.requests.add(connection, stream, frame));
     }
 
-    /// The server wrote a frame of the HTTP/2 stream `stream` to the stream of the session.
+    /// The server wrote a frame of the HTTP/2 stream `stream` to the transport's stream.
     pub fn answered(&self, connection: u64, stream: u64, frame: RecordPosition) {
         self.change(|record| record.answers.add(connection, stream, frame));
     }
 
-    /// The byte range that the object occupies on the sender's stream, if it differs from the receiver's count. The
+    /// Records the sender's byte range for the object, if it differs from the range that the receiver counts. The
     /// sender also counts abandoned bytes, which the receiver never gets.
     pub fn placed(&self, object: usize, bytes: Range<u64>) {
         self.object(object, |o| o.placed = Some(bytes));

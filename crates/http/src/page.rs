@@ -1,8 +1,8 @@
 //! A page: a dependency graph of the objects to fetch.
 //!
-//! Defines a page (objects, sizes, initiators) and reads it from one of four sources: sizes given as text, a directory on
-//! disk ([`directory`]), the HAR of a browser ([`crate::har`]), or the pages that ship with the program ([`har::shipped`](crate::har::shipped)). The
-//! client assigns the objects of a page to streams.
+//! Defines a page (objects, sizes, initiators) and reads it from one of four sources: sizes given as text, a directory
+//! on disk ([`directory`]), the HAR of a browser ([`crate::har`]), or the pages that ship with the program
+//! ([`har::shipped`](crate::har::shipped)). The client assigns the objects of a page to streams.
 
 pub mod directory;
 pub mod embed;
@@ -25,7 +25,7 @@ pub const MAX_BODY: u64 = 1 << 40;
 /// The maximum size in bytes of a head that is sent. Servers and clients refuse heads that are much larger.
 pub const MAX_HEAD: u64 = 32 * 1024;
 
-/// Returns the size of a head as it is sent: `size`, but at most [`MAX_HEAD`] bytes.
+/// Returns the size in bytes with which a head of `size` bytes is sent: at most [`MAX_HEAD`].
 #[must_use]
 pub const fn bounded_head(size: u64) -> u64 {
     if size < MAX_HEAD { size } else { MAX_HEAD }
@@ -34,9 +34,9 @@ pub const fn bounded_head(size: u64) -> u64 {
 /// A page: all objects that a browser fetches to display it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Page {
-    /// The display name: the name of a shipped page, the name of a file, or the text with the sizes.
+    /// The display name: the name of a shipped page, the name of a file, or the text in which the user gave the sizes.
     pub name: String,
-    /// The source of the sizes and times.
+    /// Where the sizes and times of the objects come from.
     pub source: String,
     /// The hosts that the objects are fetched from; never empty. [`Object::host`] is an index into this list.
     pub hosts: Vec<String>,
@@ -47,7 +47,7 @@ pub struct Page {
     /// The objects to fetch. The initiator of an object precedes it in the list.
     pub objects: Vec<Object>,
     /// The number of objects that were recorded over TLS.
-    pub tls: usize,
+    pub tls_objects: usize,
     /// One line for each reason why entries were left out or values were assumed when the page was read.
     pub warnings: Vec<String>,
     /// The offset of `<body>` in the transferred bytes of the document, if its text is known.
@@ -74,8 +74,8 @@ pub struct Object {
     pub content_type: String,
     /// The index of the earlier object that causes this fetch; `None` if the object is requested at the start.
     pub initiator: Option<usize>,
-    /// The recorded time between the end of the initiator and this request. With `--think recorded`, the client waits this
-    /// long.
+    /// The recorded time between the end of the initiator's response and the start of this request. With
+    /// `--think recorded`, the client waits this long.
     pub think: Duration,
     /// How the initiator refers to this object.
     pub reference: Reference,
@@ -84,7 +84,8 @@ pub struct Object {
 }
 
 impl Object {
-    /// Returns an object of `body` bytes that has heads of the default sizes and is requested at the start.
+    /// Returns an object with a body of `body` bytes, which the client requests at the start of the page load. The
+    /// request head and the response head have the default sizes.
     #[must_use]
     pub fn new(name: impl Into<String>, body: u64) -> Self {
         Self {
@@ -122,8 +123,8 @@ impl PageError {
 }
 
 impl Page {
-    /// Parses a page of independent objects from their sizes, for example `8x100kB`, `1kB,10kB,100kB`, or a mix of these
-    /// forms. All objects are requested at the start.
+    /// Parses a page of independent objects from their sizes, for example `8x100kB`, `1kB,10kB,100kB`, or a mix of
+    /// these forms. All objects are requested at the start.
     ///
     /// # Errors
     /// [`PageError`], which names the invalid part and the accepted forms.
@@ -161,7 +162,7 @@ impl Page {
             hosts: vec!["server".to_owned()],
             coalesce: vec![0],
             objects,
-            tls: 0,
+            tls_objects: 0,
             warnings: Vec::new(),
             body_start: None,
             recording: None,
@@ -170,8 +171,8 @@ impl Page {
         Ok(page)
     }
 
-    /// Inserts an object of `body` bytes before all others. It has no initiator, and becomes the initiator of every
-    /// object that had none. Its name contains the number 0, so it differs from all other names.
+    /// Inserts an object of `body` bytes before all others. The new object has no initiator, and becomes the initiator
+    /// of every object that had none. Its name contains the number 0, so it differs from all other names.
     ///
     /// # Errors
     /// [`PageError`] if the result is not a valid page.
@@ -186,9 +187,8 @@ impl Page {
         Ok(self)
     }
 
-    /// Checks the properties of a page that its users rely on. There is at least one object, and the host of each
-    /// object exists. Initiators come earlier, so there is no cycle. Names are unique request targets, and sizes are
-    /// bounded.
+    /// Checks the page: it has an object, every host exists, names are unique request targets, and sizes are bounded.
+    /// Every initiator precedes its object, so there is no cycle.
     ///
     /// # Errors
     /// [`PageError`], which names the object and the field.
@@ -278,7 +278,7 @@ mod tests {
         assert!(page.objects[1..].iter().all(|object| object.initiator == Some(0)));
         let names: Vec<_> = page.objects.iter().map(|object| object.name.as_str()).collect();
         assert_eq!((names[0], names[1], names[12]), ("/object-00", "/object-01", "/object-12"));
-        // An object that had an initiator keeps it.
+        // An object with an initiator keeps its initiator.
         let mut page = Page::from_sizes("3x1kB").expect("a page");
         page.objects[2].initiator = Some(1);
         let page = page.with_first(1).expect("a page");

@@ -97,7 +97,7 @@ pub enum Step<'a> {
 #[derive(Debug, Default)]
 pub struct ResponseParser {
     state: ParserState,
-    /// The bytes received so far of a head, a chunk-size line or a trailer section.
+    /// The received part of an incomplete head, chunk-size line or trailer section.
     partial: Vec<u8>,
     /// The number and the total size in bytes of the interim responses since the last final one.
     interim: (u32, usize),
@@ -136,7 +136,8 @@ impl ResponseParser {
         Self { answer: Some(Answer::default()), ..Self::default() }
     }
 
-    /// Sets whether the end of the stream ends a body without a length, as it does on TCP.
+    /// Sets whether the end of the stream ends a body whose length is not given, as on TCP. `false` makes such a body
+    /// an error.
     #[must_use]
     pub fn with_eof_bodies(self, ends_bodies: bool) -> Self {
         Self { ends_bodies, ..self }
@@ -151,7 +152,7 @@ impl ResponseParser {
         completes
     }
 
-    /// Returns `head`, which must be the last head, together with the fields that were kept. Only a parser created by
+    /// Returns `head` with the fields that the parser kept. `head` must be the last head. Only a parser created by
     /// [`with_fields`](Self::with_fields) keeps fields.
     #[must_use]
     pub fn answer(&self, head: Head) -> Answer {
@@ -249,7 +250,7 @@ impl ResponseParser {
         let complete = response.parse(&self.partial).map_err(ResponseError::Head)?.is_complete();
         let status =
             response.code.filter(|_| complete).ok_or(ResponseError::Head(httparse::Error::Status))?;
-        // RFC 9110 §15: there is no status class 0. §15.2.2: the client never asks to switch to another protocol.
+        // RFC 9110 §15: statuses below 100 are invalid. §15.2.2: the client never asks for a switch of protocols (101).
         if status < 100 || status == 101 {
             return Err(ResponseError::Head(httparse::Error::Status));
         }
@@ -347,8 +348,8 @@ fn take<'a>(input: &mut &'a [u8], left: u64) -> Option<&'a [u8]> {
     Some(framing::take(input, left)).filter(|data| !data.is_empty())
 }
 
-/// RFC 9112 §5.2: a line that begins with white space continues the previous field. The line break before it is replaced
-/// by spaces. The first line after the status line has no previous field, so it is left unchanged.
+/// RFC 9112 §5.2: a line that begins with white space continues the previous field. The line break before it is
+/// replaced by spaces. The first line after the status line has no previous field, so it is left unchanged.
 fn unfold(head: &mut [u8]) {
     let first = head.iter().position(|&byte| byte == b'\n').map_or(head.len(), |end| end + 1);
     for at in first + 1..head.len().saturating_sub(1) {
@@ -427,8 +428,8 @@ mod tests {
         }
     }
 
-    /// Bytes that cannot begin a response are refused at once, because their sender may be waiting for the client. An
-    /// invalid or unrequested status is not an interim response (RFC 9110 §15).
+    /// Bytes that cannot begin a response give an error at once, because the peer may be waiting for the client. A
+    /// status below 100, or 101, is an error too (RFC 9110 §15).
     #[test]
     fn what_cannot_become_an_answer_is_not_waited_for() {
         for start in [&b"S"[..], b"SSH-2.0", b"HTTP/2", b"\r\nHTTPS", b"HTTP/0."] {
@@ -473,7 +474,7 @@ mod tests {
         assert_eq!(read(&line, 1000), Err(ResponseError::Chunk));
         let mut interim = b"HTTP/1.1 102 Processing\r\n\r\n".repeat(MAX_INTERIM as usize);
         interim.extend_from_slice(TWO);
-        // `TWO` begins with another interim response, which exceeds the limit.
+        // `TWO` adds one more interim response, which exceeds the limit.
         assert_eq!(read(&interim, 1000), Err(ResponseError::Interim));
         let (_, fewer) = interim.split_at(27);
         assert_eq!(read(fewer, 1000).expect("responses").len(), 4);

@@ -1,10 +1,10 @@
 //! Opens files beneath a directory and never outside it, even if the directory contains symbolic links or is changed in
 //! the meantime.
 //!
-//! A name is looked up from the open handle of the directory, and the file found is used through its own handle.
-//! Therefore nobody can swap the file between check and use. A symbolic link is followed as long as it stays in the
-//! directory. A link that leaves the directory, even temporarily, is refused with [`io::ErrorKind::CrossesDevices`], as
-//! the kernel does. An absolute link stays in the directory if it begins with the directory's own path.
+//! Lookups start at the open handle of the directory, and each file found is used through its own handle. Therefore
+//! nobody can swap the file between check and use. A symbolic link is followed only if it stays in the directory. A
+//! link that leaves the directory, even temporarily, is refused with [`io::ErrorKind::CrossesDevices`], as the kernel
+//! does. An absolute link stays in the directory if it begins with the directory's own path.
 //!
 //! On Linux, `openat2` with `RESOLVE_BENEATH` resolves a whole name in one call. Where that call is missing, and for
 //! absolute links, names are resolved component by component. Each component is opened without following links.
@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 /// A directory beneath which names are looked up. No lookup leaves the directory.
 #[derive(Debug)]
 pub struct RootDirectory {
-    /// The path of the directory without symbolic links. `configured` is the path as configured. An absolute link may begin
-    /// with either path.
+    /// The absolute path of the directory without symbolic links. Absolute links may begin with this path or with
+    /// `configured`.
     real: PathBuf,
     configured: PathBuf,
     #[cfg(unix)]
@@ -59,7 +59,7 @@ impl RootDirectory {
         &self.real
     }
 
-    /// Returns the part of `target` after the path of this directory. `target` is the target of an absolute link.
+    /// Returns `target` relative to this directory. `target` is the absolute path to which a symbolic link points.
     fn inside<'a>(&self, target: &'a Path) -> io::Result<&'a Path> {
         let rest = target.strip_prefix(&self.real).or_else(|_| target.strip_prefix(&self.configured));
         rest.map_err(|_| outside())
@@ -91,7 +91,7 @@ mod handle {
     pub(super) struct OpenRoot {
         directory: Rc<OwnedFd>,
         device: u64,
-        node: u64,
+        inode: u64,
         /// Whether to let the kernel resolve whole names.
         uses_openat2: Cell<bool>,
     }
@@ -100,8 +100,8 @@ mod handle {
         pub(super) fn open(real: &Path) -> io::Result<Self> {
             let directory = openat(CWD, real, DIRECTORY, Mode::empty())?;
             let metadata = File::from(directory.try_clone()?).metadata()?;
-            let (device, node) = (metadata.dev(), metadata.ino());
-            Ok(Self { directory: Rc::new(directory), device, node, uses_openat2: Cell::new(WHOLE) })
+            let (device, inode) = (metadata.dev(), metadata.ino());
+            Ok(Self { directory: Rc::new(directory), device, inode, uses_openat2: Cell::new(WHOLE) })
         }
     }
 
@@ -119,13 +119,13 @@ mod handle {
             Ok(FileLookup { metadata: File::from(found).metadata()?, linked })
         }
 
-        /// Looks up a file without following links. Repeated lookups are cheap. `relative` is the file's path relative to
-        /// this directory, and `full` is its absolute path.
+        /// Looks up a file without following links, at a lower cost than [`look_up`](Self::look_up). `relative` is the
+        /// file's path relative to this directory, and `full` is its absolute path.
         ///
         /// # Errors
         /// The name does not exist, or its path contains a link.
         pub fn look_up_cached(&self, relative: &Path, full: &Path) -> io::Result<Metadata> {
-            // For a path of few components, checking each of its directories costs less than opening a handle.
+            // For a path of few components, checking each of its directories costs less than opening the file.
             let depth = relative.components().count();
             if depth <= SHORT {
                 for ancestor in full.ancestors().skip(1).take(depth.saturating_sub(1)) {
@@ -149,7 +149,7 @@ mod handle {
             Ok(self.resolve(&*self.root()?, relative, flags, true)?.into())
         }
 
-        /// Opens a directory without following links. `relative` is its path relative to this directory.
+        /// Opens a directory without following links. `relative` is its path relative to the root directory.
         ///
         /// # Errors
         /// The directory does not exist, or its path contains a link.
@@ -157,18 +157,18 @@ mod handle {
             Ok(self.resolve(&*self.root()?, relative, DIRECTORY, false)?)
         }
 
-        /// Returns the handle of the root directory. If a new directory has been put at its path, opens the new
-        /// directory. A site may be replaced in this manner.
+        /// Returns the handle of the root directory. If the directory at its path has been replaced, for example by a
+        /// new version of the site, the new directory is opened.
         fn root(&self) -> io::Result<Rc<OwnedFd>> {
             let metadata = self.real.symlink_metadata()?;
             let mut open_root = self.open_root.borrow_mut();
-            if (metadata.dev(), metadata.ino()) != (open_root.device, open_root.node) {
+            if (metadata.dev(), metadata.ino()) != (open_root.device, open_root.inode) {
                 *open_root = OpenRoot::open(&self.real)?;
             }
             Ok(open_root.directory.clone())
         }
 
-        /// Resolves all further names component by component, as if the kernel could not resolve whole names.
+        /// Makes later lookups resolve names component by component, as on a kernel without `openat2`.
         #[cfg(test)]
         pub(super) fn disable_kernel_resolution(&self) {
             self.open_root.borrow().uses_openat2.set(false);
@@ -219,7 +219,7 @@ mod handle {
                 let part_flags = if last { flags } else { DIRECTORY };
                 let opened = openat(current, &part, part_flags | NOT_A_LINK, Mode::empty());
                 let error = match opened {
-                    // With the flags of a lookup, opening a symbolic link opens the link itself.
+                    // On Linux, a lookup (`PATH`) opens a symbolic link itself instead of failing.
                     Ok(found) if part_flags.contains(LOOKUP) && is_link(&found)? => Errno::LOOP,
                     Ok(found) if last => return Ok(found),
                     Ok(found) => {
@@ -301,15 +301,16 @@ mod handle {
     const DIRECTORY: OFlags = LOOKUP.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
     /// Whether the kernel may be able to resolve whole names.
     const WHOLE: bool = cfg!(any(target_os = "linux", target_os = "android"));
-    /// The maximum number of times that a name is resolved again because it changed during the resolution.
+    /// How many times a name is resolved again because it changed during the resolution.
     const TRIES: u32 = 16;
-    /// The maximum number of components of a path whose directories are checked one by one.
+    /// For paths of at most this many components, the directories on the path are checked one by one, because this
+    /// costs less than opening a handle.
     const SHORT: usize = 3;
     /// The maximum number of symbolic links on one path, the same as in the kernel.
     const MAX_LINKS: u32 = 40;
 }
 
-/// Without handles of directories, names are checked first and then used by path.
+/// This platform has no handles of directories. A name is checked first, and the file is then opened by its path.
 #[cfg(not(unix))]
 impl RootDirectory {
     fn real(&self, relative: &Path) -> io::Result<PathBuf> {

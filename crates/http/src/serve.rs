@@ -80,25 +80,25 @@ pub struct Options {
     /// The idle time after which a session is closed; `None` means never.
     pub idle_timeout: Option<Duration>,
     /// The time limit for the head of a request. A session is aborted if a head has begun on one of its streams and is
-    /// not complete after this time. The time does not run while a response is being sent on the stream. Data after a
-    /// refused head is not a request, and may arrive for at most this time.
+    /// not complete after this time. The time does not run while a response is being sent on the stream. After a
+    /// refused head, the client may send data for at most this time, but the server reads no request from it.
     pub head_timeout: Option<Duration>,
-    /// The wall clock, as Unix time in seconds. If it is set, responses carry a Date. The wall clock may be stepped at any
-    /// time, so only the Date depends on it. Timers use the clock of the `World`.
+    /// The wall clock, as Unix time in seconds. If it is set, responses carry a Date. The wall clock may be stepped at
+    /// any time, so only the Date depends on it. Timers use the clock of the `World`.
     pub wall_clock: Option<fn() -> u64>,
     /// The maximum size of a request head in bytes. The response to a larger head has status 431.
     pub max_head: Option<usize>,
     /// The origins that the server is responsible for; `None` means all.
     pub own_origins: Option<OwnOrigins>,
     /// How strictly requests are checked.
-    pub judged: Strictness,
+    pub strictness: Strictness,
     /// The limit on sessions, shared by all servers that hold a clone of it. When all slots are taken, a new session
     /// replaces the session that has waited longest for a request or for the rest of its head. If all sessions have
-    /// requests in progress, the new session replaces the session that its client has stalled longest, if it was
-    /// stalled for at least 5 s. If no session may be ended, the new session is refused.
+    /// requests in progress, the session that its client has stalled longest is replaced, provided it has been stalled
+    /// for 5 s. Otherwise the new session is refused.
     pub sessions: Option<ConcurrencyLimit>,
-    /// The memory budget for heads and bodies of all sessions. The transport may share it. While no memory is available,
-    /// requests wait in the transport.
+    /// The memory budget for heads and bodies of all sessions. The transport may share it. While no memory is
+    /// available, requests wait in the transport.
     pub memory: Option<Budget>,
     /// The number of streams that keep their buffers while they wait for a request; 512 if `None`.
     pub buffers_kept: Option<usize>,
@@ -119,7 +119,7 @@ pub enum Versions {
     Http1,
     /// HTTP/2, on sessions with one stream.
     Http2,
-    /// HTTP/3, on sessions that open a new stream for each exchange.
+    /// HTTP/3, on sessions in which each exchange has a stream of its own.
     Http3,
     /// HTTP/1.1 or HTTP/2, on sessions with one stream. ALPN decides between them. Without ALPN, the first bytes of the
     /// client decide (RFC 9113 §3.3).
@@ -127,7 +127,7 @@ pub enum Versions {
 }
 
 impl Versions {
-    /// Returns the version that a client of these versions speaks on an established session.
+    /// Returns the HTTP version that a client with this setting uses on an established session.
     #[must_use]
     pub fn on(self, session: &impl Session) -> Version {
         let http2 = Version::Http2(Windows::default());
@@ -141,8 +141,8 @@ impl Versions {
     }
 }
 
-/// Serves `site` to every session that `listener` accepts, until the listener fails or [`Options::stop`] stops the server.
-/// Dropping the future drops all sessions.
+/// Serves `site` to every session that `listener` accepts, until the listener fails or [`Options::stop`] stops the
+/// server. Dropping the future drops all sessions.
 ///
 /// # Errors
 /// The reason why the listener failed.
@@ -162,8 +162,8 @@ where
     let (date, scratch) = (Date::new(options.wall_clock), Scratch::default());
     let service = Rc::new(Service { world: world.clone(), site, options, recorder, buffers, date, scratch });
     let tasks = Tasks::new(world);
-    let room = service.options.sessions.clone();
-    let mut admission = room.map(|room| Admission::new(&service.world, room));
+    let session_limit = service.options.sessions.clone();
+    let mut admission = session_limit.map(|session_limit| Admission::new(&service.world, session_limit));
     let stop = service.options.stop.as_ref().map(Stop::wait);
     let stops = |cx: &Context<'_>| stop.as_ref().map_or(Poll::Pending, |stop| stop.poll(cx));
     loop {
@@ -211,9 +211,9 @@ struct Activity {
     request_count: Cell<u64>,
     /// The number of streams with a request in progress, which lasts from the head to the last byte of the response.
     requests_in_progress: Cell<u32>,
-    /// The handle through which requests and bytes are reported to the session's slot.
+    /// The handle through which the session reports its requests and bytes to the server's admission control.
     slot_handle: Option<SlotHandle>,
-    /// The streams that wait for the rest of a head, each with the time at which it began to wait.
+    /// The streams on which part of a request head has arrived, each with the time at which it began to wait.
     heads: RefCell<BTreeMap<u64, Instant>>,
     /// The number of response bytes that were read from a store and are not yet with the transport.
     buffered: Cell<usize>,
@@ -344,9 +344,8 @@ where
 /// The streams that a session has had so far.
 struct ServedStreams<W: World> {
     tasks: Tasks<W>,
-    /// The logs of the exchanges, by stream number. If a stream number is used again, the count of its exchanges
-    /// continues.
-    logs: BTreeMap<u64, Rc<exchanges::Log>>,
+    /// The exchanges of each stream, by stream number. A later stream with the same number continues them.
+    exchanges_by_stream: BTreeMap<u64, Rc<exchanges::StreamExchanges>>,
 }
 
 #[expect(clippy::manual_async_fn, reason = "an async fn keeps room for each argument twice")]
@@ -381,19 +380,30 @@ where
                 None => break,
             };
             let exchange = activity.memory.begin();
-            let ServedStreams { tasks, logs } = &mut **served_streams.get_or_insert_with(|| {
-                Box::new(ServedStreams { tasks: Tasks::new(service.world.clone()), logs: BTreeMap::new() })
-            });
+            let ServedStreams { tasks, exchanges_by_stream } =
+                &mut **served_streams.get_or_insert_with(|| {
+                    Box::new(ServedStreams {
+                        tasks: Tasks::new(service.world.clone()),
+                        exchanges_by_stream: BTreeMap::new(),
+                    })
+                });
             let whole = (session.clone(), stream);
-            // A session that opens a new stream for each exchange never uses a stream number again, so the log is not
-            // kept.
+            // A session that opens a new stream for each exchange never reuses a stream number, so no later exchange
+            // needs the state of the earlier ones.
             let mut once = BTreeMap::new();
-            let logs = if session.fresh_streams() { &mut once } else { logs };
+            let exchanges_by_stream = if session.fresh_streams() { &mut once } else { exchanges_by_stream };
             match preface::known_version(service.options.versions, &whole) {
                 StreamVersion::Http1 => {
-                    let log = exchanges::Log::of(logs, session.id(), &whole.1);
-                    let served =
-                        stream::serve(service.clone(), log, whole, activity.clone(), exchange, Bytes::new());
+                    let exchanges =
+                        exchanges::StreamExchanges::of(exchanges_by_stream, session.id(), &whole.1);
+                    let served = stream::serve(
+                        service.clone(),
+                        exchanges,
+                        whole,
+                        activity.clone(),
+                        exchange,
+                        Bytes::new(),
+                    );
                     tasks.spawn("http served stream", served);
                 }
                 StreamVersion::Http2 => {
@@ -402,8 +412,10 @@ where
                     tasks.spawn("http/2 served session", served);
                 }
                 StreamVersion::Unknown => {
-                    let log = exchanges::Log::of(logs, session.id(), &whole.1);
-                    let served = preface::serve(service.clone(), log, whole, activity.clone(), exchange);
+                    let exchanges =
+                        exchanges::StreamExchanges::of(exchanges_by_stream, session.id(), &whole.1);
+                    let served =
+                        preface::serve(service.clone(), exchanges, whole, activity.clone(), exchange);
                     tasks.spawn("http served stream", served);
                 }
             }
@@ -422,14 +434,14 @@ struct SessionTimeouts<W: World> {
     timer: W::Timer,
     /// Whether the timer is set.
     armed: bool,
-    /// The time at which a session that is closing is checked again; `None` if the session is not closing.
+    /// When a closing session is checked again; `None` if the session is not closing.
     closing: Option<Instant>,
     /// Detects whether the peer acknowledges the data that was sent to it.
     ack_progress: AckProgress,
 }
 
 impl<W: World> SessionTimeouts<W> {
-    /// Returns `None` if the options have neither an idle timeout nor a head timeout.
+    /// Creates the timer of a session. Returns `None` if the options have neither an idle timeout nor a head timeout.
     fn new(world: &W, options: &Options) -> Option<Self> {
         if options.idle_timeout.is_none() && options.head_timeout.is_none() {
             return None;
@@ -482,8 +494,8 @@ impl<W: World> SessionTimeouts<W> {
             session.abort();
             return now + far;
         }
-        // A send buffer accepts all of a large response at once, so data written long ago may still be in flight. Data
-        // that was acknowledged counts as activity.
+        // A send buffer accepts a large response at once, and the data may then be in flight for a long time. Therefore
+        // newly acknowledged data counts as activity.
         if self.ack_progress.is_made(session) {
             activity.last_activity.set(now);
         }

@@ -28,8 +28,8 @@ pub trait Upstream: 'static {
     /// Whether the peer is another gateway, which accepts requests for any origin.
     fn is_gateway(&self) -> bool;
 
-    /// Returns a stream for an exchange of `client` with `to`. With `fresh`, the connection of that stream has carried no
-    /// exchange before.
+    /// Returns a stream for an exchange of `client` with `to`. If `fresh` is true, the stream belongs to a connection
+    /// without earlier exchanges.
     #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
     async fn reach(
         &self,
@@ -74,8 +74,8 @@ impl From<OpenError> for ReachError {
     }
 }
 
-/// Returns whether a stream without a request is open and has no data. Data that no request asked for would be taken for a
-/// response.
+/// Returns whether a stream between exchanges is open and has no data. A response read from leftover data would answer
+/// the wrong request.
 pub fn is_idle<T: Stream>(stream: &mut T) -> bool {
     stream.poll_read(&mut Context::from_waker(Waker::noop()), &mut [0]).is_pending()
 }
@@ -98,13 +98,13 @@ pub enum StreamOutcome {
 pub struct SharedWindow {
     /// The number of streams that are leased now.
     pub leased: Cell<u32>,
-    /// The number of streams on which unread data arrives. This data fills the window and blocks the other streams.
+    /// The number of streams with unread data, which fills the window and blocks the other streams.
     pub blocking: Cell<u32>,
-    /// The number of streams that wait for a blocking stream and cannot continue on another session.
+    /// The number of streams that a blocking stream stops and whose exchange cannot be restarted on another session.
     pub starved: Cell<u32>,
 }
 
-/// A leased stream. If the lease is dropped without [`end`](Self::end), its exchange counts as torn.
+/// A leased stream. If the lease is dropped without [`end`](Self::end), its exchange counts as [`StreamOutcome::Torn`].
 pub struct Lease<T: Stream> {
     /// The stream, and the function that takes it back; `None` only while the stream is given back.
     leased: Option<(T, ReturnCallback<T>)>,
@@ -118,11 +118,11 @@ pub struct Lease<T: Stream> {
     first_read_callback: Option<FirstReadCallback>,
 }
 
-/// A function that is called when the peer first sends data.
+/// A function that is called when the first read from the stream completes.
 pub type FirstReadCallback = Box<dyn FnOnce()>;
 
-/// A function that takes a stream back at the end of a lease. The flag says whether the function may wait. It is false
-/// if the lease is dropped, because `drop` cannot wait.
+/// A function that receives the stream at the end of a lease. The flag is true if the lease was ended by
+/// [`Lease::end`], so that the function may wait. If the lease was dropped, the function must not wait.
 type ReturnCallback<T> = Box<dyn FnOnce(T, StreamOutcome, bool)>;
 
 impl<T: Stream> Lease<T> {
@@ -143,9 +143,9 @@ impl<T: Stream> Lease<T> {
         }
     }
 
-    /// Sets the function that is called when the first read completes.
-    pub fn with_first_read_callback(mut self, begins: FirstReadCallback) -> Self {
-        self.first_read_callback = Some(begins);
+    /// Sets the function that is called when the first data from the peer is read.
+    pub fn with_first_read_callback(mut self, callback: FirstReadCallback) -> Self {
+        self.first_read_callback = Some(callback);
         self
     }
 
@@ -162,7 +162,7 @@ impl<T: Stream> Lease<T> {
 }
 
 impl<T: Stream> Lease<T> {
-    /// Returns the value of `of` for the stream, or `default` while the stream is given back.
+    /// Returns `of` applied to the stream, or `default` if the stream has been given back.
     fn get<R>(&self, default: R, of: impl FnOnce(&T) -> R) -> R {
         self.leased.as_ref().map_or(default, |(stream, _)| of(stream))
     }
@@ -207,9 +207,9 @@ impl<T: Stream> Stream for Lease<T> {
     fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, CloseReason>> {
         let read = self.poll(|stream| stream.poll_read(cx, into));
         if read.is_ready()
-            && let Some(begins) = self.first_read_callback.take()
+            && let Some(callback) = self.first_read_callback.take()
         {
-            begins();
+            callback();
         }
         read
     }
@@ -295,9 +295,9 @@ pub async fn connect_any<W: World, C: Connector>(
     found.unwrap_or(Err(ReachError::Timeout))
 }
 
-/// Returns a session with the first of `count` servers that answers. Each server is tried only when the previous one
-/// has failed. This is meant for transports whose handshake tries all addresses of a server (RFC 9260 §5.1). Their
-/// handshake fails if one address refuses it.
+/// Returns a session with the first of `count` servers that answers. A server is tried only after the previous server
+/// has failed. Use this for transports whose handshake tries all addresses of a server (RFC 9260 §5.1). Such a
+/// handshake fails as soon as one address refuses it.
 ///
 /// # Errors
 /// The reasons why the servers failed: one reason for each server that was tried. There is at least one.

@@ -32,8 +32,8 @@ pub trait BodySink: 'static {
     /// A file that is being written.
     type File;
 
-    /// Opens the file for the body of `target`, which is the final target after redirections. `None` means that the body is
-    /// not kept. If this fails for a document, the objects that the document embeds are still fetched.
+    /// Opens the file for the body of `target`, which is the final target after redirections. `None` means that the
+    /// body is not kept. If a document cannot be stored, its embedded objects are still fetched.
     ///
     /// # Errors
     /// The message for the user, in one line. The object counts as failed.
@@ -78,7 +78,7 @@ pub struct Plan {
     /// Whether to use TLS.
     pub secure: bool,
     /// The path and query of the document.
-    pub start: String,
+    pub document_target: String,
     /// The maximum number of objects that are fetched at the same time.
     pub at_once: usize,
     /// The timeout: an object fails if no bytes of it arrive for this time.
@@ -88,7 +88,7 @@ pub struct Plan {
 /// The result of fetching one object.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VisitedObject {
-    /// The path and query of the object, as embedded.
+    /// The path and query of the object, as they appear in the document that embeds it.
     pub target: String,
     /// The index of the object that embeds this one; `None` for the document itself.
     pub initiator: Option<usize>,
@@ -109,7 +109,7 @@ pub struct VisitedObject {
     /// When the request was assigned to a stream.
     pub assigned: Instant,
     /// When the head of the response arrived.
-    pub first_byte: Instant,
+    pub head_received: Instant,
     /// When the object was complete, or when it failed.
     pub ended: Instant,
     /// The reason why the object failed; `None` if it did not fail.
@@ -121,10 +121,10 @@ pub struct VisitedObject {
 pub struct Visit {
     /// The document, followed by the discovered objects in the order of discovery.
     pub objects: Vec<VisitedObject>,
-    /// The first addresses that were left out, either because they are on other hosts or because there were too many
+    /// The first URLs that were not fetched, either because they are on other hosts or because there were too many
     /// objects.
     pub left_out: Vec<String>,
-    /// The total number of addresses that were left out.
+    /// The total number of URLs that were not fetched.
     pub left_out_count: usize,
 }
 
@@ -147,12 +147,13 @@ pub enum RequestRoute<U> {
     Requests(Requests, u64),
 }
 
-/// A function that connects to an alternative service of the server (RFC 7838). It returns a handle for requests and the
-/// identifier of the connection, or `None` if the service cannot be reached.
+/// A function that connects to an alternative service of the server (RFC 7838). Returns a handle for requests and the
+/// identifier of the connection; `None` if the service cannot be reached.
 pub type Reach = Box<dyn Fn(Alternative) -> Pin<Box<dyn Future<Output = Option<(Requests, u64)>>>>>;
 
-/// Fetches a document and all objects that it embeds from one server. The response to the document may name an alternative
-/// service. If `reach` is given and connects to that service within 250 ms, the embedded objects are requested there.
+/// Fetches a document and all objects that it embeds from one server. The response to the document may name an
+/// alternative service. If `reach` is given and connects to that service within 250 ms, the embedded objects are
+/// requested there.
 pub async fn visit<W: World, U: Upstream, K: BodySink>(
     world: &W,
     route: RequestRoute<U>,
@@ -162,7 +163,7 @@ pub async fn visit<W: World, U: Upstream, K: BodySink>(
 ) -> Visit {
     let (world, state) = (world.clone(), RefCell::default());
     let shared = Rc::new(Visitor { world: world.clone(), route, plan, sink, reach, state });
-    shared.discover(None, &shared.plan.start.clone());
+    shared.discover(None, &shared.plan.document_target.clone());
     let tasks = Tasks::new(world.clone());
     poll_fn(|cx| {
         loop {
@@ -194,7 +195,7 @@ struct Visitor<W, U, K> {
 #[derive(Default)]
 struct Progress {
     visit: Visit,
-    /// The targets that were discovered, and the numbers of their objects.
+    /// The numbers of the discovered objects, by target.
     known: BTreeMap<String, usize>,
     queue: VecDeque<usize>,
     running: usize,
@@ -207,8 +208,8 @@ struct Progress {
 
 /// A response, or a redirection.
 enum Fetched {
-    /// A response with its text. The last field is the reason why the body could not be stored, or `None` if it was
-    /// stored.
+    /// The complete response and the text of its body. The last field is the reason why the body could not be stored;
+    /// `None` if there was no error.
     Whole(Answer, Vec<u8>, Option<String>),
     Redirect(String),
 }
@@ -246,7 +247,7 @@ impl<W: World, U: Upstream, K: BodySink> Visitor<W, U, K> {
             version: HTTP1,
             issued: now,
             assigned: now,
-            first_byte: now,
+            head_received: now,
             ended: now,
             failure: None,
         });
@@ -263,7 +264,7 @@ impl<W: World, U: Upstream, K: BodySink> Visitor<W, U, K> {
         self.sink.progress(index, Step::Finished);
         self.note(index, |object, now| {
             object.ended = now;
-            object.first_byte = object.first_byte.clamp(object.assigned, now);
+            object.head_received = object.head_received.clamp(object.assigned, now);
             match ended {
                 Err(error) => object.failure = Some(error),
                 Ok(FetchResult { target, text, not_kept }) => {
@@ -316,8 +317,8 @@ impl<W: World, U: Upstream, K: BodySink> Visitor<W, U, K> {
         Err(format!("redirected more than {MAX_REDIRECTIONS} times"))
     }
 
-    /// Requests `target` for object `index`. Repeats the request if the connection ended before the server can have
-    /// read it.
+    /// Requests `target` for object `index`. Repeats the request on a new connection if a reused connection has closed
+    /// without a response.
     async fn fetch_once(&self, index: usize, target: &str) -> Result<Fetched, String> {
         let mut fresh = false;
         loop {
@@ -372,7 +373,7 @@ impl<W: World, U: Upstream, K: BodySink> Visitor<W, U, K> {
         }
     }
 
-    /// Requests `target` for object `index` on a connection where each request has a stream of its own.
+    /// Requests `target` for object `index` over HTTP/2 or HTTP/3, where each request has its own stream.
     async fn get_multiplexed(
         &self,
         (requests, connection): (&Requests, u64),
@@ -380,8 +381,8 @@ impl<W: World, U: Upstream, K: BodySink> Visitor<W, U, K> {
         target: &str,
         take: impl FnMut(&Answer, &[u8]) -> Result<(), String>,
     ) -> Result<(Answer, u64), GetError<String>> {
-        let placed = |stream| self.record_assignment(index, connection, stream, requests.version());
-        requests.get(&self.world, &self.plan.host, target, self.plan.timeout, placed, take).await
+        let on_stream = |stream| self.record_assignment(index, connection, stream, requests.version());
+        requests.get(&self.world, &self.plan.host, target, self.plan.timeout, on_stream, take).await
     }
 
     fn record_assignment(&self, index: usize, connection: u64, stream: u64, version: &'static str) {
@@ -408,7 +409,7 @@ struct Body<'a, F> {
 }
 
 impl<F> Body<'_, F> {
-    /// Takes the head of the response, for which `piece` is empty, or a piece of the body.
+    /// Processes the head of the response or a piece of its body. `piece` is empty for the head.
     fn take<W: World, U: Upstream, K: BodySink<File = F>>(
         &mut self,
         visitor: &Visitor<W, U, K>,
@@ -417,7 +418,7 @@ impl<F> Body<'_, F> {
     ) -> Result<(), String> {
         if piece.is_empty() {
             visitor.note(self.index, |object, now| {
-                object.first_byte = now;
+                object.head_received = now;
                 object.status = answer.head.status;
                 object.content_type = answer.content_type.clone().unwrap_or_default();
             });
@@ -447,10 +448,10 @@ impl<F> Body<'_, F> {
     }
 }
 
-/// The HTTP version on streams that carry one exchange at a time.
+/// The HTTP version of requests on a stream that carries one exchange at a time.
 pub const HTTP1: &str = "HTTP/1.1";
-/// How long embedded objects wait for a connection to an alternative service. The value is the connection attempt delay of
-/// RFC 8305 §5.
+/// How long embedded objects wait for a connection to an alternative service. The value is the connection attempt delay
+/// of RFC 8305 §5.
 const ATTEMPT: Duration = Duration::from_millis(250);
 
 fn is_text(answer: &Answer) -> bool {
@@ -463,7 +464,7 @@ pub fn resolve_here((host, secure): (&str, bool), base: &str, address: &str) -> 
     if secure { resolve_secure(host, base, address) } else { resolve(host, base, address) }
 }
 
-/// Returns the addresses that a body embeds, and the base that these addresses are relative to.
+/// Returns the addresses that a response body embeds, and the base to which these addresses are relative.
 fn addresses(
     content_type: &str,
     target: &str,
@@ -478,8 +479,8 @@ fn addresses(
             (found.base, found.addresses)
         }
     };
-    // A base is part of every address that is relative to it. So a base that is too long is ignored, because it would take
-    // too much memory.
+    // A base is prepended to every relative address. A base that is too long is ignored, because the addresses would
+    // take too much memory.
     let base = base.filter(|base| base.len() <= MAX_BASE_BYTES).map(|base| resolve_here(host, target, &base));
     let base = base.filter(|base| *base != Destination::NotFetchable);
     (base.unwrap_or_else(|| Destination::Here(target.to_owned())), addresses)
@@ -495,9 +496,9 @@ fn resolve_embedded(host: (&str, bool), base: &Destination, address: &str) -> De
     }
 }
 
-/// The maximum number of addresses that are listed as left out.
+/// The maximum length of the list of addresses that the page load left out. Further addresses are only counted.
 const MAX_NAMED: usize = 100;
-/// The number of characters to which a left-out address is shortened in the list.
+/// The maximum number of characters of an address in this list. Longer addresses are cut.
 const MAX_NAMED_CHARS: usize = 200;
 /// The maximum length of a base in bytes.
 const MAX_BASE_BYTES: usize = 2048;

@@ -10,7 +10,8 @@ use anabranch_http::observe::{FetchError, Record};
 use anabranch_http::{fetch, serve};
 use anabranch_transport::sctp::{LowerProtocol, SctpConnector, SctpHost};
 
-/// Returns the outcome, the recorder's record, and the number of user bytes that the server sent.
+/// Fetches a page of which one object times out. Returns the outcome, the recorded milestones, and the number of user
+/// bytes that the server sent.
 fn load(changes: &[(&str, &str)], server_changes: &[(&str, &str)]) -> (fetch::Outcome, Record, u64) {
     let rig = Rig::new(&["rate=10mbit,rtt=80ms"], 1);
     // The server answers one request at a time, and the large object keeps it busy.

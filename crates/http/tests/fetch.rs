@@ -87,8 +87,8 @@ fn every_policy_delivers_every_byte() {
     }
 }
 
-/// The declared size of a head may be as small as its required fields. The head must then have exactly that size, even
-/// on connections that close.
+/// A page may declare heads that have room for only the required fields, or for a few bytes more. Each head must have
+/// exactly the declared size, even if it announces that the connection closes.
 #[test]
 fn minimal_heads_have_the_exact_size() {
     for (name, meeting, policy) in policies() {
@@ -131,8 +131,8 @@ fn connections_can_all_be_opened_first() {
     }
 }
 
-/// Streams whose buffers are released after each request must behave like streams that keep their buffers. This must
-/// hold for any request at any time. Only the order of simultaneous requests may differ.
+/// Streams whose buffers are released after each request must behave like streams that keep their buffers. Only the
+/// order of requests at the same instant may differ.
 #[test]
 fn streams_without_buffers_serve_the_same() {
     let page = page(20_000, &[1, 0, 5_000, 70_000, 333, 12_345, 4, 99_999, 16_384]);

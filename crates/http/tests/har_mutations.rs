@@ -1,5 +1,5 @@
-//! Tests HARs that no browser would write. Whatever the file contains, it must be read, or rejected with one line.
-//! Every entry that is not fetched must be counted.
+//! Tests HARs that no browser would write. Each file must be read, or be rejected with an error of one line.
+//! The warnings must count every entry that does not become an object of the page.
 
 use anabranch_base::Rng;
 use anabranch_http::har;
@@ -44,7 +44,7 @@ fn entry(rng: &mut Rng, index: u64) -> Value {
         "pageref": page,
         "startedDateTime": format!("2024-05-01T10:00:{:02}.{:03}Z", rng.below(60), rng.below(1000)),
         "time": rng.below(500),
-        // The initiator is the entry itself, a later entry, or an entry that does not exist.
+        // Each request names its own URL as initiator. So an entry may name itself or a later entry.
         "_initiator": {"type": "script", "url": url, "stack": {"callFrames": [{"url": url}]}},
         "request": {"method": "GET", "url": url, "headersSize": -1, "bodySize": 0,
             "headers": [{"name": "Referer", "value": url}]},

@@ -103,7 +103,7 @@ impl Peer {
         }
     }
 
-    /// Returns the payloads of the received frames of this type on this stream.
+    /// Returns the payloads of the received frames of type `kind` on `stream`.
     fn frames(&self, kind: u8, stream: u32) -> Vec<&[u8]> {
         let (mut rest, mut found) = (&self.received[..], Vec::new());
         while let [a, b, c, of, _, id @ ..] = rest.get(..9).unwrap_or_default() {
@@ -279,7 +279,7 @@ fn get_from(frames: &[u8]) -> (Result<u16, String>, Vec<Vec<u8>>) {
     rig.network.run(run, Instant::MAX).expect_done()
 }
 
-/// Returns a HEADERS frame of a response that does not end its stream.
+/// Returns the HEADERS frame of a response. The frame does not end the stream.
 fn response(fields: &[(&str, &str)]) -> Vec<u8> {
     frame(HEADERS, END_HEADERS, 1, &literals(fields))
 }
@@ -335,7 +335,8 @@ fn a_malformed_response_is_refused() {
         );
         assert_eq!(resets, [[0, 0, 0, 1]], "{rule}: {error}");
     }
-    // In these cases the reset is not checked, because the stream may already be closed in both directions.
+    // In these cases the client may send no RST_STREAM, because the stream may already be closed in both directions. So
+    // resets are not checked.
     for (rule, frames, line) in [
         ("8.2.1 in trailers", [ok(&[]), data("abc"), trailers(&[("x", " y")])].concat(), padded),
         (
@@ -405,15 +406,15 @@ fn frames_that_accomplish_nothing_have_a_bound() {
     with_client(Versions::Http2, async |mut client| {
         client.write(&preface()).await;
         let ping = frame(PING, 0, 0, &[0; 8]);
-        // SETTINGS is the first of the counted frames.
+        // The SETTINGS frame, which was already sent, counts as the first frame.
         for _ in 0..(MOST - 1) / 100 {
             client.write(&ping.repeat(100)).await;
             client.world.sleep_until(client.world.now() + Duration::from_millis(5)).await;
         }
         client.write(&ping.repeat((MOST - 1) % 100)).await;
         client.read().await;
-        // The server checks the count when the next frame arrives. This frame must still be answered, because the limit
-        // is not exceeded yet.
+        // When this PING arrives, the server has counted `MOST` frames, which does not exceed the limit. The server
+        // must therefore answer this PING.
         client.write(&ping).await;
         client.read().await;
         assert_eq!(client.frames(PING, 0).len(), MOST);

@@ -1,4 +1,4 @@
-//! Tests HTTP/3 over QUIC in virtual time: a page in the order of its urgencies, reproducible runs, and peers that
+//! Tests HTTP/3 over QUIC in virtual time: responses in the order of their urgency, reproducible runs, and peers that
 //! violate the protocol.
 
 mod early;
@@ -130,8 +130,8 @@ fn load(seed: u64, link: &str) -> (Outcome, Record, Vec<u8>) {
     (outcome, record, capture)
 }
 
-/// Each exchange must have a stream of its own. Its byte range must be the range that an engine's trace reports. The
-/// client compares all bodies byte for byte.
+/// Each exchange must have a stream of its own. Its byte ranges must count the bytes of this stream, as the engine's
+/// trace does. The client compares all bodies byte for byte.
 #[test]
 fn a_page_comes_whole_over_streams_of_one_connection() {
     for seed in 1..=5 {
@@ -151,7 +151,8 @@ fn a_page_comes_whole_over_streams_of_one_connection() {
             };
             assert_eq!((assigned.exchange.stream, assigned.exchange.index), (stream as u64, 0));
             let delivered = object.delivered.as_ref().expect("delivered");
-            // The request fields are as large as the fields of a browser. Fields in the static table take few bytes.
+            // The header section of a request is as large as a browser's. QPACK encodes fields of its static table in
+            // few bytes.
             assert!((300..650).contains(&assigned.request.end), "{assigned:?}");
             assert!((20_200..20_450).contains(&delivered.response.end), "{delivered:?}");
             assert!(record.served[&assigned.exchange].written.is_some());
@@ -159,7 +160,8 @@ fn a_page_comes_whole_over_streams_of_one_connection() {
     }
 }
 
-/// A large body must arrive completely, even if its data arrives as fast as it is read. Each byte must be counted once.
+/// A large body must arrive completely, even if its data arrives as fast as the client reads it. The client must count
+/// each byte exactly once.
 #[test]
 fn large_bodies_come_whole_on_a_fast_network() {
     const BYTES: u64 = 8_000_000;
@@ -194,7 +196,7 @@ fn large_bodies_come_whole_on_a_fast_network() {
     });
     let (streams, written, traffic) = result;
     assert_eq!((streams.as_slice(), written, traffic.data), (&[0_u64][..], BYTES, BYTES));
-    // Each 8 KiB of content is preceded by a frame header of three or five bytes, and there is one header section.
+    // The server sends one header section, and a frame header of three or five bytes for each 8 KiB of content.
     assert!((BYTES..BYTES + BYTES / 500).contains(&traffic.received) && traffic.sent < 200, "{traffic:?}");
 }
 
@@ -232,7 +234,8 @@ fn the_urgent_come_first() {
     let urgencies: Vec<u8> =
         order.iter().map(|&n| Priority::of_type(&page.objects[n].content_type).urgency).collect();
     assert!(urgencies.is_sorted(), "{urgencies:?} {order:?}");
-    // Objects that scripts fetch are incremental, like images, but more urgent.
+    // Style sheets (15 to 19) and scripts (10 to 14) are not incremental: each of them is sent whole before the next.
+    // The other objects are incremental.
     let whole = [15, 16, 17, 18, 19, 10, 11, 12, 13, 14];
     assert_eq!(order[..10], whole, "each whole, in order");
     let [first, last] = [0, 4].map(delivered);
@@ -268,8 +271,8 @@ fn an_urgent_answer_overtakes_a_long_one() {
     });
     assert_eq!((outcome.end, outcome.connections), (FetchStatus::Done, 1));
     let sheet = record.objects[1].delivered.as_ref().expect("delivered").at;
-    // The delay is one round trip, the queue (60 ms), and 26 kB of data. It must not include the seconds that the image
-    // takes.
+    // The delay of the style sheet consists of one round trip, the queuing delay (60 ms), and the time to transmit 26
+    // kB. The style sheet must not wait the seconds that the rest of the image takes.
     let late = sheet - (Instant::ZERO + Duration::from_secs(1));
     assert!(late < Duration::from_millis(200), "{late:?}");
 }
@@ -321,7 +324,8 @@ const OK: [u8; 3] = [0, 0, 0xc0 | 25];
 #[test]
 fn server_protocol_errors_are_one_line() {
     let head = |bytes: usize| {
-        // A literal field line whose value has this many bytes. The name (content-type) is from the static table.
+        // A field section with one literal field line, whose value has `bytes` bytes. The name (content-type) is from
+        // the static table.
         let mut block = vec![0, 0, 0xc0 | 25, 0x5f, 0x1d, 0x7f];
         let mut left = bytes - 127;
         while left >= 128 {
@@ -374,8 +378,8 @@ fn server_protocol_errors_are_one_line() {
     }
 }
 
-/// If a closing server rejects a request, the client must retry it on another connection. If the server never accepts
-/// the request, the error must be one line.
+/// If a closing server rejects a request, the client must retry it on another connection. If no connection accepts the
+/// request, the client must report one error with the server's reason.
 #[test]
 fn a_server_that_goes_away_is_one_line() {
     let outcome = with_server(|_, session| async move {
@@ -397,8 +401,8 @@ fn a_server_that_goes_away_is_one_line() {
     assert!(error.contains("too much") && error.contains("263"), "{error}");
 }
 
-/// Sends these bytes as a request to our server, which has a page. Returns the response and the reason why the
-/// connection ended.
+/// Sends the bytes `request` on a request stream to our server, which serves the test page. Returns the bytes of the
+/// response, and the reason why the connection ended.
 fn with_client(request: Vec<u8>) -> (Vec<u8>, Option<CloseReason>) {
     run(1, LINK, |hosts| async move {
         let Hosts { client, server, listener, connector } = hosts;
@@ -442,7 +446,7 @@ fn client_protocol_errors_are_reported_to_the_client() {
     let many = [get("/0"), [&[0x5f, 0x1d, 100][..], &[b'a'; 100]].concat().repeat(640)].concat();
     let large = [&[HEADERS][..], &(many.len() as u32 | 0x8000_0000).to_be_bytes(), &many].concat();
     let (answer, ended) = with_client(large);
-    // 431 is not in the static table, so the status is a literal.
+    // The server's response has the status 431, which is not in the static table, so the status is a literal.
     assert!(answer.len() < 100 && answer[0] == HEADERS && ended.is_none(), "{answer:?} {ended:?}");
     for (request, line) in [
         (frame(DATA, b"hi"), "DATA comes before HEADERS"),
@@ -469,7 +473,7 @@ fn bytes_at_random_end_in_a_line() {
     let mut some = |most: u64| -> Vec<u8> {
         let mut bytes = vec![0; rng.below(most) as usize];
         rng.fill(&mut bytes);
-        // The first two bytes are often a frame type and the matching length.
+        // The first two bytes get small values, so that they are often a valid frame type and a plausible length.
         if let [kind, length, ..] = &mut bytes[..] {
             (*kind, *length) = (*kind % 16, *length % 64);
         }

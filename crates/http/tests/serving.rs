@@ -99,7 +99,8 @@ fn empty_lines_and_what_follows_a_refusal_come_to_an_end() {
         });
         assert!((10_000..=21_000).contains(&(at.as_nanos() / 1_000_000)), "{more:?}: {at}");
     }
-    // A session whose rejected stream sends nothing more must stay open for its other streams.
+    // The server rejects the request on one stream, and the client sends nothing more on this stream. The session stays
+    // open for its other streams.
     served(PageSite::new(&page(5, &[])), async |world, session| {
         let (mut bad, mut good) = (session.open(0).expect("a stream"), session.open(1).expect("a stream"));
         bad.write_all(b"GET / HTTP/1.1\nX: y\r\n\r\n").await.expect("written");
@@ -125,7 +126,7 @@ impl Site for Large {
     fn find(&self, _target: &str) -> Option<Resource> {
         let store = Rc::new(Counted(self.0.clone()));
         let content = Content::Stored(StoredRange { store, offset: 0, length: LARGE });
-        Some(Resource { content, content_type: "text/plain".to_owned(), head: None })
+        Some(Resource { content, content_type: "text/plain".to_owned(), head_size: None })
     }
 }
 
@@ -155,8 +156,8 @@ fn stalled_answers_hold_little_and_come_whole() {
     assert_eq!(read.get(), 100 * LARGE as usize);
 }
 
-/// A response to HEAD has no content (RFC 9110 §9.3.2). The first byte of the next response follows the head, and the
-/// server must record the time at which this byte is written.
+/// A response to HEAD has no content (RFC 9110 §9.3.2), so the next response begins directly after its head. The server
+/// must record when the first byte of the next response is written.
 #[test]
 fn the_answer_after_one_to_head_is_noted_when_it_is_written() {
     let network = Network::new(1);

@@ -261,9 +261,9 @@ fn sctp_runs_in_udp_and_over_two_paths_one_of_which_fails() {
     }
 }
 
-/// The number of usable streams is the smallest of the limits that both ends set for both directions. The client sends
-/// early requests with the handshake, before it knows this number. If a stream does not exist, the client must repeat
-/// its request on an existing stream.
+/// Each end limits its incoming and outgoing streams, and the smallest limit applies. The client sends requests with
+/// the handshake, before it knows this limit. A request on a stream beyond the limit must be repeated on an existing
+/// stream.
 #[test]
 fn early_requests_on_ungranted_streams_are_repeated() {
     let page = Rc::new(Page::from_sizes("12x10kB").expect("a page"));
@@ -342,7 +342,8 @@ fn hosts_close_in_good_order_and_every_wait_ends() {
 #[test]
 fn a_short_backlog_delays_but_loses_nothing() {
     use anabranch_transport::{Connector, Listener, Session};
-    // The server accepts connections immediately. The client must retry connections that did not fit in the queue.
+    // The server accepts connections immediately, but its queue is short. The client must retry connections that did
+    // not fit in the queue.
     let page = page(20_000, &[10_000; 12]);
     let six = tcp(Choices { connections: Some(6), ..Choices::default() });
     let rig = Rig::new(&[DEFAULT], 1);

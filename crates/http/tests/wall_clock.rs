@@ -42,7 +42,7 @@ async fn date(stream: &mut impl Stream, target: &str) -> String {
 }
 
 /// Sends a request, steps the clock to `to`, sends another request, and waits until the server closes the idle
-/// connection. Returns both dates and the time of the close.
+/// connection. Returns the Date fields of both responses, and the time of the close.
 fn stepped(to: u64) -> ([String; 2], Instant) {
     WALL.set(BEFORE);
     let rig = Rig::new(&["rate=10mbit,rtt=10ms"], 1);

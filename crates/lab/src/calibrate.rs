@@ -62,7 +62,7 @@ struct Subject<'a> {
 impl<'a> Subject<'a> {
     fn of(point: &PointPlan, recording: &'a Recording) -> Option<Self> {
         let page = loaded(&point.workload.page, recording)?;
-        let tls = page.tls * 2 > page.objects.len();
+        let tls = page.tls_objects * 2 > page.objects.len();
         let (version, count) = recording.versions.into_iter().enumerate().max_by_key(|(i, n)| (*n, 2 - i))?;
         let (protocol, text) = match (version, tls) {
             _ if count == 0 => return None,

@@ -1,18 +1,19 @@
-//! The laboratory: runs plans of races, and turns their runs into results.
+//! Runs races of transports, as a plan describes them, and computes their results.
 //!
-//! [`plan`] describes what to race. [`run`] runs a plan, with one simulation per seed and one thread per simulation.
-//! `anabranch_transports` lists what can race. [`sweep`] handles plans with many points. Nothing in this crate knows
-//! how a packet is built. `anabranch_results` holds the format of results and their statistics, and `anabranch_report`
-//! displays them.
+//! [`plan`] reads plans, which describe races. [`run`] runs a plan, with one simulation per seed and one thread per
+//! simulation. `anabranch_transports` lists the transports that can take part in a race. [`sweep`] handles plans with
+//! many points. Nothing in this crate knows how a packet is built. `anabranch_results` holds the format of results and
+//! their statistics, and `anabranch_report` displays them.
 //!
 //! # Causes
 //!
 //! Experiments find the causes ([`causes`]): the loser gets settings of the winner and races again with the same seeds.
 //!
-//! - `settings.rs` is the only table of settings, each with its group or the reason why it is no factor. A test fails
-//!   if a knob is missing in the table.
-//! - A changed contestant is a text that anyone can race (`Contestant::with`).
-//! - `requests.rs` separates effects that a client's keys confound: connections, streams, outstanding requests.
+//! - `settings.rs` is the only table of settings. It has the group of each setting, or the reason why the setting cannot
+//!   be a cause. A test fails if a knob is missing in the table.
+//! - A changed contestant is written like any other contestant, so a user can race it (`Contestant::with`).
+//! - `requests.rs` separates the effects of connections, streams and outstanding requests. One setting of a contestant
+//!   in the plan can change several of them at once.
 //! - If at most five settings differ, each is a factor by itself. If more differ, the group with the most settings
 //!   becomes one factor, then the next group, until five factors or only groups are left.
 //! - `design.rs` chooses subsets within the budget, and `estimate.rs` names the causes.
@@ -21,8 +22,8 @@
 //!
 //! # Sweeps and populations
 //!
-//! Each point is raced on its own. `sweep` adds shards and the stored files. A plan holds lists, from which
-//! `plan::Outline` makes one point after the other. A sweep therefore needs the memory of only one point.
+//! Each point is raced on its own. `sweep` adds shards and the stored files. A plan holds lists of values.
+//! `plan::Outline` makes the points from these lists, one at a time, so only one point is in memory.
 //!
 //! With a `population`, each point is a person. `draw.rs` draws the person's network and page from quantiles. Network
 //! and page depend only on the seed and the person's number. `draw.rs` uses no logarithm, so a person is the same on
@@ -30,8 +31,8 @@
 //!
 //! # The course of a run
 //!
-//! Congestion windows, waits and losses over time are in neither the results nor the packets. `run/course.rs` collects
-//! them when a run is repeated for its capture.
+//! Neither the results nor the captured packets show how congestion windows, waits and losses develop. `run/course.rs`
+//! records this when a run is repeated for its capture.
 
 mod attribution;
 pub mod calibrate;

@@ -5,13 +5,13 @@
 //! for the server time, and the response is sent in the same way. The delivery of the object, or of the
 //! part that names them, then releases the objects that it triggers.
 //!
-//! All responses pass as a fluid through the summed capacity of all paths to the client. They pass in the order of
-//! their releases. Only HTTP bytes count: no transport or IP header, no handshake, no loss. The last response also
-//! takes the smallest delay of all paths.
+//! All responses flow like a fluid through the summed capacity of all paths to the client, in the order in which their
+//! objects were released. Only HTTP bytes count: no transport or IP header, no handshake, no loss. The last response
+//! also takes the smallest delay of all paths.
 //!
-//! The earliest releases and the fluid are both optimistic for every transport. No object can be released earlier than
-//! if it were alone. A fluid that flows whenever released bytes are left finishes no later than packets in any order.
-//! So the page time is a true lower bound, and so is [`Limit::earliest`] for a single object.
+//! The releases and the fluid are both optimistic for every transport. No object is released earlier than if it were
+//! alone. A fluid that flows whenever released bytes are left finishes no later than packets in any order. So the page
+//! time is a true lower bound, and so is [`Limit::earliest`] for a single object.
 //!
 //! The arithmetic is exact. Times are integer nanoseconds, rounded up once at the end of each transmission. At the rate
 //! [`UNLIMITED`] a transmission takes no time.
@@ -21,7 +21,8 @@
 pub struct Capacity {
     /// Each step as (start in nanoseconds, bits per second), in ascending order. The first step starts at 0.
     steps: Vec<(u64, u64)>,
-    /// The number of nanoseconds after which the steps repeat; `None` if they do not.
+    /// The length in nanoseconds of the pattern of capacities, which then repeats from its start; `None` if the pattern
+    /// does not repeat.
     period: Option<u64>,
     /// Outages as (start, end) in nanoseconds, the end exclusive. Nothing passes during an outage.
     outages: Vec<(u64, u64)>,
@@ -43,7 +44,7 @@ pub struct Item {
     pub request: u64,
     /// Bytes of the response, including the HTTP head.
     pub response: u64,
-    /// The index of the earlier item whose delivery releases this one.
+    /// The index of the earlier item whose delivery causes the request for this item.
     pub initiator: Option<usize>,
     /// The number of bytes of the initiator's response that release this item, if not all of them are needed.
     pub part: Option<u64>,
@@ -53,12 +54,13 @@ pub struct Item {
     pub server_ns: u64,
 }
 
-/// The lower bound. A time is `None` if the capacity never suffices.
+/// The lower bounds for a page and for its items. A time is `None` if the link never has enough capacity to transfer
+/// the bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Limit {
     /// Time from the start until every item is delivered, nanoseconds.
     pub page_ns: Option<u64>,
-    /// The earliest delivery of each item, as if it were alone with the items on which it depends.
+    /// The earliest delivery of each item, if only this item and the items on which it depends were transferred.
     pub earliest: Vec<Option<u64>>,
 }
 
@@ -77,22 +79,24 @@ impl Capacity {
         if steps.first().is_none_or(|&(at, _)| at > 0) {
             steps.insert(0, (0, 0));
         }
-        // If several steps start at the same instant, the last one given wins.
+        // If several steps of the rate start at the same instant, the step that was given last applies.
         steps.reverse();
         steps.dedup_by_key(|&mut (at, _)| at);
         steps.reverse();
         Self { steps, period: None, outages: Vec::new() }
     }
 
-    /// Returns the capacity of a recorded trace in mahimahi's format. Each entry is the millisecond at which `bytes`
-    /// may pass, and the trace repeats after its last entry. The bytes are spread over the millisecond that ends at the
-    /// entry. So up to any instant, the real trace has let no more bytes pass than this capacity.
+    /// Returns the capacity of a recorded trace in mahimahi's format. `milliseconds` has the times, in milliseconds, at
+    /// which `bytes` may pass. The trace repeats after its last time. The capacity spreads the bytes evenly over the
+    /// millisecond that ends at the recorded time. So up to any instant, the real trace lets no more bytes pass than
+    /// this capacity.
     #[must_use]
     pub fn opportunities(milliseconds: &[u64], bytes: u64) -> Self {
         let period = milliseconds.iter().copied().max().unwrap_or(0).max(1);
         let mut counts = std::collections::BTreeMap::new();
         for &at in milliseconds {
-            // An entry at 0 belongs to the first millisecond, an entry at the end of the trace to the last millisecond.
+            // A time of 0 belongs to the first millisecond. Any other time belongs to the millisecond that ends at this
+            // time.
             *counts.entry(at.max(1) - 1).or_insert(0_u64) += 1;
         }
         let mut steps = Vec::new();
@@ -105,7 +109,8 @@ impl Capacity {
         Self { period: Some(period * MS), ..Self::stepwise(steps) }
     }
 
-    /// Returns a capacity whose steps, as in [`stepwise`](Self::stepwise), repeat after `period` nanoseconds.
+    /// Returns a capacity that changes at each of the `steps`, as [`stepwise`](Self::stepwise) does. The steps repeat
+    /// after `period` nanoseconds; if `period` is `None`, they do not repeat.
     #[must_use]
     pub fn repeating(steps: Vec<(u64, u64)>, period: Option<u64>) -> Self {
         Self { period, ..Self::stepwise(steps) }
@@ -145,11 +150,12 @@ impl Capacity {
         (if out { 0 } else { rate }, change)
     }
 
-    /// Returns whether no capacity is left after `at`, because an outage never ends or all remaining steps are 0.
+    /// Returns whether no capacity is left after `at` (nanoseconds), because an outage never ends or the rate of all
+    /// remaining steps is 0.
     fn is_over(&self, at: u64) -> bool {
         let cut_off = self.outages.iter().any(|&(from, until)| from <= at && until == u64::MAX);
-        // If the steps repeat, all of them are still to come. Otherwise the step that is current at `at` and the later
-        // steps remain.
+        // If the steps repeat, each of them can still come after `at`. Otherwise only the step that is current at `at`
+        // and the later steps can.
         let current = self.steps.partition_point(|&(step, _)| step <= at).saturating_sub(1);
         let first = if self.period.is_some() { 0 } else { current };
         let silent = self.steps[first..].iter().all(|&(_, rate)| rate == 0);
@@ -160,22 +166,23 @@ impl Capacity {
 /// One direction of the network, modelled as a queue of fluid.
 struct Fluid<'a> {
     direction: &'a Direction,
-    /// The nanosecond by which all bytes accepted so far have passed.
+    /// The time in nanoseconds, rounded up, at which the last byte accepted so far leaves this queue.
     now: u64,
-    /// The unused capacity (bit-nanoseconds per second) between the exact end of the last transmission and `now`.
+    /// The unused capacity between the exact end of the last transmission and `now`, in bits/s times ns.
     spare: u128,
-    /// The common period of all paths, the capacity of one period, and the time of the last start or end of an outage.
-    /// `None` if the paths have no common period.
-    round: Option<(u64, u128, u64)>,
+    /// The common period of all paths in ns, the capacity of one period in bits/s times ns, and the time in ns after
+    /// which no outage starts or ends. `None` if the paths have no common period.
+    common_period: Option<(u64, u128, u64)>,
 }
 
 impl<'a> Fluid<'a> {
-    fn new(direction: &'a Direction, round: Option<(u64, u128, u64)>) -> Self {
-        Self { direction, now: 0, spare: 0, round }
+    fn new(direction: &'a Direction, common_period: Option<(u64, u128, u64)>) -> Self {
+        Self { direction, now: 0, spare: 0, common_period }
     }
 
-    /// Returns the nanosecond at which the last of `bytes` has passed, if they are released at `release`. Bytes that
-    /// were accepted earlier pass first. `None` if the capacity never suffices.
+    /// Sends this number of bytes, beginning at the time `release`. Bytes of earlier calls are sent before them.
+    /// Returns the time at which the last byte has passed, or `None` if the capacity never suffices. Both times are in
+    /// nanoseconds.
     fn pass(&mut self, release: u64, bytes: u64) -> Option<u64> {
         if release >= self.now {
             self.now = release;
@@ -190,7 +197,7 @@ impl<'a> Fluid<'a> {
         self.spare = 0;
         loop {
             // Skips whole periods at once, because a large object may need many repetitions of a short trace.
-            if let Some((period, capacity, settled)) = self.round
+            if let Some((period, capacity, settled)) = self.common_period
                 && self.now >= settled
                 && self.now.is_multiple_of(period)
                 && need > capacity
@@ -230,9 +237,9 @@ impl<'a> Fluid<'a> {
     }
 }
 
-/// Returns the common period of `paths`, the capacity of one period, and the time of the last start or end of an
-/// outage. `None` if the paths do not all repeat with the same period.
-fn round(paths: &[Capacity]) -> Option<(u64, u128, u64)> {
+/// Returns the common period of `paths`, the capacity of one period, and the time after which no outage starts or ends.
+/// `None` if the paths do not all repeat with the same period.
+fn common_period(paths: &[Capacity]) -> Option<(u64, u128, u64)> {
     let period = paths.first()?.period?;
     let edges = paths.iter().flat_map(|path| &path.outages).flat_map(|&(from, until)| [from, until]);
     let settled = edges.max().unwrap_or(0);
@@ -249,15 +256,15 @@ fn round(paths: &[Capacity]) -> Option<(u64, u128, u64)> {
     (capacity > 0).then_some((period, capacity, settled))
 }
 
-/// Computes the lower bound for `items` over a network with these two directions. An item whose initiator is not an
-/// earlier item counts as issued at the start.
+/// Computes the lower bound for the load time of `items` over a network with these two directions. An item is requested
+/// after its initiator has arrived. An item whose initiator is not an earlier item is requested at the start.
 #[must_use]
 pub fn limit(items: &[Item], up: &Direction, down: &Direction) -> Limit {
-    let (up_round, down_round) = (round(&up.paths), round(&down.paths));
+    let (up_period, down_period) = (common_period(&up.paths), common_period(&down.paths));
     let mut earliest: Vec<Option<u64>> = Vec::with_capacity(items.len());
     let mut released: Vec<Option<u64>> = Vec::with_capacity(items.len());
     let passed =
-        |at: u64, bytes: u64| Fluid::new(down, down_round).pass(at, bytes)?.checked_add(down.delay_ns);
+        |at: u64, bytes: u64| Fluid::new(down, down_period).pass(at, bytes)?.checked_add(down.delay_ns);
     for (index, item) in items.iter().enumerate() {
         let cause = item.initiator.filter(|&cause| cause < index);
         let answered = (|| {
@@ -271,7 +278,7 @@ pub fn limit(items: &[Item], up: &Direction, down: &Direction) -> Limit {
                 }
                 None => item.think_ns,
             };
-            let arrived = Fluid::new(up, up_round).pass(issued, item.request)?.checked_add(up.delay_ns)?;
+            let arrived = Fluid::new(up, up_period).pass(issued, item.request)?.checked_add(up.delay_ns)?;
             arrived.checked_add(item.server_ns)
         })();
         released.push(answered);
@@ -282,7 +289,7 @@ pub fn limit(items: &[Item], up: &Direction, down: &Direction) -> Limit {
         released.iter().enumerate().map(|(index, at)| at.map(|at| (at, index))).collect();
     let page_ns = all.and_then(|mut order| {
         order.sort_unstable();
-        let mut fluid = Fluid::new(down, down_round);
+        let mut fluid = Fluid::new(down, down_period);
         let mut last = 0;
         for (at, index) in order {
             last = last.max(fluid.pass(at, items[index].response)?.checked_add(down.delay_ns)?);
@@ -328,8 +335,9 @@ mod tests {
 
     #[test]
     fn a_document_and_what_it_embeds_by_hand() {
-        // The HTML of 10,000 B takes 0.4 + 40 + 8 + 40 = 88.4 ms, and releases its two images. Both image requests
-        // arrive at 88.4 + 0.4 + 40 = 128.8 ms. The images, 2 x 50,000 B, take 80 ms plus 40 ms delay: 248.8 ms.
+        // The HTML of 10,000 B arrives after 0.4 + 40 + 8 + 40 = 88.4 ms. Then the client requests the two images, and
+        // both requests arrive at 88.4 + 0.4 + 40 = 128.8 ms. The images, 2 x 50,000 B, take 80 ms plus 40 ms delay:
+        // 248.8 ms.
         let net = constant(10, 40);
         let page = [object(10_000, None), object(50_000, Some(0)), object(50_000, Some(0))];
         let limit = limit(&page, &net, &net);
@@ -348,9 +356,9 @@ mod tests {
 
     #[test]
     fn an_unrelated_object_fills_the_wait_of_a_chain() {
-        // The dependency leaves the link idle for a round trip, which the large object fills. Both first responses are
-        // released at 40.4 ms, and their 10,000 B and 100,000 B take until 128.4 ms. By dependency alone the third
-        // object is released at 88.4 + 40.4 = 128.8 ms. It adds 8 ms and 40 ms delay.
+        // The third object is requested only after the first object has arrived. Without the second object, the link
+        // would be idle for that round trip. The responses of 10,000 B and 100,000 B begin at 40.4 ms and leave the
+        // link by 128.4 ms. The third response begins at 88.4 + 40.4 = 128.8 ms. It takes 8 ms plus 40 ms delay.
         let net = constant(10, 40);
         let page = [object(10_000, None), object(100_000, None), object(10_000, Some(0))];
         assert_eq!(limit(&page, &net, &net).page_ns, Some(176_800_000));
@@ -368,12 +376,12 @@ mod tests {
     #[test]
     fn outages_and_steps_are_waited_out() {
         let up = constant(10, 40);
-        // The response begins at 40.4 ms, and an outage lasts from 50 to 80 ms. Before the outage, 9.6 ms of the
-        // transmission pass. The other 70.4 ms pass after it.
+        // The transmission of the response takes 80 ms and begins at 40.4 ms. The outage from 50 to 80 ms interrupts it
+        // after 9.6 ms. The other 70.4 ms of the transmission follow the outage.
         let down = direction(Capacity::constant(10_000_000).with_outage(50 * MS, 80 * MS), 40);
         assert_eq!(limit(&[object(100_000, None)], &up, &down).page_ns, Some(190_400_000));
-        // The rate halves at 60.4 ms. 20 ms of the transmission pass at 10 Mbit/s. The data of the other 60 ms takes
-        // 120 ms.
+        // At 10 Mbit/s the transmission would take 80 ms. The rate halves after the first 20 ms, at 60.4 ms, so the
+        // remaining data takes 120 ms instead of 60 ms.
         let down = direction(Capacity::stepwise(vec![(0, 10_000_000), (60_400_000, 5_000_000)]), 40);
         assert_eq!(limit(&[object(100_000, None)], &up, &down).page_ns, Some(220_400_000));
         // One path has an outage, and the other path carries the object.
@@ -440,8 +448,8 @@ mod tests {
         let up = direction(Capacity::constant(UNLIMITED), 0);
         let bytes = 1_500 * 700_000_000;
         assert_eq!(limit(&[object(bytes, None)], &up, &down).page_ns, Some(700_000_000 * MS));
-        // Skipping whole periods must not change the result. An outage in the far future prevents the skip, and is
-        // never reached.
+        // Skipping whole periods must not change the result. The comparison adds an outage in the far future, which
+        // prevents the skip and is never reached.
         let trace = || Capacity::opportunities(&[1, 2, 5, 9], 1500);
         let far = 3_600_000_000_000;
         for bytes in [1, 1_499, 1_500, 6_000, 6_001, 123_456, 1_000_000] {

@@ -42,7 +42,7 @@ fn no_named_cause_is_wrong() {
     assert!(rows.iter().all(|row| row.right), "\n{table}");
 }
 
-/// A plan with three contestants. In the plan, winner and runner-up are neither first nor last.
+/// A plan with three contestants. Neither the winner nor the runner-up is first or last in the plan.
 const THREE: &str = r#"
     objects = "12x50kB"
     loss = "2%"
@@ -63,18 +63,21 @@ fn experiments_are_the_same_for_any_number_of_threads_and_keep_to_their_budget()
     );
     assert!(experiment.runs > 0 && experiment.runs <= 5 * 3 * 12, "{} runs", experiment.runs);
     assert!(experiment.runs as usize <= plan.max_runs() - plan.run_count());
-    // Each tested factor must be a contestant that can be raced as it is written.
+    // The experiment names a contestant for each tested factor: the loser with that factor changed. A race with this
+    // contestant must reproduce the effect of the factor.
     for tried in &experiment.factors {
         let text = format!(
             "objects = '12x50kB'\nloss = '2%'\nruns = 12\ncauses = 'off'\ntransport = ['{}']",
             tried.contestant
         );
         let again = race(&self::plan(&text), 1);
-        let page = |race: &Race, name: &str| {
+        let mean_log_page_time = |race: &Race, name: &str| {
             let contestant = race.points[0].contestants.iter().find(|it| it.name == name).expect("it raced");
             contestant.runs.iter().map(|run| (run.page_ns.expect("done") as f64).ln()).sum::<f64>() / 12.0
         };
-        let alone = (page(&one, &experiment.loser) - page(&again, &tried.contestant)).exp();
+        let alone = (mean_log_page_time(&one, &experiment.loser)
+            - mean_log_page_time(&again, &tried.contestant))
+        .exp();
         assert!((alone / tried.alone.ratio - 1.0).abs() < 1e-9, "{}: {alone}", tried.contestant);
     }
 }
@@ -90,15 +93,16 @@ fn a_full_search_tests_every_pair_in_both_directions() {
         let experiment = comparison.experiment.as_ref().expect("it is there");
         let shares: f64 = experiment.factors.iter().map(|it| it.shapley.expect("a share").ratio.ln()).sum();
         let left = experiment.unexplained.as_ref().expect("all were set").ratio.ln();
-        // At most, the experiments run all subsets of factors in both directions, and two contestants for each
-        // condition. Each of these runs is repeated with 12 seeds.
+        // At most, the experiment applies every subset of the factors to each of the two contestants. It also runs both
+        // contestants under each condition. All this is done with 12 seeds.
         let most = 12 * (2 * (1 << experiment.factors.len()) + 2 * experiment.conditions.len() as u64);
         assert!(experiment.runs <= most, "{} runs of at most {most}", experiment.runs);
         assert!((shares + left - experiment.gap.ln()).abs() < 1e-9, "shares and the rest are the gap");
     }
 }
 
-/// Checks that a gap that comes only from handshakes is gone if all connections exist before the page time starts.
+/// Checks a gap that comes only from handshakes. It must disappear if all connections are established before the page
+/// time starts.
 #[test]
 fn a_gap_of_handshakes_alone_is_only_where_they_are_waited_for() {
     let without = |objects: &str, loser: &str| {
@@ -231,7 +235,7 @@ fn causes_that_pages_name_hold_on_a_thousand_fresh_seeds() {
     assert!(!found.is_empty() && found.iter().all(|expectation| expectation.met), "{found:?}");
 }
 
-/// Returns the plan with only the points and contestants of its claims.
+/// Returns the plan with only the points and contestants about which the plan makes a claim.
 fn claimed(mut plan: Plan) -> Plan {
     assert!(!plan.claims.is_empty(), "it claims nothing");
     let claims = plan.claims.clone();

@@ -201,7 +201,7 @@ fn sctp_reports_its_new_address_and_continues() {
 }
 
 /// The client detected the new network before the run, and leaves the old network during the run. The association must
-/// begin in the new network, with both addresses.
+/// begin on a path in the new network, with the client's addresses in both networks.
 #[test]
 fn sctp_begins_in_the_network_that_it_knows() {
     let keys = [("overlap", "20m"), ("speed", "20m/s"), ("detection", "50ms"), ("bulk", "20kB")];
@@ -341,7 +341,7 @@ fn a_tunnel_adds_to_each_packet_for_who_keeps_its_address() {
             ("transport", MOVES),
             ("handover", "0s"),
         ];
-        pages(&race(&slow.iter().chain(keys).chain(&contestants).copied().collect::<Vec<_>>()))
+        page_times(&race(&slow.iter().chain(keys).chain(&contestants).copied().collect::<Vec<_>>()))
     };
     let (bare, tunnel) = (with(&[]), with(&[("tunnel", "100B")]));
     let more = tunnel[0][0].expect("a time") as f64 / bare[0][0].expect("a time") as f64;
@@ -349,7 +349,8 @@ fn a_tunnel_adds_to_each_packet_for_who_keeps_its_address() {
     assert_eq!(bare[1..], tunnel[1..]);
 }
 
-/// Each wrong handover must give a one-line error, which is the same for flags and for files.
+/// Each wrong combination of handover settings must give an error of one line. The error must be the same if the
+/// settings are flags and if they are in a plan file.
 #[test]
 fn wrong_moves_are_answered_in_one_line() {
     let refused = |flags: &[(&str, &str)]| draft(flags).map(|_| ()).expect_err("refused");
@@ -411,12 +412,13 @@ fn wrong_moves_are_answered_in_one_line() {
     "#]].assert_eq(&(lines.join("\n") + "\n"));
 }
 
-fn pages(race: &Race) -> Vec<Vec<Option<u64>>> {
+fn page_times(race: &Race) -> Vec<Vec<Option<u64>>> {
     let point = race.points.iter().flat_map(|point| &point.contestants);
     point.map(|contestant| contestant.runs.iter().map(|run| run.page_ns).collect()).collect()
 }
 
-/// A seed must always give the same moment of the move. Only the ratio of distance and speed may matter.
+/// A seed must always give the same moment of the move. The length of the overlap and the client's speed must matter
+/// only by their ratio, the time of the overlap.
 #[test]
 fn a_random_moment_repeats_and_only_the_time_of_overlap_counts() {
     let with = |overlap, speed| {
@@ -427,9 +429,9 @@ fn a_random_moment_repeats_and_only_the_time_of_overlap_counts() {
     };
     let (one, again, alike, faster) =
         (with("2m", "10m/s"), with("2m", "10m/s"), with("1m", "5m/s"), with("2m", "20m/s"));
-    assert_eq!(pages(&one), pages(&again));
-    assert_eq!(pages(&one), pages(&alike));
-    assert_ne!(pages(&one), pages(&faster));
+    assert_eq!(page_times(&one), page_times(&again));
+    assert_eq!(page_times(&one), page_times(&alike));
+    assert_ne!(page_times(&one), page_times(&faster));
     let all = one.points.iter().flat_map(|point| &point.contestants).flat_map(|one| &one.runs);
     assert!(all.clone().all(|run| run.outcome == Outcome::Done));
     assert!(all.clone().any(|run| run.packets.down.lost > 0), "somebody met it");

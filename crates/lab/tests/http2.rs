@@ -1,5 +1,5 @@
-//! Tests HTTP/2 as a layer of a contestant, in virtual time: its streams, their order, and the parts of its response
-//! times.
+//! Tests contestants that use HTTP/2 over TCP, in virtual time: the streams, their order, and how response times are
+//! divided into their parts.
 
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::run::{batch, one};
@@ -12,8 +12,8 @@ fn plan(flags: &[(&str, &str)]) -> Result<Plan, String> {
     Plan::interpret(draft, &Transports::standard()).map_err(|error| error.to_string())
 }
 
-/// Runs one contestant, which must deliver everything. The parts of every object must add up, and the page time must
-/// not be below the limit.
+/// Runs one contestant, which must deliver everything. The parts of each object's response time must add up. The page
+/// time must not be below `limit_ns`, the lower bound that the network sets.
 fn run(transport: &str, flags: &[(&str, &str)], seed: u64) -> Run {
     let flags: Vec<_> = flags.iter().copied().chain([("transport", transport)]).collect();
     let plan = plan(&flags).expect("a plan");
@@ -50,8 +50,8 @@ fn requests_are_streams_of_one_connection() {
     assert!(new.up + 2_000 < old.up && new.down + 1_000 < old.down, "{old:?} {new:?}");
 }
 
-/// A loss on one stream delays all other streams. With one object per connection, no object may be blocked. With many
-/// objects on a connection, some objects must be blocked.
+/// HTTP/2 over TCP: a lost packet of one stream delays all streams. With one object on the connection, the recorded
+/// blocked time must be 0. With many objects on the connection, it must be greater than 0.
 #[test]
 fn blocking_is_across_streams() {
     let blocked = |flags: &[(&str, &str)]| -> u64 {
@@ -66,8 +66,8 @@ fn blocking_is_across_streams() {
     assert!(many > 0);
 }
 
-/// Loses one packet. The packets at the client show when the gap opened and when it was filled. Objects of other
-/// streams that arrived completely behind the gap must be `blocked` until exactly that time.
+/// One packet is lost. The packets at the client show when the gap opened and when it was filled. Objects on other
+/// streams that arrive completely during the gap must be `blocked` until exactly the time of the fill.
 #[test]
 fn what_is_blocked_is_what_the_packets_show() {
     for transport in ["tcp:http=2", "tcp:http=2,tls=yes"] {
@@ -126,7 +126,7 @@ fn the_urgent_come_first() {
     let run = run("tcp:http=2,tls=yes", &[NET[0], NET[1], ("page", "news")], 1);
     let plan = plan(&[("page", "news"), ("transport", "tcp")]).expect("a plan");
     let page = &plan.points[0].workload.page;
-    // Compares the last urgent object with the last image, among objects that were issued together.
+    // Each style sheet must arrive before the last of the images that were requested at the same time.
     let first = |kind: &str| -> Vec<(u64, u64)> {
         let of =
             page.objects.iter().zip(&run.objects).filter(|(object, _)| object.content_type.starts_with(kind));
@@ -151,7 +151,8 @@ fn windows_are_in_force() {
         run(&format!("tcp:http=2,{windows}"), &flags, 1).page_ns.expect("done") / 1_000_000
     };
     let (chromium, rfc) = (page("windows=chromium"), page("windows=rfc"));
-    // A window of 64 KiB needs 31 round trips. The crate `h2` grants more bytes when half of a window is used.
+    // With a window of 64 KiB, 2 MB would need 31 round trips. They need fewer, because the crate `h2` grants more
+    // bytes when half of a window is used.
     assert!(chromium < 1_500 && rfc > 2_000, "{chromium} {rfc}");
     let large = page("windows=rfc,stream-window=6MiB,connection-window=15MiB");
     assert_eq!(large, chromium);

@@ -36,16 +36,16 @@ fn shown(race: &Race) -> String {
 }
 
 /// Returns how many objects each connection carried.
-fn shares(run: &Run) -> Vec<usize> {
-    let mut shares: BTreeMap<u64, usize> = BTreeMap::new();
+fn objects_per_connection(run: &Run) -> Vec<usize> {
+    let mut objects_per_connection: BTreeMap<u64, usize> = BTreeMap::new();
     for object in &run.objects {
-        *shares.entry(object.connection.expect("a connection")).or_default() += 1;
+        *objects_per_connection.entry(object.connection.expect("a connection")).or_default() += 1;
     }
-    shares.into_values().collect()
+    objects_per_connection.into_values().collect()
 }
 
-/// With `connections=6`, each transport must open six connections that share the page, whatever other keys the client
-/// has.
+/// With `connections=6`, each transport must divide the page among six connections. No other setting of the contestant
+/// may prevent this.
 #[test]
 fn six_connections_are_six() {
     for keys in [
@@ -64,18 +64,23 @@ fn six_connections_are_six() {
         let found = race(&format!("--objects 60x2kB --loss 0 --runs 1 --transport {keys}"));
         let run = &found.points[0].contestants[0].runs[0];
         assert_eq!((run.outcome, run.connections), (Outcome::Done, 6), "{keys}");
-        let shares = shares(run);
-        assert_eq!(shares.len(), 6, "{keys}: {shares:?}");
+        let objects_per_connection = objects_per_connection(run);
+        assert_eq!(objects_per_connection.len(), 6, "{keys}: {objects_per_connection:?}");
         assert!(
-            shares.iter().all(|share| (if keys.ends_with("grow") { 2 } else { 5 }..=20).contains(share)),
-            "{keys}: {shares:?}"
+            objects_per_connection
+                .iter()
+                .all(|objects| (if keys.ends_with("grow") { 2 } else { 5 }..=20).contains(objects)),
+            "{keys}: {objects_per_connection:?}"
         );
         let noun = if keys.starts_with("sctp") { "associations" } else { "connections" };
         assert!(shown(&found).contains(&format!("{keys} 6 {noun},")), "{}", shown(&found));
         // Each connection has its own streams.
         if keys == "sctp:connections=6" {
             let highest = run.objects.iter().filter_map(|object| object.stream).max();
-            assert!(shares.iter().all(|share| *share == 10) && highest <= Some(9), "{shares:?} {highest:?}");
+            assert!(
+                objects_per_connection.iter().all(|objects| *objects == 10) && highest <= Some(9),
+                "{objects_per_connection:?} {highest:?}"
+            );
         }
     }
     // With a limit on objects per connection, connections are replaced, and six are open at the same time.
@@ -106,17 +111,18 @@ fn six_connections_are_six() {
         }
         assert_eq!(most, 6, "{keys}");
     }
-    // The objects of an arrival that fills a connection are not spread over several connections.
+    // With `--arrivals-of connections`, each arrival fills one connection. Its objects are not spread over several
+    // connections.
     let line = "--objects 12x2kB --arrivals 20/s --arrivals-of connections --loss 0 --runs 1";
     let found = race(&format!("{line} --transport sctp:connections=3,streams=4"));
-    assert_eq!(shares(&found.points[0].contestants[0].runs[0]), [4, 4, 4]);
-    // Messages and bulk transfers must be spread over six connections, too.
+    assert_eq!(objects_per_connection(&found.points[0].contestants[0].runs[0]), [4, 4, 4]);
+    // Messages and a bulk transfer must also be spread over all six connections.
     for (workload, keys) in
         [("--bulk 600kB", "sctp:connections=6"), ("--messages 60/s --for 1s", "sctp:connections=6")]
     {
         let found = race(&format!("{workload} --loss 0 --runs 1 --transport {keys}"));
         let run = &found.points[0].contestants[0].runs[0];
-        assert_eq!((run.connections, shares(run).len()), (6, 6), "{workload}");
+        assert_eq!((run.connections, objects_per_connection(run).len()), (6, 6), "{workload}");
     }
 }
 
@@ -150,8 +156,8 @@ fn printed(engine: &dyn Settings, key: &str) -> String {
     engine.knobs().into_iter().find(|knob| knob.key == key).expect("a knob").value
 }
 
-/// For every knob, the result must have the value in the plan. `collect::run` asserts in each run that the engines used
-/// the plan's settings.
+/// For every knob, the result must show the value from the plan. In each run, `collect::run` also asserts that the
+/// engines used the plan's settings.
 #[test]
 fn every_setting_that_is_printed_was_in_force() {
     for transport in ["tcp", "sctp"] {
@@ -185,7 +191,8 @@ fn every_setting_that_is_printed_was_in_force() {
     }
 }
 
-/// An exchange uses a stream in each direction. The smaller number of streams must be the limit.
+/// An exchange uses one stream in each direction. If the directions have different numbers of streams, the smaller
+/// number must limit the exchanges.
 #[test]
 fn streams_are_those_of_both_directions() {
     let found = race("--objects 12x1kB --loss 0 --runs 1 --transport sctp:streams=100,inbound=4");
@@ -194,8 +201,8 @@ fn streams_are_those_of_both_directions() {
     assert_eq!(used, Some(3));
 }
 
-/// An arrival that fills a connection must have its own connection. Its objects must not be spread over other
-/// connections.
+/// An arrival of as many objects as a connection has streams must use one connection. Its objects must not be spread
+/// over several connections.
 #[test]
 fn arrivals_that_fill_a_connection_share_it() {
     let line = "--objects 12x2kB --arrivals 20/s --arrivals-of connections --loss 0 --runs 1";
@@ -206,7 +213,7 @@ fn arrivals_that_fill_a_connection_share_it() {
     }
 }
 
-/// The parts of a bulk transfer are requested like objects, so keys about requests must apply to them.
+/// The parts of a bulk transfer are requested like objects, so the settings for requests must apply to them.
 #[test]
 fn bulk_transfers_take_keys_about_requests() {
     for keys in ["tcp:per-object=yes", "sctp:when-full=rr", "tcp:objects-per-connection=3,connections=2"] {

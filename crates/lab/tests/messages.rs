@@ -122,8 +122,8 @@ fn messages_survive_a_path_that_fails() {
     assert!(summary.object_max_ms.mean.is_some_and(|ms| (200.0..2000.0).contains(&ms)));
 }
 
-/// After a failure without another path, the delivered messages are a biased sample. Missing messages must therefore
-/// count as late as the deadline.
+/// If the only path fails, the delays of the delivered messages say nothing about the messages that were never
+/// delivered. Missing messages must therefore count as if they arrived at the deadline.
 #[test]
 fn messages_that_are_missing_count_as_late_as_the_deadline() {
     let race = race(&[
@@ -137,8 +137,9 @@ fn messages_that_are_missing_count_as_late_as_the_deadline() {
     ]);
     let contestant = &race.points[0].contestants[0];
     assert_eq!(contestant.runs[0].outcome, Outcome::Deadline);
-    // Of 200 messages, issued 20 ms apart, the first fifty arrive. All others count as if they arrived at the deadline.
-    // In the order of delays, the 190th message is the 61st that was issued, at 1.2 s.
+    // Of 200 messages, issued 20 ms apart, the first fifty arrive. All others count as if they arrived at the deadline,
+    // so the message issued last has the shortest of their delays. The 190th delay in ascending order therefore belongs
+    // to message 61, issued at 1.2 s.
     let p95 = contestant.summary.object_p95_ms.mean;
     assert!(p95.is_some_and(|ms| (18_780.0..18_820.0).contains(&ms)), "{p95:?}");
     assert!(contestant.summary.undelivered.mean.is_some_and(|lost| (100.0..200.0).contains(&lost)));
@@ -197,8 +198,8 @@ fn wrong_messages_are_answered_in_one_line() {
     .assert_eq(&(lines.join("\n") + "\n"));
 }
 
-/// Checks the parts of every delivered message. Other messages of the same stream were abandoned, before or after they
-/// were sent.
+/// Checks that the parts of the response time of every delivered message are known and add up. More than 50 other
+/// messages were abandoned.
 fn sound_though_given_up(race: &Race) {
     for run in runs(race) {
         assert_eq!(run.outcome, Outcome::Done);
@@ -213,7 +214,8 @@ fn sound_though_given_up(race: &Race) {
     }
 }
 
-/// Only the sender knows that a message was abandoned. The parts of delivered messages must still be known.
+/// A sender abandons some messages, which only the sender knows. For delivered messages, the parts of the response time
+/// must still be known.
 #[test]
 fn the_parts_are_known_where_others_are_given_up() {
     let expiring = race(&[
@@ -247,8 +249,8 @@ fn the_parts_are_known_where_others_are_given_up() {
     sound_though_given_up(&failing);
 }
 
-/// TCP's only path fails forever, and SCTP has a second path. TCP's messages are at least as late as the deadline, so
-/// the ratio must be a bound.
+/// TCP's only path fails forever, so some of its messages never arrive and count as if they arrived at the deadline.
+/// SCTP has a second path. The ratio of the delays is therefore only a bound.
 #[test]
 fn messages_that_never_came_make_the_ratio_a_bound() {
     let found = race(&[
@@ -267,8 +269,9 @@ fn messages_that_never_came_make_the_ratio_a_bound() {
     let [sctp, tcp] = point.contestants.as_slice() else { panic!("two contestants") };
     assert!(runs(&found).any(|run| run.outcome == Outcome::Done), "SCTP goes on");
     assert_eq!((sctp.summary.object_p95_ms.failed, tcp.summary.object_p95_ms.failed), (0, 1));
-    // Half of the 200 messages are missing, and count as if they arrived at the deadline of 30 s. The last message was
-    // issued at 3.98 s. In the order of delays, the 190th message was issued at about 2.2 s.
+    // Half of the 200 messages are missing, and count as if they arrived at the deadline of 30 s. Among the missing
+    // messages, the one issued last, at 3.98 s, has the shortest delay. The 190th delay in ascending order belongs to a
+    // message issued at about 2.2 s.
     let p95 = tcp.summary.object_p95_ms.mean.expect("a bound");
     assert!((27_500.0..28_100.0).contains(&p95), "{p95}");
     let p50 = tcp.summary.object_p50_ms.mean.expect("a delay");
@@ -294,8 +297,8 @@ fn a_race_in_which_some_runs_miss_messages_says_so() {
         ("transport", "tcp"),
         ("transport", "sctp"),
     ]);
-    let cut = |run: &&Run| run.outcome == Outcome::Deadline;
-    assert!((1..20).contains(&runs(&found).filter(cut).count()));
+    let reached_deadline = |run: &&Run| run.outcome == Outcome::Deadline;
+    assert!((1..20).contains(&runs(&found).filter(reached_deadline).count()));
     let verdict_text = verdict::sentence(&found.points[0]);
     assert!(
         verdict_text.contains("did not finish; their missing messages count as late as the deadline."),
@@ -305,7 +308,7 @@ fn a_race_in_which_some_runs_miss_messages_says_so() {
     assert!(table.contains(" >="), "{table}");
 }
 
-/// Messages of a megabyte must arrive complete over every transport that races messages.
+/// Messages of a megabyte must arrive complete over every transport that can take part in a race of messages.
 #[test]
 fn messages_of_a_megabyte() {
     let race = race(&[

@@ -68,7 +68,7 @@ fn each_flag_of_the_network_is_in_the_page_about_races() {
     }
 }
 
-/// Each TOML block in the pages must be a valid plan.
+/// Each TOML block in the documentation pages `plan.md` and `race.md` must be a valid plan.
 #[test]
 fn plans_in_the_pages_are_plans() {
     let mut count = 0;
@@ -87,7 +87,7 @@ fn plans_in_the_pages_are_plans() {
     assert!(count >= 3, "the pages have lost their plans: {count}");
 }
 
-/// Returns the fields of an object in the schema, each with its path.
+/// Adds the fields of an object in the schema to `found`, with nested fields. Each field has its path, as in `a.b`.
 fn fields(schema: &Value, path: &str, found: &mut BTreeSet<String>) {
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
         let path = format!("{path}{name}");

@@ -1,6 +1,7 @@
 //! Tests each part of a response time alone: nothing else takes time, so exactly one part is not zero.
 //!
-//! Most tests have a network without delay at an unlimited rate, so that only the intended time remains.
+//! In most tests the network has no delay and an unlimited rate. The part of the response time that is under test then
+//! takes all the time.
 
 use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan};
@@ -22,7 +23,7 @@ fn run(line: &str) -> Run {
     run
 }
 
-/// Returns the parts of an object that are not zero, in nanoseconds.
+/// Returns the parts of an object's response time that are not zero: names and nanoseconds.
 fn parts(object: &Object) -> Vec<(&'static str, u64)> {
     let why = object.why.expect("delivered");
     let parts = PARTS.into_iter().zip(why.parts().map(|part| part.expect("known")));
@@ -40,7 +41,7 @@ fn server() {
     }
 }
 
-/// Without pipelining, the second request waits for the connection. This wait must be `queue`.
+/// Without pipelining, the second request waits for the connection. The result must count this wait as `queue`.
 #[test]
 fn queue() {
     let line = format!("{TIMELESS} --objects 2x1kB --server-time 100ms --transport tcp:pipeline=no");
@@ -49,8 +50,8 @@ fn queue() {
     assert_eq!(parts(&run(&line).objects[1]), [("queue", 100 * MS), ("server", 100 * MS)]);
 }
 
-/// With pipelining, the second request waits at the server until the first request has been served. This wait must be
-/// `ahead`.
+/// With pipelining, the second request waits at the server until the first request has been served. The result must
+/// count this wait as `ahead`.
 #[test]
 fn ahead() {
     for contestant in ["tcp:pipeline=yes", "sctp:streams=1,when-full=rr"] {
@@ -59,8 +60,8 @@ fn ahead() {
     }
 }
 
-/// Bytes that wait for space in the send buffer, or for the congestion window, wait in the transport and not in the
-/// server. This wait must be `send`.
+/// Bytes may wait for space in the send buffer or for the congestion window. The result must count this wait as time
+/// of the transport (`send`), and not as time of the server.
 #[test]
 fn send() {
     for (work, contestant) in [
@@ -94,14 +95,15 @@ fn send() {
 
 #[test]
 fn handshakes_and_transit_are_connect_and_wire() {
-    // The parts are a handshake of one round trip, and a delay in each direction.
+    // The response time consists of a handshake of one round trip and the delay in both directions.
     let tcp = run("--rate unlimited --delay 20ms --loss 0 --runs 1 --objects 1x1kB --transport tcp");
     assert_eq!(parts(&tcp.objects[0]), [("connect", 40 * MS), ("wire", 40 * MS)]);
     let sctp = run(
         "--rate unlimited --delay 20ms --loss 0 --runs 1 --objects 1x1kB --transport sctp:cookie_data=no",
     );
     assert_eq!(parts(&sctp.objects[0]), [("connect", 80 * MS), ("wire", 40 * MS)]);
-    // Later objects find the association established, so only the delays in both directions remain.
+    // Later objects are requested on the established association. Their only part is therefore the delay in both
+    // directions.
     let later = run(
         "--rate unlimited --delay 20ms --loss 0 --runs 1 --objects 9x1kB --arrivals 2/s --transport sctp",
     );
@@ -110,8 +112,9 @@ fn handshakes_and_transit_are_connect_and_wire() {
     }
 }
 
-/// Message 3 is lost while no other message is in flight, so only a timer retransmits it: `timeout`. On a single
-/// stream, later messages are `blocked`.
+/// A lost message that no other message follows is retransmitted by a timer: its delay is reported as `timeout`. If
+/// other messages follow soon, their SACKs report the loss (`recovery`). On a single stream they wait for the lost
+/// message (`blocked`).
 #[test]
 fn losses_are_timeout_recovery_and_blocked() {
     let base = "--rate unlimited --delay 20ms --runs 1 --size 100B --queue unlimited";
@@ -144,7 +147,8 @@ fn losses_are_timeout_recovery_and_blocked() {
     }
 }
 
-/// The whole first window is lost, and a timer retransmits it. Meanwhile, later bytes may not be sent: `stalled`.
+/// The whole first window is lost, and a timer retransmits it. The time for which later bytes wait meanwhile counts as
+/// `stalled`.
 #[test]
 fn stalled() {
     let run = run(

@@ -1,5 +1,5 @@
-//! Tests people as points of a sweep. Each person must depend only on the seed and the person's number, and a known
-//! cause must be found.
+//! Tests sweeps over a population, in which each person is one point. The properties of a person must depend only on
+//! the seed and the person's number. The search for causes must find a known cause.
 
 use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Outline};

@@ -35,23 +35,23 @@ fn abridged(error: &str) -> String {
 }
 
 fn wrong(lines: &[&str], expected: Expect) {
-    let mut meanings = String::new();
+    let mut messages = String::new();
     for line in lines {
         let error = flags(line).expect_err(line).to_string();
         assert!(!error.contains('\n'), "{error}");
-        meanings += &format!("{}\n", abridged(&error));
+        messages += &format!("{}\n", abridged(&error));
     }
-    expected.assert_eq(&meanings);
+    expected.assert_eq(&messages);
 }
 
 fn wrong_files(texts: &[&str], expected: Expect) {
-    let mut meanings = String::new();
+    let mut messages = String::new();
     for text in texts {
         let error = file(text).expect_err(text).to_string();
         assert!(!error.contains('\n'), "{error}");
-        meanings += &format!("{}\n", abridged(&error));
+        messages += &format!("{}\n", abridged(&error));
     }
-    expected.assert_eq(&meanings);
+    expected.assert_eq(&messages);
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn who_races_unnamed_is_secured_where_that_can_be() {
         flags("--world emulated").expect("a plan").contestants.len()
     );
     assert_eq!(contestants("--bulk 1MB").1, 4);
-    // Contestants that the user names are encrypted only if their keys say so.
+    // A contestant that the user names is encrypted only if its transport always is (QUIC) or if its settings say so.
     assert_eq!(contestants("--transport tcp,sctp,quic").1, 1);
     for secured in ["quic", "tcp:tls=yes", "sctp:dtls=yes"] {
         let error = flags(&format!("--cleartext --transport tcp --transport {secured}")).expect_err(secured);
@@ -157,7 +157,8 @@ const DEFAULTS: &[&str] = &[
 
 #[test]
 fn every_impairment_has_a_default_that_can_be_named() {
-    // The keys in `excluded` are absent by default, and none of their values means that the key is absent.
+    // By default, the keys in `excluded` are absent. No value has the same effect as absence, so `DEFAULTS`
+    // cannot contain these keys.
     let excluded = ["reorder", "trace", "preset"];
     for row in anabranch_link::ROWS.iter().filter(|row| !excluded.contains(&row.key)) {
         let begins = |line: &&str| line[2..].split([' ', '=']).next() == Some(row.key);
@@ -170,10 +171,11 @@ fn naming_a_default_changes_nothing() {
     let bare = meaning(&flags("").expect("a plan"));
     for line in DEFAULTS {
         let named = meaning(&flags(line).unwrap_or_else(|error| panic!("{line}: {error}")));
-        // Removes the list of given keys from the text, because the list only serves to find contradictions.
+        // Removes the list of explicit keys from the text. The list differs, but it only serves to find
+        // contradictions.
         let without = |text: &str| {
             let mut out = String::new();
-            for (i, part) in text.split("given: [").enumerate() {
+            for (i, part) in text.split("explicit_keys: [").enumerate() {
                 out += if i == 0 { part } else { part.split_once(']').map_or("", |(_, rest)| rest) };
             }
             out

@@ -1,5 +1,5 @@
-//! Tests QUIC as a contestant in virtual time: its handshakes, its streams, the parts of its response times, and that
-//! runs can be repeated.
+//! Tests QUIC as a contestant in virtual time: its handshakes, its streams, and the parts of its response times. Also
+//! tests that equal runs have equal results.
 
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::run::{batch, one};
@@ -12,7 +12,8 @@ fn plan(flags: &[(&str, &str)]) -> Plan {
     Plan::interpret(draft, &Transports::standard()).expect("a plan")
 }
 
-/// Runs one contestant, which must deliver everything. The parts of every object must be known and add up.
+/// Runs one contestant, which must deliver every object. The parts of each object's time must be known, and their sum
+/// must be this time.
 fn run(transport: &str, flags: &[(&str, &str)], seed: u64) -> Run {
     let plan = plan(&flags.iter().copied().chain([("transport", transport)]).collect::<Vec<_>>());
     let run = one::run(&batch::scenario(&plan, 0, Some(0), seed)).expect("a run").remove(0);
@@ -37,8 +38,8 @@ fn one_round_trip_is_the_whole_handshake_and_early_data_needs_none() {
     let parts = |transport: &str| {
         let run = run(transport, &[NET[0], NET[1], ("objects", "1x2kB")], 1);
         let why = run.objects[0].why.expect("delivered");
-        // The time after the server's first packet counts as security: the certificates, and the time until they
-        // arrive.
+        // The rest of the handshake, after the server's first packet, counts as `secure`: the remaining certificates
+        // arrive in this time.
         let secure = why.secure_ns.expect("known");
         assert!(secure < 6 * MS, "{transport}: {secure}");
         (why.connect_ns.expect("known") + secure, run.wire_bytes.down, run.page_ns.expect("done"))
@@ -105,8 +106,8 @@ fn the_same_seed_gives_the_same_captures_with_their_secrets() {
     }
 }
 
-/// HTTP/3 is the default, and streams carry its frames. Each style sheet of a page must arrive before the last image
-/// that was requested at the same time.
+/// QUIC carries HTTP/3 by default. Each style sheet of a page must arrive before the last image that was requested at
+/// the same time.
 #[test]
 fn http3_answers_the_urgent_first() {
     let flags = [NET[0], NET[1], ("page", "news"), ("origins", "merge")];
@@ -185,8 +186,8 @@ fn messages_are_refused_in_one_line() {
     );
 }
 
-/// Only a loss that no later packet reveals needs a retransmission timer. Timers may expire for few of the lost
-/// packets.
+/// If a later packet arrives, the loss is detected without a retransmission timer. Timers may therefore expire for only
+/// few of the lost packets.
 #[test]
 fn losses_on_a_slow_link_are_no_timeouts() {
     let flags =

@@ -85,9 +85,9 @@ fn a_first_object_is_fetched_alone_and_the_others_when_it_has_arrived() {
         let names: Vec<&str> = rest.iter().map(|object| object.name.as_str()).collect();
         assert_eq!(names, ["/object-1", "/object-2", "/object-3"]);
         assert!(rest.iter().all(|object| object.issued_ns == first.delivered_ns), "{run:?}");
-        // At 10 Mbit/s, 400 B up and 60,300 B down take 0.32 and 48.24 ms. With a round trip of 80 ms, the first object
-        // takes 128.56 ms. The other objects, with 400 B up and 3 x 20,300 B down, take 49.04 ms and a round trip:
-        // 129.04 ms.
+        // The lower bound at 10 Mbit/s and a round-trip time of 80 ms. The first object needs 400 B up (0.32 ms) and
+        // 60,300 B down (48.24 ms), so it takes 128.56 ms with the round trip. The other objects need 400 B up and
+        // 3 x 20,300 B down (49.04 ms in total), so they take 129.04 ms with their round trip.
         assert_eq!(run.limit_ns, Some(257_600_000));
         assert!(run.page_ns >= run.limit_ns);
     }
@@ -96,8 +96,8 @@ fn a_first_object_is_fetched_alone_and_the_others_when_it_has_arrived() {
 }
 
 /// Without loss, a single object must transfer exactly the bytes of its heads and its body. This must hold for a
-/// connection that stays open and for a connection per object. One more byte of a head must be one more byte on the
-/// wire, and the limit must include it.
+/// connection that stays open and for a connection per object. One more byte in an HTTP head must be one more byte on
+/// the wire. The lower bound on the page time must include this byte.
 #[test]
 fn heads_have_the_sizes_that_the_plan_says() {
     let sized = |request: u64, response: u64| {
@@ -128,8 +128,8 @@ fn heads_have_the_sizes_that_the_plan_says() {
     }
 }
 
-/// Each packet of a bulk transfer must take the time of its framing and of the access to the medium. The limit must
-/// include the smallest possible cost.
+/// Each packet of a bulk transfer must take the time of its framing and of the access to the medium. The lower bound of
+/// the load time must include the smallest possible cost.
 #[test]
 fn packets_pay_for_framing_and_access() {
     let time = |costs: &[(&str, &str)]| {
@@ -146,10 +146,11 @@ fn packets_pay_for_framing_and_access() {
         (page(0), page(1), runs[0].limit_ns.expect("there is one"))
     };
     let (tcp, sctp, limit) = time(&[]);
-    // The limit is the time of 3 MB at 10 Mbit/s, and the delay in both directions.
+    // The lower bound is the time to send 3 MB at 10 Mbit/s, plus the delay in both directions.
     assert_eq!(limit, 2_410_000_000);
     let (framed_tcp, framed_sctp, framed_limit) = time(&[("overhead", "24B"), ("packet-time", "118us")]);
-    // Packets of 1500 B take 1337.2 us instead of 1200 us, which leaves a rate of 8,973,976 bit/s, rounded up.
+    // A packet of 1500 B takes 1337.2 us instead of 1200 us. The effective rate is therefore 8,973,976 bit/s (rounded
+    // up).
     assert_eq!(framed_limit, 2_684_399_843);
     for (with, without) in [(framed_tcp, tcp), (framed_sctp, sctp)] {
         let ratio = with / without;
@@ -160,7 +161,8 @@ fn packets_pay_for_framing_and_access() {
     assert!(up < tcp * 1.01 && up_limit == limit, "{up} {tcp}");
 }
 
-/// Over any transport, the server's CPU must process requests one by one, and then the packets of the responses.
+/// The server's CPU must process one request after the other, and then the packets of the responses. This must hold
+/// over any transport.
 #[test]
 fn requests_take_the_servers_processor() {
     let ended = |transport: &str| {
@@ -174,8 +176,8 @@ fn requests_take_the_servers_processor() {
     for transport in ["tcp:connections=3", "tcp:pipeline=yes", "sctp"] {
         let free = ended(transport);
         let first = free[0];
-        // All three requests arrive at the same time. The responses leave in order when the CPU has processed the last
-        // request.
+        // All three requests arrive at the same time, and the server's CPU needs 3 ms for each request. The last
+        // response therefore leaves 9 ms later than without this cost.
         let paid =
             ended(&format!("{transport}{}request-cost=3ms", if transport.contains(':') { "," } else { ":" }));
         assert!(
@@ -186,8 +188,8 @@ fn requests_take_the_servers_processor() {
     }
 }
 
-/// The MTU must limit the IP packets of both transports alike. `mss` must limit TCP's segments, but only the chunks of
-/// SCTP.
+/// The MTU must limit the size of IP packets over both transports. `mss` must limit the segments of TCP. Over SCTP it
+/// must limit the chunks, but not the packets.
 #[test]
 fn the_mtu_is_the_same_largest_packet_for_all_and_mss_is_not() {
     let largest = |mtu: &str, transport: &str| {
@@ -340,8 +342,8 @@ fn a_bulk_transfer_is_followed_from_its_handshake_to_its_last_byte() {
     for run in runs(&found) {
         let read = &run.series.application;
         assert_eq!(read.iter().sum::<u64>(), 5_000_000);
-        // At 20 Mbit/s, 250 kB arrive in 100 ms. A bucket may have more bytes, because bytes that waited for
-        // retransmissions are read at once.
+        // Each element of `read` is the number of bytes that the application read in 100 ms, in which 250 kB arrive at
+        // 20 Mbit/s. It can be larger, because bytes that waited for a retransmission are read at once.
         assert!(read.iter().all(|&bytes| bytes <= 1_000_000), "{read:?}");
         assert!(read.iter().filter(|&&bytes| bytes > 0).count() >= 15, "{read:?}");
         for object in &run.objects {
@@ -394,7 +396,8 @@ fn a_transfer_is_called_one_and_the_first_contestant_by_its_name() {
     let comparison = compare::render(&found, &found);
     assert!(comparison.contains("  transfer_ms ") && !comparison.contains("page_ms"), "{comparison}");
     assert!(!comparison.contains("Not compared"), "{comparison}");
-    // With other names, only contestants that both results have are compared, and the other contestants are listed.
+    // The second result has other contestants. Only contestants that occur in both results are compared, and the other
+    // contestants are listed.
     let other = race(&[flags[0], flags[1], ("transport", "one=tcp"), ("transport", "sctp")]);
     let comparison = compare::render(&found, &other);
     let left = "Not compared, the other result having no contestant of that name: tcp:connections=2 (old), one=tcp (new)\n";

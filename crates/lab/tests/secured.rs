@@ -1,5 +1,5 @@
-//! Tests TLS and DTLS as layers of a contestant, in virtual time: their cost, their part of response times, and that
-//! runs can be repeated.
+//! Tests TLS and DTLS as layers of a contestant, in virtual time. The tests check how much time and how many bytes the
+//! layers add, and that the same seed gives the same captures.
 
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::run::{batch, one};
@@ -12,7 +12,8 @@ fn plan(flags: &[(&str, &str)]) -> Result<Plan, String> {
     Plan::interpret(draft, &Transports::standard()).map_err(|error| error.to_string())
 }
 
-/// Runs one contestant, which must deliver everything. The parts of every object must add up.
+/// Runs one contestant, which must deliver all objects. The parts of each object's response time must add up to that
+/// time.
 fn run(transport: &str, flags: &[(&str, &str)], seed: u64) -> Run {
     let flags: Vec<_> = flags.iter().copied().chain([("transport", transport)]).collect();
     let plan = plan(&flags).expect("a plan");
@@ -157,9 +158,9 @@ fn dtls_takes_the_place_of_the_checksum() {
     }
 }
 
-/// A connection with a single object delivers its response when the last byte arrives. Nothing is blocked, with or
-/// without TLS. If records were not mapped to the engine's bytes, the end of the response would be looked up at a wrong
-/// stream offset.
+/// A connection with a single object delivers its response when the last byte arrives. No time may count as blocked,
+/// with or without TLS. With TLS, the end of the response is found only if the positions of TLS records are mapped to
+/// positions in the TCP stream.
 #[test]
 fn losses_are_told_as_without_tls() {
     let flags = [NET[0], NET[1], ("objects", "1x200kB"), ("loss", "3%")];

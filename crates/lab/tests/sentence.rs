@@ -55,8 +55,8 @@ fn a_deadline_is_named() {
     assert!(verdict_text.contains("ended sctp:rcvbuf=1500B;"), "{verdict_text}");
 }
 
-/// In a grid, a contestant wins a point if it is faster than every other contestant. Its lead is measured against the
-/// runner-up.
+/// At each point of a grid of conditions, the winner is the contestant that is faster than every other contestant. The
+/// winner's lead is the ratio of the runner-up's time to the winner's time.
 #[test]
 fn a_cell_sets_the_first_beside_the_next() {
     let cell = |transports: &str| {
@@ -71,7 +71,7 @@ fn a_cell_sets_the_first_beside_the_next() {
     times.sort_by(f64::total_cmp);
     assert!(times[2] > 1.1 * times[1], "{times:?}");
     assert_eq!(won.lead, Some(times[1] / times[0]));
-    // If the first contestant ties with one of two others, the point is a tie.
+    // A point has no winner if the fastest contestant ties with one of the two others.
     let level = cell(&format!("{slow} tcp {alike}"));
     assert_eq!((level.standing, level.first, level.winner()), (LeaderStatus::Level, Some(1), None));
     assert_eq!(level.lead, Some(1.0));

@@ -1,5 +1,5 @@
-//! Tests each part of a response time in the virtual network by a case of its own. Also compares two page loads with a
-//! calculation by hand.
+//! Tests how a response time is divided into parts, with a separate run in the virtual network for each part. Also
+//! compares two page loads with a calculation by hand.
 
 use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan};
@@ -8,7 +8,7 @@ use anabranch_results::{Object, Outcome, Run};
 use anabranch_transports::Transports;
 use std::sync::atomic::AtomicBool;
 
-/// Runs one contestant. The parts of every object must add up.
+/// Runs one contestant. Checks that the parts of each object's response time add up to the response time.
 fn run(contestant: &str, flags: &[(&str, &str)]) -> Run {
     let own = [("runs", "1"), ("transport", contestant)];
     let draft = Draft::from_flags(flags.iter().copied().chain(own)).expect("flags");
@@ -94,14 +94,14 @@ fn tcp_parts_match_a_hand_calculation() {
     // one of 1204 bytes. Every segment is acknowledged. The window starts at ten segments and grows by one for each
     // acknowledgement (RFC 5681 §3.1).
     let run = run("tcp:cc=reno,iw=10,delack=0,nagle=no", &on(WIDE, &[("objects", "1x40kB")]));
-    // SYN and SYN ACK have 60 bytes, an acknowledgement has 52, and the request has 400 + 52.
+    // Sizes with all headers: 60 bytes for SYN and SYN ACK, 52 for an acknowledgement, and 400 + 52 for the request.
     let established = 2 * (wire(60) + ONE_WAY_DELAY);
     let written = established + wire(52) + wire(452) + ONE_WAY_DELAY;
     // The server acknowledges the request, and then sends ten segments back to back. The client acknowledges the first
     // segment at once.
     let first_ack = written + wire(52) + wire(1500) + ONE_WAY_DELAY + wire(52) + ONE_WAY_DELAY;
     // Acknowledgements arrive every 150 us, at the spacing of the segments. Each acknowledgement releases two segments
-    // into the router's queue. The ninth acknowledgement releases segment 28 (10 + 2 x 9).
+    // into the router's queue. The ninth acknowledgement releases segments 27 and 28, the last ones (10 + 2 x 9 = 28).
     let sent = first_ack + 8 * wire(1500);
     // From the first acknowledgement on, the link carries segments 11 to 27 without a pause, and then the last one.
     let delivered = first_ack + 17 * wire(1500) + wire(1204 + 52) + ONE_WAY_DELAY;
@@ -132,9 +132,9 @@ fn sctp_parts_match_a_hand_calculation() {
     // INIT has 60 bytes, and INIT ACK with our cookie 104. The packet with COOKIE ECHO and the request has 500.
     let usable = wire(60) + ONE_WAY_DELAY + wire(104) + ONE_WAY_DELAY;
     let written = usable + wire(500) + ONE_WAY_DELAY;
-    // The server sends COOKIE ACK and SACK (52 bytes), the head (348), and three full packets, because 300 + 3 x 1452
-    // exceed the window of 4404. The SACK of the head releases TSN 4. The SACK of TSN 1, a full packet later, releases
-    // TSNs 5 and 6, and the SACK of TSN 2 releases the last.
+    // The server sends COOKIE ACK and SACK (52 bytes), the head (348 bytes), and three full packets. It then stops,
+    // because 300 + 3 x 1452 exceeds the window of 4404 bytes. The SACK of the head allows the server to send TSN 4.
+    // The SACK of TSN 1, a full packet later, allows TSNs 5 and 6, and the SACK of TSN 2 allows TSN 7.
     let first_sack = written + wire(52) + wire(348) + ONE_WAY_DELAY + wire(48) + ONE_WAY_DELAY;
     let sent = first_sack + 2 * wire(1500);
     // From the first SACK on, the link carries TSNs 4, 5 and 6 without a pause, and then the last one.
@@ -225,7 +225,8 @@ fn own_losses_are_recovery_with_and_timeout_without_followers() {
         assert!((100.0..120.0).contains(&object.recovery), "{contestant}: a round trip: {}", object.recovery);
         assert_eq!(object.timeout, 0.0, "{contestant}");
     }
-    // The only packet of a response is lost. No later packets follow whose acknowledgements would report the loss.
+    // The only packet of a response is lost. No later packet can cause an acknowledgement that reports the loss, so the
+    // loss is detected by a timeout.
     let object = &parts(&run("tcp:tlp=no", &on(NET, &[("objects", "1x1kB"), ("down-loss", "list:3")])))[0];
     assert!(object.timeout >= 200.0 && object.recovery == 0.0, "{}", object.timeout);
     let object =
@@ -250,9 +251,9 @@ fn repair_of_others_bytes_stalls() {
 
 #[test]
 fn a_small_receive_buffer_behind_a_hole_stalls_tcp_where_sctp_s_streams_go_on() {
-    // A buffer of 12 KiB holds eight segments, and one segment is lost. TCP's receiver keeps later segments, but
-    // delivers nothing, and the sender waits two round trips for space. SCTP's receiver delivers the other streams, and
-    // always has space.
+    // The receive buffer of 12 KiB holds eight segments, and one segment is lost. TCP's receiver cannot deliver the
+    // later segments, so they fill the buffer. The sender then waits two round trips for receive window. SCTP's
+    // receiver delivers the messages of the other streams, and always has free buffer space.
     let objects = [("objects", "8x2kB"), ("down-loss", "list:3")];
     let tcp = parts(&run("tcp:nagle=no,rcvbuf=12KiB", &on(NET, &objects)));
     assert!(

@@ -1,9 +1,9 @@
 //! One direction of a link: a sequence of elements, each of which delays, drops or changes packets.
 //!
-//! A chain owns the packets inside the link, and determines the order in which they come out. The order is by instant
-//! and, at equal instants, the order in which the elements released the packets. [`Stage`] is a closed set of elements
-//! (see the module `table`). So a packet passes through the chain by a few predictable branches. Only elements that
-//! hold packets cost a virtual call.
+//! A chain owns the packets inside the link, and determines the order in which they come out. Packets are sorted by
+//! instant. Packets of the same instant have the order in which the elements released them. [`Stage`] is a closed set
+//! of elements (see the module `table`), so passing a packet through them costs only a few predictable branches. Only
+//! elements that hold packets cost a virtual call.
 
 use crate::element::{Carried, Fate, HoldingElement, ImmediateElement, Released};
 use crate::meter::{DropCause, Meter, Occupancy};
@@ -170,8 +170,8 @@ impl<P: Carried> Chain<P> {
                 Some(cause) => self.lose(at, packet, cause),
             }
         }
-        // The empty vector `released` goes back, to reuse its allocation. The nested calls have already taken the
-        // packets that were released meanwhile, so nothing is overwritten.
+        // The empty vector is put back, so that its allocation is reused. The nested calls have taken all packets that
+        // were released meanwhile, so no packet is overwritten.
         self.released.packets = released;
     }
 
@@ -244,7 +244,7 @@ enum ChainOutcome {
     Through(Instant),
     /// The packet was lost at this instant.
     Lost(Instant, DropCause),
-    /// The packet has passed an element that duplicated it, and leaves that element at this instant.
+    /// An element has duplicated the packet. The packet leaves this element at this instant.
     Doubled(Instant),
     /// At this instant, the packet has reached an element that has to hold it.
     Held(Instant),
@@ -285,8 +285,8 @@ fn pass_plainly<P: Carried>(
     }
 }
 
-/// Passes a packet through `stages` until it has passed all of them, or is lost, duplicated or held. Also returns the
-/// index of the last element that handled it.
+/// Passes a packet through `stages` until it has passed all of them, or is lost, duplicated or held. Returns the index
+/// of the last element that handled the packet, and the outcome.
 #[inline]
 fn pass_through<P: Carried>(
     stages: &mut [Stage<P>],

@@ -4,13 +4,13 @@
 //! a waiting packet draws a number of slots uniformly from its contention window. When the medium becomes free and both
 //! ends wait, the end with fewer slots sends, and the other end keeps its remaining slots. Equal numbers collide: the
 //! medium is busy for the time of the longer packet, both windows double, and both ends draw again. After a collision,
-//! the slots that the next sender has drawn pass before it sends. After a number of collisions a packet is lost.
+//! the next sender first waits for the slots that it has drawn. After a number of collisions a packet is lost.
 //!
-//! An end sends immediately if the other end does not wait. The average cost of access is part of `packet-time`, as
-//! without contention.
+//! An end sends immediately if no packet waits at the other end. The average time to gain access to the medium is part
+//! of the setting `packet-time`, as it is without contention.
 //!
-//! When a packet enters, it is not known when it will be sent, so each direction holds its packets. [`Contention`] has
-//! the state that both directions need.
+//! When a packet enters, it is not known when it will be sent, so each direction holds its packets. [`Contention`]
+//! holds the state that both directions share.
 
 use crate::element::{Carried, HoldingElement, Released};
 use crate::meter::{DropCause, Meter, Occupancy};
@@ -40,19 +40,19 @@ pub struct ContentionRules {
 /// 1023, slot 20 us), and from IEEE 802.11g-2003, section 19.8.4 (ERP without older stations: aCWmin 15, short slot 9
 /// us, the same aCWmax). The number of attempts is dot11ShortRetryLimit, 7, which applies to frames without RTS.
 ///
-/// Bianchi, "Performance analysis of the IEEE 802.11 distributed coordination function", IEEE JSAC 18(3), 2000, has the
-/// same model, with stations that always have data.
+/// The model of contention is that of Bianchi, "Performance analysis of the IEEE 802.11 distributed coordination
+/// function", IEEE JSAC 18(3), 2000. In Bianchi's model, all stations always have data.
 pub const RULES: [ContentionRules; 2] = [
     ContentionRules { name: "802.11b", window_min: 31, window_max: 1023, slot_nanos: 20_000, attempts: 7 },
     ContentionRules { name: "802.11g", window_min: 15, window_max: 1023, slot_nanos: 9_000, attempts: 7 },
 ];
 
-/// The state of a medium that both of its ends share.
+/// The state of a half-duplex medium on which two ends contend for transmission.
 #[derive(Debug)]
 pub struct Contention {
     rules: ContentionRules,
     /// The time from which the medium is free.
-    free: Instant,
+    free_at: Instant,
     ends: [Transmitter; 2],
     rng: Rng,
     collisions: u64,
@@ -68,7 +68,7 @@ struct Transmitter {
     /// For each packet that has left the queue: the time at which it was sent or lost, and true if it was sent. An
     /// entry is removed when the chain takes the packet.
     outcomes: VecDeque<(Instant, bool)>,
-    /// The slots that remain of the number last drawn; `None` if the end has to draw a new number.
+    /// The remaining slots of the last drawn number; `None` if the end has to draw a new number.
     slots: Option<u64>,
     window: u64,
     packet_collisions: u32,
@@ -80,7 +80,7 @@ impl Contention {
     pub fn new(rules: ContentionRules, rng: Rng) -> Rc<RefCell<Self>> {
         let end = || Transmitter { window: rules.window_min, ..Transmitter::default() };
         let ends = [end(), end()];
-        Rc::new(RefCell::new(Self { rules, free: Instant::ZERO, ends, rng, collisions: 0 }))
+        Rc::new(RefCell::new(Self { rules, free_at: Instant::ZERO, ends, rng, collisions: 0 }))
     }
 
     /// Returns the number of collisions so far.
@@ -91,11 +91,11 @@ impl Contention {
 
     /// Decides which packets are sent or lost at or before `now`.
     fn decide(&mut self, now: Instant) {
-        while self.free <= now {
+        while self.free_at <= now {
             match self.ends.each_ref().map(|end| !end.waiting.is_empty()) {
                 [false, false] => return,
                 [true, true] => self.contend(),
-                [first, _] => self.send(usize::from(!first), self.free),
+                [first, _] => self.send(usize::from(!first), self.free_at),
             }
         }
     }
@@ -111,7 +111,7 @@ impl Contention {
         let least = drawn[0].min(drawn[1]);
         let after_collision = self.ends.iter().any(|end| end.packet_collisions > 0);
         let wait = if after_collision { least * self.rules.slot_nanos } else { 0 };
-        let start = self.free.plus_nanos(wait);
+        let start = self.free_at.plus_nanos(wait);
         if drawn[0] != drawn[1] {
             let winner = usize::from(drawn[1] < drawn[0]);
             self.ends[1 - winner].slots = Some(drawn[1 - winner] - least);
@@ -120,13 +120,13 @@ impl Contention {
         }
         self.collisions += 1;
         let ended = self.ends.each_mut().map(|end| end.transmit(start));
-        self.free = ended[0].max(ended[1]);
+        self.free_at = ended[0].max(ended[1]);
         for end in &mut self.ends {
             end.slots = None;
             end.packet_collisions += 1;
             end.window = (2 * end.window + 1).min(self.rules.window_max);
             if end.packet_collisions >= self.rules.attempts {
-                end.done(self.free, false, self.rules.window_min);
+                end.done(self.free_at, false, self.rules.window_min);
             }
         }
     }
@@ -134,8 +134,8 @@ impl Contention {
     /// Sends the next packet of the end with index `end`.
     fn send(&mut self, end: usize, start: Instant) {
         let end = &mut self.ends[end];
-        self.free = end.transmit(start);
-        end.done(self.free, true, self.rules.window_min);
+        self.free_at = end.transmit(start);
+        end.done(self.free_at, true, self.rules.window_min);
     }
 }
 
@@ -158,7 +158,7 @@ impl Transmitter {
     }
 }
 
-/// The queue of one direction at a medium for which both ends contend.
+/// The queue of one end of a medium for which both ends contend.
 #[derive(Debug)]
 pub struct Contender<P> {
     limit: Limit,
@@ -168,7 +168,8 @@ pub struct Contender<P> {
 }
 
 impl<P> Contender<P> {
-    /// Creates the queue of the end with index `end` (0 or 1). `serializer` sends the packets of this end.
+    /// Creates the queue of one end of a shared medium. `end` is the index of the end (0 or 1). `serializer` sends the
+    /// packets of this end.
     #[must_use]
     pub fn new(limit: Limit, medium: Rc<RefCell<Contention>>, end: usize, serializer: Serializer) -> Self {
         medium.borrow_mut().ends[end].serializer = Some(serializer);
@@ -179,7 +180,7 @@ impl<P> Contender<P> {
 impl<P: Carried> HoldingElement<P> for Contender<P> {
     fn push(&mut self, at: Instant, packet: P, out: &mut Released<P>, meter: &mut Meter) {
         self.advance(at, out, meter);
-        let idle = self.medium.borrow().free <= at;
+        let idle = self.medium.borrow().free_at <= at;
         let waiting = self.occupancy();
         if !idle && !self.limit.has_room(waiting, packet.wire_len()) {
             out.lost(at, packet, DropCause::Overflow);
@@ -200,13 +201,13 @@ impl<P: Carried> HoldingElement<P> for Contender<P> {
         meter.queue_holds(waiting.packets, waiting.bytes);
     }
 
-    /// Returns the time at which this end's next packet may be sent or lost. The other end's packets never make this
-    /// deadline earlier, because they can only occupy the medium for longer.
+    /// Returns the time at which this end's next packet may be sent or lost. Packets of the other end can occupy the
+    /// medium for longer, so they can only delay this time.
     fn deadline(&self) -> Option<Instant> {
         let medium = self.medium.borrow();
         let end = &medium.ends[self.end];
         let outcome = end.outcomes.front().map(|(at, _)| *at);
-        outcome.or((!end.waiting.is_empty()).then_some(medium.free))
+        outcome.or((!end.waiting.is_empty()).then_some(medium.free_at))
     }
 
     fn advance(&mut self, now: Instant, out: &mut Released<P>, _: &mut Meter) {
@@ -339,7 +340,8 @@ mod tests {
         medium.borrow_mut().rules = rules;
         medium.borrow_mut().ends.iter_mut().for_each(|end| end.window = 0);
         let (mut out, mut meter) = (Released::default(), Meter::default());
-        // The first packet is sent until 1 ms while the other end has no packet. The next two packets then contend.
+        // End 0 sends its first packet without contention, because end 1 has no packet yet. From 1 ms on, the second
+        // packet of end 0 contends with the packet of end 1.
         for end in [0, 0, 1] {
             ends[end].push(Instant::ZERO, TestPacket::new(1500), &mut out, &mut meter);
         }

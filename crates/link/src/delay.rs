@@ -1,4 +1,5 @@
-//! Propagation delay: every packet leaves a fixed time after it entered, or after the delay that a trace has recorded.
+//! Propagation delay: every packet leaves after a fixed delay, or after the delay that a trace has at the packet's
+//! entry.
 
 use crate::element::{Fate, ImmediateElement};
 use crate::meter::Meter;

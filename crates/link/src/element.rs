@@ -1,8 +1,8 @@
 //! The interface of packets, and the two traits that elements of a link implement.
 //!
-//! An element that knows immediately when (or whether) a packet leaves is [`ImmediateElement`]. An element that decides
-//! later is [`HoldingElement`]. The set of elements is closed: `chain::Stage` is an enum. The set of packet types is
-//! open, so the packet is a generic parameter.
+//! An element is an [`ImmediateElement`] if it decides the fate of a packet when the packet enters. It is a
+//! [`HoldingElement`] if it decides later. The set of elements is closed: `chain::Stage` is an enum. The set of packet
+//! types is open, so the packet is a generic parameter.
 
 use crate::meter::{DropCause, Meter, Occupancy};
 use anabranch_base::{Ecn, Instant, Rng};
@@ -49,8 +49,8 @@ pub enum Fate {
 
 /// An element that decides the fate of a packet immediately.
 pub trait ImmediateElement<P> {
-    /// Handles a packet that enters at `at`, and may change the packet in place. The `at` of successive calls does not
-    /// decrease, except behind an element that reorders packets.
+    /// Handles a packet that enters at `at`. It may modify the packet. From call to call, `at` does not decrease,
+    /// except behind an element that reorders packets.
     fn pass(&mut self, at: Instant, packet: &mut P, meter: &mut Meter) -> Fate;
 }
 
@@ -76,8 +76,8 @@ pub trait HoldingElement<P> {
 /// The packets that a [`HoldingElement`] has released, in the order of their release.
 #[derive(Debug)]
 pub struct Released<P> {
-    /// Each packet with an instant. With a cause, the packet is lost at that instant. Without a cause, it leaves the
-    /// element.
+    /// Each packet with the instant at which it leaves the element or is lost. The drop cause is `None` if the packet
+    /// leaves the element.
     pub packets: Vec<(Instant, P, Option<DropCause>)>,
 }
 

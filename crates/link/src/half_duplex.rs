@@ -77,7 +77,7 @@ impl Medium {
     /// Returns the time from which the medium is free.
     #[must_use]
     #[inline]
-    pub fn free(&self) -> Instant {
+    pub fn free_at(&self) -> Instant {
         match self {
             Self::Own(at) => *at,
             Self::Shared(at) => at.get(),

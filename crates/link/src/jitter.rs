@@ -24,8 +24,8 @@ pub struct Jitter {
 }
 
 impl Jitter {
-    /// Creates an element that shifts packets by up to `spread` in either direction. If `in_order` is set, no packet
-    /// overtakes another.
+    /// Creates an element that makes each packet leave earlier or later by up to `spread`. If `in_order` is set, no
+    /// packet overtakes another.
     #[must_use]
     pub const fn new(spread: Duration, in_order: bool, rng: Rng) -> Self {
         Self { spread: nanos(spread), in_order, last: Instant::ZERO, rng }
@@ -98,7 +98,7 @@ mod tests {
         assert!(leave(false).windows(2).any(|pair| pair[0] > pair[1]));
         let ordered = leave(true);
         assert!(ordered.windows(2).all(|pair| pair[0] <= pair[1]));
-        // Each packet leaves in order, and never later than its delay plus the spread.
+        // With `in_order`, no packet leaves later than its own delay plus the spread.
         for (i, at) in ordered.iter().enumerate() {
             assert!(*at <= (105 + i as u64) * 1_000_000);
         }

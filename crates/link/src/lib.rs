@@ -30,8 +30,8 @@
 //! `impairments!` below has one row for each impairment: flag, plan key, help, default, element and counter. The
 //! command line, plans, printing, JSON and reports all use that table. Each impairment has a file of its own. The file
 //! defines its text form, its contradictions with other settings, its element, and the element's position in the chain.
-//! The modules `table` and `spec` use the file of every impairment, and these files use `spec` and [`Row`]. This cycle
-//! is intended: a row without its element does not compile.
+//! These files use `spec` and [`Row`], and the modules `table` and `spec` use the files. This cycle is intended, so
+//! that a row without its element does not compile.
 
 #[macro_use]
 mod table;
@@ -102,7 +102,7 @@ impairments! {
         ecn: EcnSpec = EcnSpec::No, queue::Threshold, "MARK",
             "Mark ECN-capable packets: yes (with an aqm), or a drop-tail queue's threshold: 20p",
             counts marked at 3 "marked CE";
-        /// The share of packets that overtake others, and how much earlier these packets leave.
+        /// The share of packets that overtake other packets, and the time by which they leave earlier.
         reorder: Option<reorder::ReorderSpec> = None, reorder::Reorder, "SHARE[/TIME]",
             "Packets that overtake others: 1%, 1%/10ms", passing Reorder, counts overtaking at 4 "overtaking";
         /// The share of packets that arrive twice.

@@ -45,7 +45,7 @@ impl Nth {
         Self { until_loss: first.max(1), every: every.max(1) }
     }
 
-    /// Creates the model from a link's setting. If no first packet is set, `seed` chooses it.
+    /// Creates the model from a link's setting. If `first` is `None`, `seed` determines which packet is lost first.
     pub(crate) fn of(every: u64, first: Option<u64>, seed: u64) -> Self {
         Self::new(every, first.unwrap_or(1 + seed % every))
     }
@@ -104,7 +104,8 @@ pub struct List {
 }
 
 impl List {
-    /// Creates a model that loses the packets with these numbers, given in any order.
+    /// Creates a model that loses the packets with these numbers. The first packet has number 1. The numbers may be in
+    /// any order.
     #[must_use]
     pub fn new(numbers: &[u64]) -> Self {
         let mut remaining = numbers.to_vec();
@@ -132,7 +133,7 @@ impl Impairment<LossSpec> for Loss {
 
     fn show(spec: &DirectionSpec) -> String {
         match &spec.loss {
-            // Losses recorded in a trace are part of the trace, so the setting `loss` is not shown.
+            // The setting `trace` already shows losses that come from a trace, so `loss` is not shown.
             LossSpec::None | LossSpec::Recorded(_) => String::new(),
             loss => loss.to_string(),
         }
@@ -278,8 +279,8 @@ mod tests {
         let length = numbers.len() * 100 / bursts;
         assert!((323..343).contains(&length), "{length}");
         assert!(numbers[0] > 1, "it begins in the good state");
-        // Half of the packets in the bad state are lost, and 0.1 % of the packets in the good state. The sum is 1.613 +
-        // 0.097 % of all packets.
+        // In the bad state, half of the packets are lost, which is 1.613 % of all packets. In the good state, 0.1 % are
+        // lost, which is 0.097 % of all packets.
         let count = lost(model(ratio("50%"), ratio("0.1%")), 1_000_000).len();
         assert!((16_300..17_900).contains(&count), "{count}");
     }

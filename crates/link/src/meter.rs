@@ -45,7 +45,7 @@ pub enum DropCause {
     Overflow,
     /// Active queue management (RED, PIE, CoDel) dropped the packet.
     Early,
-    /// The loss model dropped the packet after it had used the link.
+    /// The loss model dropped the packet on the wire, so the packet still used the link.
     Loss,
     /// The packet collided too often with packets from the other end.
     Collision,
@@ -115,13 +115,13 @@ impl Meter {
         self.entered.plus(self.changed.duplicated)
     }
 
-    /// Returns the number of packets that entered and were lost, for any cause.
+    /// Returns the number of packets that entered the chain and were lost in it, for any cause.
     #[must_use]
     pub fn lost(&self) -> Tally {
         self.lost_by().into_iter().fold(Tally::default(), |sum, (.., one)| sum.plus(one))
     }
 
-    /// Returns the sums of the counters of two chains, and the larger of their peaks.
+    /// Adds up the counters of two chains. Each peak is the larger one of the two.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         Self {
@@ -142,7 +142,7 @@ impl Meter {
     /// Records that the queue currently holds `packets` packets with `bytes` bytes.
     #[inline]
     pub fn queue_holds(&mut self, packets: u64, bytes: u64) {
-        // Two branches that are rarely taken are faster than computing two maxima.
+        // Two rarely taken branches are faster than computing two maxima for each packet.
         if packets > self.queue_peak_packets {
             self.queue_peak_packets = packets;
         }

@@ -54,7 +54,7 @@ impl Outage {
     /// The position of the element in the chain (see the module `table`): behind the serializer.
     pub(crate) const PLACE: u8 = 30;
 
-    /// Creates an element for these intervals, which may be in any order and may overlap.
+    /// Creates an outage for these intervals, which may be in any order and may overlap.
     #[must_use]
     pub fn new(downs: &[Down]) -> Self {
         Self { downs: Down::joined(downs), ended: 0 }

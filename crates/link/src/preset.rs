@@ -5,7 +5,7 @@
 //! `comcast` applies its loss rate to each direction. The values of the serial lines are from the slides "SCTP as
 //! Alternative Transport to TCP and UDP".
 //!
-//! For today's networks, each measured value has its source beside it, and all other values are marked as assumed.
+//! For today's networks, `source` names the source of each measured value, and lists the values that are assumed.
 //! Flags such as `--jitter`, `--queue` or `--loss` change the values.
 //!
 //! Mobile networks and Wi-Fi lose packets in bursts (Gilbert-Elliott). The sources give the shares of lost packets.

@@ -68,11 +68,11 @@ impl Serializer {
     /// Returns the time at which all packets so far have been serialized.
     #[must_use]
     #[inline]
-    pub fn free(&self) -> Instant {
+    pub fn free_at(&self) -> Instant {
         match self {
-            Self::Rate(rate) => rate.medium.free(),
-            Self::Trace(trace) => trace.free(),
-            Self::Rates(rates) => rates.free(),
+            Self::Rate(rate) => rate.medium.free_at(),
+            Self::Trace(trace) => trace.free_at(),
+            Self::Rates(rates) => rates.free_at(),
         }
     }
 }
@@ -84,11 +84,12 @@ pub struct Rate {
     /// The future changes of the rate, in descending order of time. The next change is the last entry.
     changes: Vec<(Instant, BitRate)>,
     medium: Medium,
-    /// The additional cost of each packet: a number of bytes added to its size, and nanoseconds before its first bit.
+    /// The additional cost of each packet: the bytes that are added to its size, and the nanoseconds that pass before
+    /// its first bit.
     packet_cost: (u64, u64),
     /// The size of the last packet and its serialization time, cached. Most packets in one direction have the same
     /// size, and a division costs more than the rest of this element.
-    last_size: (u64, u64),
+    cached_time: (u64, u64),
 }
 
 impl Impairment<RateSpec> for Rate {
@@ -147,7 +148,8 @@ impl Impairment<Duration> for PacketTime {
     }
 }
 
-/// Rejects a packet cost for a direction with a trace or an unlimited rate. A recorded trace already includes the cost.
+/// Rejects the setting `key`, a cost for each packet, if the direction has a trace or an unlimited rate. A recorded
+/// trace already includes this cost, and an unlimited rate has no transmission time to which it could be added.
 fn needs_a_rate(spec: &DirectionSpec, key: &str, is_nothing: bool) -> Result<(), String> {
     if is_nothing || (spec.trace.is_none() && !spec.rate.is_unlimited()) {
         return Ok(());
@@ -159,7 +161,7 @@ impl Rate {
     /// Creates a constant rate.
     #[must_use]
     pub const fn new(rate: BitRate) -> Self {
-        Self { rate, changes: Vec::new(), medium: Medium::own(), packet_cost: (0, 0), last_size: (0, 0) }
+        Self { rate, changes: Vec::new(), medium: Medium::own(), packet_cost: (0, 0), cached_time: (0, 0) }
     }
 
     /// Adds changes of the rate at the given times, which may be in any order.
@@ -187,7 +189,7 @@ impl Rate {
     /// Schedules a packet; see [`Serializer::transmit`].
     #[inline(always)]
     pub fn transmit(&mut self, at: Instant, bytes: usize) -> Transmission {
-        let start = self.medium.free().max(at);
+        let start = self.medium.free_at().max(at);
         let end = if self.changes.is_empty() {
             start.plus_nanos(self.nanos_for(bytes as u64))
         } else {
@@ -199,19 +201,19 @@ impl Rate {
 
     #[inline(always)]
     fn nanos_for(&mut self, bytes: u64) -> u64 {
-        if self.last_size.0 != bytes {
+        if self.cached_time.0 != bytes {
             self.divide(bytes);
         }
-        self.last_size.1
+        self.cached_time.1
     }
 
     #[cold]
     fn divide(&mut self, bytes: u64) {
         let (overhead, time) = self.packet_cost;
-        self.last_size = (bytes, self.rate.nanos_for(bytes + overhead).saturating_add(time));
+        self.cached_time = (bytes, self.rate.nanos_for(bytes + overhead).saturating_add(time));
     }
 
-    /// Returns the time at which the last bit is sent, across all changes of the rate until then.
+    /// Returns the time at which the last bit is sent. The rate may change several times until then.
     #[inline(never)]
     fn end_with_changes(&mut self, start: Instant, bytes: u64) -> Instant {
         let (overhead, time) = self.packet_cost;
@@ -229,7 +231,7 @@ impl Rate {
                 at = change;
             }
             self.rate = rate;
-            self.last_size = (0, 0);
+            self.cached_time = (0, 0);
             self.changes.pop();
         }
         let nanos = left.div_ceil(u128::from(self.rate.bits_per_second()));
@@ -283,8 +285,8 @@ mod tests {
     #[test]
     fn framing_and_access_cost_each_packet_the_same() {
         let (overhead, time) = (Bytes(24), Duration::from_micros(118));
-        // At 10 Mbit/s, (1500 + 24) bytes take 1219.2 us and (40 + 24) bytes take 51.2 us. The packet time adds 118 us
-        // to each packet.
+        // At 10 Mbit/s, (1500 + 24) bytes take 1219.2 us and (40 + 24) bytes take 51.2 us. The access time of 118 us is
+        // added to each packet.
         let mut link = Rate::new(rate("10mbit")).with_packet_cost(overhead, time);
         assert_eq!(link.transmit(us(0), 1500).end.as_nanos(), 1_337_200);
         assert_eq!(link.transmit(us(0), 40).end.as_nanos(), 1_506_400);

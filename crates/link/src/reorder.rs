@@ -1,11 +1,11 @@
 //! Reordering: a share of the packets overtakes others.
 //!
-//! Each packet is selected with a fixed probability. A selected packet leaves earlier than its delay allows, by a time
-//! called the lead. It therefore overtakes all packets that entered less than the lead before it. If the lead is the
-//! whole delay, this element does the same as netem's `reorder`.
+//! Each packet is selected with a fixed probability. A selected packet leaves before the end of its delay; the time
+//! that it saves is called the lead. It therefore overtakes all packets that entered less than the lead before it. If
+//! the lead is the whole delay, this element does the same as netem's `reorder`.
 //!
-//! This element must follow a [`Delay`](crate::delay::Delay) of at least the lead. If packets are further apart than
-//! the lead, a selected packet only arrives early and overtakes none.
+//! This element must follow a [`Delay`](crate::delay::Delay) that is at least as long as the lead. If packets are
+//! further apart than the lead, a selected packet arrives early, but overtakes no other packet.
 
 use crate::element::{Carried, Fate, ImmediateElement};
 use crate::meter::Meter;
@@ -17,13 +17,13 @@ use anabranch_base::units::{UnitError, format_duration, parse_duration};
 use anabranch_base::{Instant, Ratio, Rng};
 use std::fmt;
 
-/// The setting of reordering, for example `1%` (a share of 1 % leaves without the delay, as in netem) or `1%/10ms` (a
-/// share of 1 % leaves 10 ms earlier).
+/// The setting of reordering, for example `1%` (1 % of the packets leave without the delay, as in netem) or `1%/10ms`
+/// (1 % of the packets leave 10 ms earlier).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReorderSpec {
     /// The share of packets that leave earlier.
     pub share: Ratio,
-    /// How much earlier these packets leave; `None` means by the whole delay.
+    /// How much earlier these packets leave. `None` means that they leave without any of the link's delay.
     pub lead: Option<Duration>,
 }
 
@@ -36,7 +36,7 @@ impl fmt::Display for ReorderSpec {
     }
 }
 
-/// An element that lets a share of the packets leave earlier.
+/// An element of a link that lets a share of the packets leave before the end of their delay.
 #[derive(Clone, Debug)]
 pub struct Reorder {
     share: Ratio,

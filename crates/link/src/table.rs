@@ -19,10 +19,10 @@ use std::rc::Rc;
 /// A key of a link, which is both a flag of the command line and a field of a plan.
 #[derive(Debug)]
 pub struct Row {
-    /// The key. If each direction has its own value, this key sets both values.
+    /// The key's name. If the two directions can have different values, this key sets both values at once.
     pub key: &'static str,
-    /// The keys that set only the value of the up direction or of the down direction, if each direction has its own
-    /// value.
+    /// The key that sets the value of the up direction, and the key for the down direction. `None` if the directions
+    /// cannot have different values.
     pub one_way: Option<[&'static str; 2]>,
     /// The placeholder for the key's value in help texts; empty for a switch.
     pub value: &'static str,
@@ -37,9 +37,9 @@ pub(crate) enum Scope {
     /// The key sets a value that each direction has separately.
     Direction {
         set: fn(&mut DirectionSpec, &str) -> Result<(), String>,
-        /// Copies the key's setting from the second argument to the first.
+        /// Copies the value of this key from the second argument to the first argument.
         copy: fn(&mut DirectionSpec, &DirectionSpec),
-        /// Returns the key's setting as text; empty if the setting need not be written.
+        /// Returns the direction's value of the key as text; empty if the value need not be written.
         show: fn(&DirectionSpec) -> String,
         check: fn(&DirectionSpec) -> Result<(), String>,
     },
@@ -47,7 +47,7 @@ pub(crate) enum Scope {
     Link { set: fn(&mut LinkSpec, &str) -> Result<(), String>, copy: fn(&mut LinkSpec, &LinkSpec) },
 }
 
-/// A setting of one direction, of type `T`, and the element that implements it.
+/// An element that implements one setting of a link direction. `T` is the type of the setting's value.
 pub(crate) trait Impairment<T> {
     /// The position of the element in the chain. A packet passes the element with the lowest position first.
     const PLACE: u8 = 0;
@@ -63,8 +63,8 @@ pub(crate) trait Impairment<T> {
         Ok(())
     }
 
-    /// Creates the element; `None` if the setting has no effect, or if the element of another row implements the
-    /// setting.
+    /// Creates the element of the chain. Returns `None` if the setting has no effect, or if the element of another
+    /// setting implements it.
     fn stage<P: Carried>(_side: &Side<'_>) -> Result<Option<Stage<P>>, SpecError> {
         Ok(None)
     }
@@ -90,7 +90,7 @@ pub(crate) struct Side<'a> {
     pub(crate) medium: Option<Medium>,
     /// The shared medium and the index of this direction's end, if both ends contend for the medium.
     pub(crate) contention: Option<(Rc<RefCell<Contention>>, usize)>,
-    /// The counter of the loss model, if both directions share it.
+    /// The loss model's packet counter, if the packets of both directions are counted together.
     pub(crate) counter: Option<Rc<Cell<Nth>>>,
 }
 
@@ -106,8 +106,8 @@ macro_rules! key {
 
 /// Declares the table of impairments. A row for a setting of one direction has the form `field: type = default,
 /// element, value, help;` (`field as "key"` if the key is not a valid field name). A row ends with `passing NAME` if
-/// its element implements [`ImmediateElement`](crate::element::ImmediateElement). If the element changes packets,
-/// `counts FIELD at N "phrase"` follows, where N orders the counters in reports.
+/// its element implements [`ImmediateElement`](crate::element::ImmediateElement). If the element changes packets, the
+/// row also has `counts FIELD at N "phrase"`, where N is the place of the counter in reports.
 macro_rules! impairments {
     ($(
         each direction {
@@ -135,7 +135,7 @@ macro_rules! impairments {
         }
 
         impl DirectionSpec {
-            /// Creates the elements of a chain from the settings, each with its position.
+            /// Creates the elements of one direction of the link, each with its position in the chain of elements.
             pub(crate) fn stages<P: Carried>(side: &table::Side<'_>) -> Result<Vec<(u8, Stage<P>)>, SpecError> {
                 use table::Impairment;
                 let mut stages = Vec::new();
@@ -247,7 +247,8 @@ macro_rules! impairments {
         }
 
         impl Changed {
-            /// Returns each counter with its name and a phrase for the packets it counts, in the order of reports.
+            /// Returns each counter with its name and a phrase that describes the counted packets. The order is that of
+            /// the reports.
             #[must_use]
             pub fn each(&self) -> Vec<(&'static str, &'static str, Tally)> {
                 let mut all = vec![

@@ -5,8 +5,8 @@
 //! several opportunities. If no packet waits for the rest of an opportunity, that rest is lost. The trace repeats, and
 //! its last time is the length of the period.
 //!
-//! Lines with several columns contain times and rates, and perhaps round-trip times and loss rates (modules `columns`
-//! and `series`). A trace in columns also repeats.
+//! In the format with columns, lines contain times and rates. They may also contain round-trip times and loss rates
+//! (modules `columns` and `series`). A trace in this format repeats, too.
 
 mod columns;
 pub mod series;
@@ -38,7 +38,7 @@ enum Capacity {
     Rates(Series<u64>),
 }
 
-/// The times at which 1500 bytes may leave. A clone shares the list of times.
+/// The opportunities of a trace: times at which up to 1500 bytes may leave. Clones share one list of times.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Opportunities {
     /// The times in milliseconds, in order. The list has at least one time, and the last time is above 0.
@@ -76,7 +76,8 @@ impl Trace {
         }
     }
 
-    /// Returns the rates in bits per second, if the trace is in columns.
+    /// Returns the rates in bits per second if the trace is in the format with columns, or `None` for a mahimahi
+    /// trace.
     #[must_use]
     pub const fn rates(&self) -> Option<&Series<u64>> {
         match &self.capacity {
@@ -173,7 +174,8 @@ impl Opportunities {
         BitRate::from_bits_per_second(rate as u64).unwrap_or(SLOWEST)
     }
 
-    /// Returns the time of the opportunity `index`, counted from 0 through all repetitions.
+    /// Returns the time of the delivery opportunity with number `index`. The first opportunity has number 0, and the
+    /// count goes on when the trace repeats.
     #[must_use]
     pub fn opportunity(&self, index: u64) -> Instant {
         let count = self.times.len() as u64;
@@ -183,7 +185,7 @@ impl Opportunities {
         Instant::from_nanos(ms.saturating_mul(NANOS_PER_MS))
     }
 
-    /// Returns the index of the first opportunity at or after `at`.
+    /// Returns the index of the first delivery opportunity at or after `at`.
     #[must_use]
     pub fn first_from(&self, at: Instant) -> u64 {
         let ms = at.as_nanos().div_ceil(NANOS_PER_MS);
@@ -205,7 +207,7 @@ pub struct TracePlayer {
     /// The number of bytes that the current opportunity can still deliver.
     bytes_left: u64,
     /// The time at which the last transmission ends.
-    free: Instant,
+    free_at: Instant,
 }
 
 impl Impairment<Option<TraceSpec>> for TracePlayer {
@@ -222,10 +224,10 @@ impl Impairment<Option<TraceSpec>> for TracePlayer {
 }
 
 impl TracePlayer {
-    /// Creates a serializer that plays `trace` from its beginning at [`Instant::ZERO`].
+    /// Creates a serializer that follows the recording `trace`, which begins at [`Instant::ZERO`].
     #[must_use]
     pub const fn new(trace: Opportunities) -> Self {
-        Self { trace, index: 0, bytes_left: OPPORTUNITY_BYTES, free: Instant::ZERO }
+        Self { trace, index: 0, bytes_left: OPPORTUNITY_BYTES, free_at: Instant::ZERO }
     }
 
     /// Schedules a packet; see [`Serializer::transmit`](crate::rate::Serializer::transmit).
@@ -249,14 +251,14 @@ impl TracePlayer {
             self.bytes_left = OPPORTUNITY_BYTES;
         }
         self.bytes_left -= bytes;
-        self.free = self.trace.opportunity(self.index);
-        Transmission { start, end: self.free }
+        self.free_at = self.trace.opportunity(self.index);
+        Transmission { start, end: self.free_at }
     }
 
     /// Returns the time at which the last transmission ends.
     #[must_use]
-    pub const fn free(&self) -> Instant {
-        self.free
+    pub const fn free_at(&self) -> Instant {
+        self.free_at
     }
 }
 
@@ -292,8 +294,7 @@ mod tests {
         assert_eq!(end(0, 1500), ms(1));
         assert_eq!(end(0, 1500), ms(1));
         assert_eq!(end(0, 1500), ms(5));
-        // The opportunities at 6, 7 and 8 ms have passed. The next opportunities are at 10 ms and, in the second round,
-        // two at 11 ms.
+        // After 5 ms, the next opportunities are at 10 ms and, when the trace repeats, twice at 11 ms.
         assert_eq!(end(6, 1500), ms(10));
         assert_eq!(end(6, 1500), ms(11));
         assert_eq!(end(12, 1500), ms(15));
@@ -313,7 +314,7 @@ mod tests {
         assert_eq!(sent(0, 900), (ms(2), ms(2)));
         // The packet uses the remaining 100 bytes of the opportunity at 2 ms, and 1400 bytes of the one at 4 ms.
         assert_eq!(sent(0, 1500), (ms(2), ms(4)));
-        // The packet uses 100 bytes at 4 ms, 1500 bytes at 6 ms and 1400 bytes at 8 ms.
+        // The packet uses 100 bytes of the opportunity at 4 ms, all 1500 bytes at 6 ms, and 1400 bytes at 8 ms.
         assert_eq!(sent(0, 3000), (ms(4), ms(8)));
         // The unused rest of the opportunity at 8 ms is lost, so the packet needs only the opportunity at 10 ms.
         assert_eq!(sent(9, 1500), (ms(10), ms(10)));

@@ -103,8 +103,8 @@ fn another_seed_is_another_run() {
     }
 }
 
-/// If runs of a link with different seeds differ, `is_random` returns true for the link. Otherwise a race would count
-/// all runs as one case.
+/// If runs of a link with different seeds differ, `is_random` must return true for the link. Otherwise a race would
+/// treat all runs as identical.
 #[test]
 fn a_link_whose_runs_differ_by_seed_is_random() {
     for text in LINKS {
@@ -204,7 +204,7 @@ fn a_counter_shared_by_both_directions_loses_every_nth_of_all() {
         let chain = if number % 2 == 0 { &mut up } else { &mut down };
         chain.push(at, TestPacket::numbered(1500, number + 1));
     }
-    // Both directions run in the order of their events, because they share the loss counter.
+    // The directions share the loss counter, so the events of both must be processed in order of time.
     while let Some(at) = [up.next(), down.next()].into_iter().flatten().min() {
         run_to(&mut up, at, &mut out);
         run_to(&mut down, at, &mut out);
@@ -229,8 +229,8 @@ fn an_oversized_packet_comes_back_with_the_mtu() {
     assert_eq!(chain.meter().too_big.bytes, 1401);
 }
 
-/// A packet with a lead of 10 ms leaves 10 ms early. With `reorder=20%`, some packets overtake others, and no packet is
-/// late.
+/// With `reorder=100%/10ms`, every packet must leave 10 ms before the end of its delay. With `reorder=20%`, some
+/// packets must overtake others, and no packet may take longer than its delay.
 #[test]
 fn a_chosen_packet_overtakes_by_its_lead() {
     let mut chain = build("rate=unlimited,delay=20ms,reorder=100%/10ms,queue=unlimited", 1);
@@ -248,7 +248,7 @@ fn a_chosen_packet_overtakes_by_its_lead() {
     for (at, packet) in &out {
         let entered = Instant::from_millis(packet.number);
         let delay = at.since(entered);
-        // Each packet is delayed by 20 ms, or by less if it overtakes.
+        // Each packet is delayed by 20 ms, or by less if it overtakes other packets.
         assert!(delay <= Duration::from_millis(20));
     }
     assert!(out.windows(2).any(|pair| pair[0].1.number > pair[1].1.number));

@@ -1,8 +1,8 @@
 //! A bulk transfer: many bytes from a server to a client, without HTTP.
 //!
-//! The client requests a number of bytes with one short message. The server sends them in writes of a given size. If the
-//! transport has messages, each write is one user message. Each connection carries one such transfer and counts as one
-//! object, so recorders get the same events as for a page.
+//! The client requests a number of bytes with one short message. The server sends them in writes of a given size. If
+//! the transport has messages, each write is one user message. The share of the bytes that a connection carries counts
+//! as one object, so recorders get the same events as for a page.
 
 use crate::idle_timer::IdleTimer;
 use crate::join::join;
@@ -129,27 +129,27 @@ async fn receive<W: World, N: Session>(
 
     let pattern = Pattern::of(NAME);
     let mut buffer = vec![0; 64 * 1024];
-    let (mut got, mut moved) = (0, world.now());
+    let (mut got, mut last_progress) = (0, world.now());
     while got < bulk_request.bytes {
-        let read = idle.wait(moved, |cx| stream.poll_read(cx, &mut buffer)).await;
+        let read = idle.wait(last_progress, |cx| stream.poll_read(cx, &mut buffer)).await;
         let read = read.ok_or(FetchError::Timeout)?.map_err(FetchError::Closed)?;
-        moved = world.now();
+        last_progress = world.now();
         if read == 0 {
             return Err(FetchError::Closed(CloseReason::Finished));
         }
         if got == 0 {
-            recorder.first_byte(bulk_request.object, moved);
+            recorder.first_byte(bulk_request.object, last_progress);
         }
         pattern
             .check(got, &buffer[..read])
             .map_err(|at| FetchError::Corrupt(format!("byte {at} is wrong")))?;
-        recorder.read(bulk_request.object, moved, read as u64);
+        recorder.read(bulk_request.object, last_progress, read as u64);
         got += read as u64;
     }
     if got > bulk_request.bytes {
         return Err(FetchError::Corrupt(format!("{got} bytes instead of {}", bulk_request.bytes)));
     }
-    recorder.delivered(bulk_request.object, Delivered { at: moved, response: 0..got, body: got });
+    recorder.delivered(bulk_request.object, Delivered { at: last_progress, response: 0..got, body: got });
     Ok(got)
 }
 
@@ -206,7 +206,8 @@ async fn send<W: World, N: Session>(world: W, session: N, recorder: Recorder) ->
             &message[..]
         };
         if sent == 0 {
-            // Report the write when its first byte is offered, because the write itself may take long.
+            // Record the time when the first byte is offered to the transport, because the complete write may take
+            // long.
             recorder.written(exchange, world.now());
         }
         while !left.is_empty() {

@@ -1,9 +1,9 @@
 //! A load generator: opens sessions and requests objects, either at a rate or as fast as the server replies.
 //!
-//! In an open loop ([`Pace::Open`], [`Pace::Pool`]) the send time of each object is planned in advance, and its latency is
-//! measured from the planned time. If a server stalls for a second, every object that was due in that second shows the
-//! delay. A generator that measures from the actual send time hides the delay ("coordinated omission"). In a closed loop
-//! ([`Pace::Closed`]) the next object is due when the previous one has arrived, so the server determines the rate.
+//! In an open loop ([`Pace::Open`], [`Pace::Pool`]) the send time of each object is planned in advance, and its latency
+//! is measured from the planned time. If a server stalls for a second, every object that was due in that second shows
+//! the delay. A generator that measures from the actual send time hides the delay ("coordinated omission"). In a closed
+//! loop ([`Pace::Closed`]) the next object is due when the previous one has arrived, so the server determines the rate.
 //!
 //! - `tally`: all counters and measurements
 //! - `cause`: the causes of failures
@@ -20,7 +20,7 @@ mod session;
 mod tally;
 
 pub use cause::Cause;
-pub use tally::{Second, Tally};
+pub use tally::{Line, Tally};
 
 use anabranch_base::Rng;
 use anabranch_base::time::{Duration, Instant, nanos};
@@ -60,21 +60,21 @@ pub struct Plan {
     pub timeout: Duration,
     /// The maximum number of concurrent sessions in an open loop. Further sessions are not opened and count as failed.
     pub max_sessions: u64,
-    /// The seed of random intervals; `None` uses the randomness of the `World`.
+    /// The seed of the random intervals between sessions; `None` uses the randomness of the `World`.
     pub seed: Option<u64>,
 }
 
 /// The times at which objects are due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pace {
-    /// At each interval, a session with all its objects is due.
+    /// After each interval, a new session with all its objects is due.
     Open {
         /// The time between two sessions; the mean time if intervals are random.
         interval: Duration,
         /// Whether the times form a Poisson process.
         random: bool,
     },
-    /// At each interval, an object is due. A fixed number of sessions carries all objects.
+    /// After each interval, one more object is due. A fixed number of sessions carries all objects.
     Pool {
         /// The time between two objects; the mean time if intervals are random.
         interval: Duration,
@@ -83,8 +83,8 @@ pub enum Pace {
         /// The number of concurrent sessions.
         sessions: u64,
     },
-    /// There is a fixed number of concurrent sessions. On each of them, the next object is due when the previous one has
-    /// arrived.
+    /// There is a fixed number of concurrent sessions. On each of them, the next object is due when the previous one
+    /// has arrived.
     Closed {
         /// The number of concurrent sessions.
         sessions: u64,
@@ -93,7 +93,8 @@ pub enum Pace {
 
 impl Plan {
     /// Returns the times at which the first `count` objects or sessions are due, measured from the start of the load.
-    /// Returns `None` if the loop is closed, or if the intervals come from the randomness of the `World`.
+    /// Returns `None` if no times are fixed in advance ([`Pace::Closed`]), or if the intervals are random and the plan
+    /// has no seed.
     #[must_use]
     pub fn first_due(&self, count: usize) -> Option<Vec<Duration>> {
         let (interval, random, most) = match self.pace {
@@ -134,7 +135,7 @@ impl<W: World, C: Connector> std::fmt::Debug for Load<W, C> {
 struct LoadState<W: World, C: Connector> {
     world: W,
     connector: C,
-    /// The number of the server in the connector.
+    /// The index of the server in the connector.
     server: usize,
     plan: Plan,
     request: Vec<u8>,
@@ -155,7 +156,7 @@ struct LoadState<W: World, C: Connector> {
 }
 
 impl<W: World, C: Connector> Load<W, C> {
-    /// Creates a load on server number `server` of `connector`. The time of the load begins now.
+    /// Creates a load on server number `server` of `connector`. The duration of the load is counted from this call.
     pub fn new(world: W, connector: C, server: usize, plan: Plan) -> Self {
         let request = format!(
             "GET {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: anabranch/{}\r\n\r\n",
@@ -182,7 +183,8 @@ impl<W: World, C: Connector> Load<W, C> {
         Self { shared: Rc::new(shared) }
     }
 
-    /// Runs the load to its end. If the future is dropped earlier, [`tally`](Self::tally) returns the measurements so far.
+    /// Runs the load to its end. If the future is dropped earlier, [`tally`](Self::tally) returns the measurements so
+    /// far.
     pub async fn run(&self) {
         let shared = &self.shared;
         let ticker = shared.world.spawn("load seconds", seconds(self.clone()));

@@ -22,28 +22,28 @@ impl<W: World> IdleTimer<W> {
     }
 
     /// Waits for the result of `poll`, and returns it. Returns `None` when `span` has passed since the last progress.
-    /// `moved` is the time of the last progress.
+    /// `last_progress` is the time of the last progress.
     pub(crate) async fn wait<T>(
         &mut self,
-        moved: Instant,
+        last_progress: Instant,
         mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
     ) -> Option<T> {
         poll_fn(|cx| match poll(cx) {
             Poll::Ready(done) => Poll::Ready(Some(done)),
-            Poll::Pending => self.poll(moved, cx).map(|()| None),
+            Poll::Pending => self.poll(last_progress, cx).map(|()| None),
         })
         .await
     }
 
-    /// Returns `Ready` when `span` has passed since the last progress at `moved`.
-    pub(crate) fn poll(&mut self, moved: Instant, cx: &mut Context<'_>) -> Poll<()> {
+    /// Returns `Ready` when `span` has passed since `last_progress`, the time of the last progress.
+    pub(crate) fn poll(&mut self, last_progress: Instant, cx: &mut Context<'_>) -> Poll<()> {
         let Some(span) = self.span else { return Poll::Pending };
         loop {
             if !self.armed {
-                if moved + span <= self.world.now() {
+                if last_progress + span <= self.world.now() {
                     return Poll::Ready(());
                 }
-                self.timer.set(Some(moved + span));
+                self.timer.set(Some(last_progress + span));
                 self.armed = true;
             }
             if self.timer.poll(cx).is_pending() {

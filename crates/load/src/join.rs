@@ -5,8 +5,8 @@ use anabranch_world::World;
 use std::future::{Future, poll_fn};
 use std::task::Poll;
 
-/// Waits for all tasks, but at most for `span`, and returns the results of the tasks. Tasks that have not ended by then are
-/// cancelled, and their result is `None`.
+/// Waits for all tasks, but at most for `span`, and returns the results of the tasks. Tasks that have not ended by then
+/// are cancelled, and their result is `None`.
 pub(crate) async fn join<W: World, T: 'static>(
     world: &W,
     span: Option<Duration>,

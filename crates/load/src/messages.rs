@@ -29,15 +29,15 @@ pub struct Messages {
     pub size: usize,
     /// The number of messages.
     pub count: u32,
-    /// The number of connections, which carry the messages in turn; at least 1. If there is a bulk transfer and more than
-    /// one connection, the first connection carries only the bulk transfer.
+    /// The number of connections, which carry the messages in turn; at least 1. If there is a bulk transfer and more
+    /// than one connection, the first connection carries only the bulk transfer.
     pub connections: usize,
     /// The number of bytes of a concurrent bulk transfer; 0 for no bulk transfer.
     pub bulk: u64,
     /// The size in bytes of each write of the bulk transfer.
     pub bulk_write: usize,
-    /// How messages are delivered. A message that is abandoned does not make the run fail. A concurrent bulk transfer is
-    /// always reliable, ordered, and in the background.
+    /// How messages are delivered. A message that is abandoned does not make the run fail. A concurrent bulk transfer
+    /// is always reliable and ordered, and messages are sent before its data.
     pub delivery: Delivery,
     /// The time after which the run ends, complete or not; `None` for no limit.
     pub deadline: Option<Duration>,

@@ -1,4 +1,4 @@
-//! What the servers of bulk transfers and of messages share.
+//! Code that the server of bulk transfers and the server of messages share.
 
 use anabranch_transport::{CloseReason, Listener, Stream};
 use anabranch_world::{Tasks, World};
@@ -24,7 +24,7 @@ where
     }
 }
 
-/// Reads a request of `N` bytes; `None` if the stream ends before.
+/// Reads a request of `N` bytes; `None` if the stream ends too early.
 pub(crate) async fn read_request<S: Stream, const N: usize>(
     stream: &mut S,
 ) -> Result<Option<[u8; N]>, CloseReason> {

@@ -1,8 +1,8 @@
 //! Throughput tests: a client and a server that send as fast as they can, in one direction or in both.
 //!
-//! The tests work like iperf, but over any transport, with messages of a given size on several streams in turn. A session
-//! carries the data and the reports of both ends, so a test needs one port and no control connection. The receiving end
-//! counts the data and reports twice per second. Both ends report their CPU time.
+//! The tests work like iperf, but over any transport, with messages of a given size on several streams in turn. A
+//! session carries the data and the reports of both ends, so a test needs one port and no control connection. The
+//! receiving end counts the data and reports twice per second. Both ends report their CPU time.
 //!
 //! - `frame`: the frames that both ends send
 //! - `session`: one end of a session, for client and server
@@ -40,8 +40,8 @@ pub struct Plan {
     pub sessions: u16,
     /// The time for which data is sent, unless [`bytes`](Self::bytes) is given.
     pub span: Duration,
-    /// The number of bytes to send in each direction over all sessions together, rounded up to whole messages. With `None`,
-    /// data is sent for the time `span`.
+    /// The number of bytes to send in each direction over all sessions together, rounded up to whole messages. With
+    /// `None`, data is sent for the time `span`.
     pub bytes: Option<u64>,
     /// The length of the intervals that are reported.
     pub interval: Duration,
@@ -55,4 +55,4 @@ pub const MIN_MESSAGE: u32 = frame::HEADER as u32;
 pub const MAX_MESSAGE: u32 = frame::MAX_FRAME as u32;
 
 /// A function that returns the CPU time of this process, in user mode and in the kernel. A `World` cannot provide it.
-pub type Processor = fn() -> (Duration, Duration);
+pub type CpuClock = fn() -> (Duration, Duration);

@@ -1,4 +1,4 @@
-//! The bulk transfer (without HTTP) over both engines in virtual networks.
+//! Tests of bulk transfers without HTTP, over SCTP and over TCP in virtual networks.
 
 use crate::rig::sim::{Rig, sctp_hosts, sctp_server, tcp_hosts, tcp_server};
 use anabranch_base::Instant;

@@ -30,7 +30,8 @@ fn plan(pace: Pace) -> Plan {
     }
 }
 
-/// Loads a server that needs 50 ms for each request and handles the requests of a session one after another.
+/// Runs the plan against a server that needs 50 ms for each request. The server handles the requests of a session one
+/// after another.
 fn load(plan: Plan) -> Tally {
     let rig = Rig::new(&["rate=100mbit,rtt=10ms"], 1);
     let run = async {
@@ -51,8 +52,8 @@ fn load(plan: Plan) -> Tally {
 
 #[test]
 fn latency_counts_from_the_plan_only_where_there_is_one() {
-    // The server handles 20 requests per second. At 40 requests per second, the last request waits as long as the load
-    // lasts.
+    // The server handles 20 requests per second. At 40 requests per second, the queue grows, and the last request waits
+    // about as long as the load lasts.
     let interval = Duration::from_millis(25);
     let open = load(plan(Pace::Pool { interval, random: false, sessions: 1 }));
     assert_eq!((open.replies, open.error_count()), (160, 0));
@@ -73,11 +74,11 @@ fn objects_of_a_session_ride_at_the_same_time_and_count_from_its_beginning() {
     let pace = Pace::Open { interval: Duration::from_secs(1), random: false };
     let tally = load(Plan { objects: Some(5), streams: 5, ..plan(pace) });
     assert_eq!((tally.sessions, tally.requests, tally.replies, tally.sessions_with_replies), (4, 20, 20, 4));
-    // The latency of a session's objects: a handshake, a round trip, and one to five times the service time.
+    // An object's latency is a handshake, a round trip, and one to five service times.
     let (first, last) = (tally.latency.min(), tally.latency.max());
     assert!((Duration::from_millis(65)..Duration::from_millis(85)).contains(&first), "{first:?}");
     assert!((Duration::from_millis(265)..Duration::from_millis(285)).contains(&last), "{last:?}");
-    assert_eq!(tally.seconds.iter().map(|second| second.replies).sum::<u64>(), 20);
+    assert_eq!(tally.lines.iter().map(|line| line.replies).sum::<u64>(), 20);
 }
 
 #[test]
@@ -110,14 +111,14 @@ fn a_seed_of_the_plan_draws_its_gaps() {
 #[test]
 fn an_overload_ends_after_the_timeout() {
     let short = Plan { timeout: Duration::from_secs(2), ..plan(Pace::Closed { sessions: 1 }) };
-    // Objects are due at twice the rate of the server, so they wait for a stream.
+    // Objects are due twice as fast as the server can answer, so they wait for a free stream.
     let interval = Duration::from_millis(25);
     let tally = load(Plan { pace: Pace::Pool { interval, random: false, sessions: 1 }, ..short.clone() });
     let (replies, failed) = (tally.replies, tally.errors[Cause::Timeout as usize]);
     assert_eq!((replies + failed, failed), (160, tally.error_count()));
     assert!((95..=110).contains(&replies) && tally.duration() < Duration::from_millis(6_300), "{tally:?}");
-    // Each new session requests many objects one after another. This load must also end one timeout after the end of
-    // its plan.
+    // Each new session requests many objects one after another. This load must also end 2 s (`timeout`) after the 4 s
+    // of its plan.
     let interval = Duration::from_secs(1);
     let pace = Pace::Open { interval, random: false };
     let tally = load(Plan { pace, objects: Some(1_000), ..short });

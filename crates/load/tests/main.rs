@@ -1,4 +1,4 @@
-//! Tests of the load generator and the bulk transfer, over both engines in virtual networks.
+//! Tests of the load generator and of bulk transfers, in virtual networks.
 
 mod bulk;
 mod load;

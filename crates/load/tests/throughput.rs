@@ -12,7 +12,7 @@ use anabranch_transport::{Connector, Listener};
 use anabranch_world::World;
 use std::rc::Rc;
 
-/// A test in which the client sends.
+/// Returns the plan of a test in which only the client sends.
 fn plan() -> Plan {
     Plan {
         up: true,
@@ -34,19 +34,20 @@ async fn run<C: Connector, L: Listener>(
     listener: L,
     plan: Plan,
 ) -> (Result<(), Failure>, Outcome) {
-    let processor = || (Duration::ZERO, Duration::ZERO);
+    let cpu_clock = || (Duration::ZERO, Duration::ZERO);
     let settings = |_: &L::Session| Settings::new();
     let tell = Rc::new(|_| {});
-    let serving = serve(rig.server.clone(), listener, plan.timeout, 10, processor, settings, tell);
+    let serving = serve(rig.server.clone(), listener, plan.timeout, 10, cpu_clock, settings, tell);
     let _server = World::spawn(&rig.server, "server", serving);
-    let test = Test::new(rig.client.clone(), connector, Vec::new(), plan, processor);
+    let test = Test::new(rig.client.clone(), connector, Vec::new(), plan, cpu_clock);
     let ended = test.run(|_| {}).await;
     (ended, test.outcome())
 }
 
 fn over_sctp(rig: &Rig, plan: Plan) -> (Result<(), Failure>, Outcome) {
     let run = async {
-        // The server's reports take the other path as soon as one path does not answer.
+        // With the profile `modern`, the server sends its reports on the other path as soon as one path does not
+        // answer.
         let host = async |world: &SimWorld, profile| {
             let config = Config::profile(profile).expect("a profile");
             SctpHost::new(world.clone(), config, LowerProtocol::Ip, None).await.expect("a host")
@@ -75,7 +76,8 @@ fn draining(outcome: &Outcome) -> &[Interval] {
     rest
 }
 
-/// Data behind a lost packet counts in the interval in which the peer reports it, not when the gap is filled.
+/// Data that arrives after a lost packet counts as acknowledged as soon as a SACK reports it, not when the gap is
+/// filled.
 #[test]
 fn acknowledged_bytes_are_those_of_the_paths() {
     let rig = Rig::new(&["rate=10mbit,rtt=200ms,loss=1%", "rate=10mbit,rtt=60ms"], 1);
@@ -85,9 +87,9 @@ fn acknowledged_bytes_are_those_of_the_paths() {
     let (sent, _) = outcome.up.expect("data");
     let mut sum = 0;
     for interval in &outcome.intervals {
-        let paths = &interval.probe.as_ref().expect("counters").paths;
+        let paths = &interval.figures.as_ref().expect("counters").paths;
         let on_paths: u64 = paths.iter().map(|path| path.acknowledged).sum();
-        // A chunk has a header of 16 bytes. Frames without user data are below 300 bytes.
+        // The tolerance covers the header of each chunk (16 bytes) and frames without user data (less than 300 bytes).
         let difference = on_paths.abs_diff(interval.acknowledged);
         assert!(difference <= on_paths / 50 + 300, "{interval:?}");
         let span = (interval.to - interval.from).as_secs_f64();
@@ -115,8 +117,8 @@ fn sending_ends_on_time_although_a_write_waits() {
     }
 }
 
-/// One of two paths fails. Until RFC 9260 declares it failed, each T3-rtx lets one packet through, and twice as much
-/// time passes before the next. The receiving end reports on the other path all the time.
+/// One of two paths fails. Until the path is declared failed (RFC 9260), the sender sends only one packet per T3-rtx
+/// expiry, at doubling intervals. The receiver's reports arrive on the other path, and must not count as progress.
 #[test]
 fn reports_of_the_receiving_end_are_no_progress() {
     let run = |timeout| {

@@ -2,10 +2,10 @@
 //! the published values than these models, the study explains nothing.
 //!
 //! *Arithmetic only*: a connection opens in one round trip. A request leaves when its connection is open and free, and
-//! takes half a round trip. It then waits for the server's time and for the requests before it. The response arrives at
-//! the rate of the link, or of the processor if the plan has a cost per byte. A packet has the size of the MTU, of
-//! which 40 bytes are headers, and every second packet is acknowledged. Nothing is lost and no window limits the rate.
-//! The only properties of a transport are the connections, streams and outstanding requests of the plan.
+//! takes half a round trip. It then waits for earlier requests and for the server's processing time. The response
+//! arrives at the rate of the link, or of the processor if the plan has a cost per byte. A packet has the size of the
+//! MTU, of which 40 bytes are headers, and every second packet is acknowledged. Nothing is lost and no window limits
+//! the rate. The only properties of a transport are the connections, streams and outstanding requests of the plan.
 //!
 //! *PFTK* ([`pftk`]) is the arithmetic model with one more limit. A connection is no faster than the formula of Padhye,
 //! Firoiu, Towsley and Kurose (1998) allows. The formula accounts for loss, timeouts and the receiver's window.
@@ -34,7 +34,7 @@ const HEADERS: f64 = 40.0;
 /// The kind of model.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Model {
-    /// Times follow from bytes divided by the rate, and from round trips.
+    /// A time is the sum of the transmission time (bytes divided by the rate of the network) and of the round trips.
     Arithmetic,
     /// Like [`Model::Arithmetic`], but the rate of a connection is limited by the PFTK formula.
     Pftk,
@@ -50,7 +50,7 @@ pub struct Baseline {
     pub model: Model,
     /// The published cells, each with the value of the model.
     pub cells: Vec<PublishedCell>,
-    /// The published orders of contestants, compared with those of the model's values.
+    /// The published orders of contestants, compared with the orders that the model predicts.
     pub orders: Orders,
 }
 
@@ -69,7 +69,7 @@ impl Baseline {
     /// Computes the results of all models for a table.
     ///
     /// # Errors
-    /// [`StudyError::Change`] if a change does not fit the plan.
+    /// [`StudyError::Change`] if the plan cannot be changed as requested.
     pub fn all(table: &Table, seeds: &Seeds<'_>) -> Result<Vec<Self>, StudyError> {
         let rows = table.rows();
         if rows.clone().next().is_none() {
@@ -110,7 +110,8 @@ impl Baseline {
     }
 }
 
-/// Returns the values that a model predicts for every contestant of a [`Table`]. `heads` is passed to [`Metric::of`].
+/// Returns the values that a model predicts for every contestant of a [`Table`]. `heads` is the number of bytes of a
+/// request's head and its response's head together, for [`Metric::of`].
 fn predict(model: Model, table_point: &TablePoint, heads: u64) -> Point {
     let plan = &table_point.plan;
     let numbers = |point: &PointPlan, contestant: &Contestant| {
@@ -128,16 +129,16 @@ fn predict(model: Model, table_point: &TablePoint, heads: u64) -> Point {
 struct Link {
     rtt: f64,
     /// Seconds that a body byte takes on the medium.
-    byte: f64,
+    seconds_per_byte: f64,
     /// Seconds that a body byte takes over one connection.
-    connection_byte: f64,
+    seconds_per_connection_byte: f64,
     /// Seconds that the server takes for a request.
-    request: f64,
+    seconds_per_request: f64,
     /// The bytes of user data per packet.
     payload: f64,
     /// The number of packets per acknowledgement.
     ack_every: f64,
-    /// The shares of lost packets: of the client's packets, and of the server's packets.
+    /// The share of lost packets, from 0 to 1: first of the client's packets, then of the server's packets.
     loss: [f64; 2],
 }
 
@@ -155,14 +156,14 @@ impl Link {
             let rate = side.rate.first().map_or(f64::INFINITY, |rate| rate.bits_per_second() as f64);
             bits / rate + seconds(nanos(side.packet_time))
         };
-        // On a shared medium, acknowledgements also take time.
+        // On a half-duplex medium, acknowledgements also take time. Every second packet is acknowledged.
         let ack = if path.half_duplex != HalfDuplex::No { on_medium(&path.up, HEADERS) / 2.0 } else { 0.0 };
         let packet = on_medium(&path.down, payload + HEADERS) + ack;
         let cost = seconds(nanos(contestant.cost.per_byte)) * (payload + HEADERS)
             + seconds(nanos(contestant.cost.per_packet));
         let ack_every = knobs.get("ack_every").and_then(|text| text.parse().ok()).unwrap_or(2.0);
         let loss = [&path.up, &path.down].map(|side| loss(&side.loss));
-        let connection_byte = match model {
+        let seconds_per_connection_byte = match model {
             Model::Arithmetic => 0.0,
             Model::Pftk => {
                 let timeout = knobs.get("rto_min").and_then(|text| parse_duration(text).ok());
@@ -173,9 +174,9 @@ impl Link {
         };
         Some(Self {
             rtt,
-            byte: packet.max(cost) / payload,
-            connection_byte,
-            request: seconds(nanos(contestant.cost.per_request))
+            seconds_per_byte: packet.max(cost) / payload,
+            seconds_per_connection_byte,
+            seconds_per_request: seconds(nanos(contestant.cost.per_request))
                 + seconds(nanos(point.workload.server_time.unwrap_or_default())),
             payload,
             ack_every,
@@ -200,16 +201,17 @@ fn loss(spec: &LossSpec) -> f64 {
 }
 
 /// Returns packets per second according to J. Padhye, V. Firoiu, D. Towsley and J. Kurose, "Modeling TCP throughput: a
-/// simple model and its empirical validation" (1998), the full model. `p` is the share of lost packets. `rtt` and the
-/// first `timeout` are in seconds. `window` is the maximum number of packets in flight that the receiver allows.
-/// `ack_every` is the number of packets per acknowledgement. Without loss the result is one window per round trip.
+/// simple model and its empirical validation" (1998), the full model. `p` is the share of lost packets. `rtt` and
+/// `timeout`, the timeout before any back-off, are in seconds. `window` is the maximum number of packets in flight that
+/// the receiver allows. `ack_every` is the number of packets per acknowledgement. Without loss the result is one window
+/// per round trip.
 #[must_use]
 pub fn pftk(p: f64, rtt: f64, timeout: f64, window: f64, ack_every: f64) -> f64 {
     if p <= 0.0 {
         return window / rtt;
     }
     let (b, q) = (ack_every, 1.0 - p);
-    // The mean window, in packets, if nothing but loss limits it (the formula's E[W]).
+    // The mean congestion window in packets, if only loss limits it (the formula's E[W]).
     let c = (2.0 + b) / (3.0 * b);
     let free = c + (8.0 * q / (3.0 * b * p) + c * c).sqrt();
     // The probability that a loss in a window of w packets is detected only by the retransmission timer (the formula's
@@ -244,8 +246,9 @@ struct Connection {
 }
 
 impl Connection {
-    /// Returns the time at which the connection can take a request, with at most `at_once` requests outstanding.
-    fn free(&self, at_once: usize) -> f64 {
+    /// Returns the earliest time, in seconds, at which the client can send the next request on the connection. At most
+    /// `at_once` requests may be outstanding.
+    fn free_at(&self, at_once: usize) -> f64 {
         let before = self.arrivals.len().checked_sub(at_once).map(|before| self.arrivals[before]);
         before.map_or(self.opened_at, |end| end.max(self.opened_at))
     }
@@ -259,25 +262,27 @@ impl FetchSchedule {
         let at_once = if policy.pipelines() { usize::MAX } else { streams };
         let at_once = policy.outstanding.map_or(at_once, |n| at_once.min(n as usize)).max(1);
         let most = policy.objects_per_connection.map_or(usize::MAX, |n| n as usize);
-        let mut course = Self { objects: Vec::new(), connections: 0 };
+        let mut schedule = Self { objects: Vec::new(), connections: 0 };
         let mut connections: Vec<Connection> = Vec::new();
         let (mut medium, mut server) = (0.0_f64, 0.0_f64);
         for item in bound::items(workload, streams, None) {
-            let cause = item.initiator.map_or(Some(0.0), |at| course.objects.get(at).map(|[_, end]| *end))?;
+            let cause =
+                item.initiator.map_or(Some(0.0), |at| schedule.objects.get(at).map(|[_, end]| *end))?;
             let issued = cause + seconds(item.think_ns);
-            // Uses the connection that is free first. Opens a new connection if none is free at once and the limit
-            // allows it.
+            // The object uses the connection that becomes free first. If all connections are busy and the limit allows
+            // another connection, the object uses a new one.
             let usable = connections.iter().enumerate().filter(|(_, own)| own.arrivals.len() < most);
-            let first = usable.min_by(|(_, a), (_, b)| a.free(at_once).total_cmp(&b.free(at_once)));
+            let first = usable.min_by(|(_, a), (_, b)| a.free_at(at_once).total_cmp(&b.free_at(at_once)));
             let first = first.map(|(at, _)| at);
             let busy =
                 connections.iter().filter(|own| own.arrivals.last().is_some_and(|end| *end > issued)).count();
             let is_free =
-                |at: &usize| connections[*at].free(at_once) <= issued.max(connections[*at].opened_at);
+                |at: &usize| connections[*at].free_at(at_once) <= issued.max(connections[*at].opened_at);
             let used = match first.filter(|at| is_free(at) || busy >= policy.connections) {
                 Some(at) => at,
                 None => {
-                    // At the limit, the new connection opens when the number of busy connections falls below the limit.
+                    // If the limit is reached, the new connection opens as soon as fewer connections than the limit are
+                    // busy.
                     let mut last_arrivals: Vec<f64> =
                         connections.iter().filter_map(|own| own.arrivals.last().copied()).collect();
                     last_arrivals.sort_by(|a, b| b.total_cmp(a));
@@ -288,37 +293,41 @@ impl FetchSchedule {
                 }
             };
             let own = &mut connections[used];
-            let requested_at = issued.max(own.free(at_once));
-            server = (requested_at + link.rtt / 2.0).max(server) + link.request;
+            let requested_at = issued.max(own.free_at(at_once));
+            server = (requested_at + link.rtt / 2.0).max(server) + link.seconds_per_request;
             let (freed_at, bytes) = (server.max(own.sent), item.response as f64);
-            medium = medium.max(freed_at) + bytes * link.byte;
-            own.sent = (freed_at + bytes * link.connection_byte).max(medium);
+            medium = medium.max(freed_at) + bytes * link.seconds_per_byte;
+            own.sent = (freed_at + bytes * link.seconds_per_connection_byte).max(medium);
             let end = own.sent + link.rtt / 2.0;
             own.arrivals.push(end);
-            course.objects.push([issued, end]);
+            schedule.objects.push([issued, end]);
         }
-        course.connections = connections.len();
-        Some(course)
+        schedule.connections = connections.len();
+        Some(schedule)
     }
 }
 
 fn predict_contestant(model: Model, point: &PointPlan, contestant: &Contestant, heads: u64) -> Numbers {
     let link = Link::of(model, point, contestant);
-    let course = link.as_ref().and_then(|link| FetchSchedule::of(point, contestant, link));
-    let (Some(link), Some(course)) = (link, course) else { return Numbers::predicted(|_| None, Vec::new()) };
+    let schedule = link.as_ref().and_then(|link| FetchSchedule::of(point, contestant, link));
+    let (Some(link), Some(schedule)) = (link, schedule) else {
+        return Numbers::predicted(|_| None, Vec::new());
+    };
     let objects = &point.workload.page.objects;
     let bytes = objects.iter().map(|object| object.body).sum::<u64>() as f64;
     let answers: f64 = objects.iter().map(|object| object.response() as f64).sum();
     let requests: f64 = objects.iter().map(|object| object.request_head as f64).sum();
     let count = objects.len().max(1) as f64;
-    let end = course.objects.iter().map(|[_, end]| *end).fold(0.0, f64::max);
+    let end = schedule.objects.iter().map(|[_, end]| *end).fold(0.0, f64::max);
     let data = objects.iter().map(|object| (object.response() as f64 / link.payload).ceil()).sum::<f64>();
     let (up, down) = (data / link.ack_every, data);
     let wire = answers + requests + (up + down) * HEADERS;
     let lost = up * link.loss[0] + down * link.loss[1];
     let some = |value: f64| (value.is_finite() && value > 0.0).then_some(value);
     let value = |metric| match metric {
-        Metric::ObjectMean => some(course.objects.iter().map(|[from, end]| end - from).sum::<f64>() / count),
+        Metric::ObjectMean => {
+            some(schedule.objects.iter().map(|[from, end]| end - from).sum::<f64>() / count)
+        }
         Metric::Page | Metric::LastAnswer => some(end),
         Metric::NetIo => some((bytes + heads as f64 * count) / 1024.0 / end),
         Metric::Goodput => some(bytes / end),
@@ -330,11 +339,11 @@ fn predict_contestant(model: Model, point: &PointPlan, contestant: &Contestant, 
         Metric::Lost => some(lost),
         Metric::LostPerObject => some(lost / count),
         Metric::Retransmissions => some(down * link.loss[1]),
-        Metric::Connections => some(course.connections as f64),
+        Metric::Connections => some(schedule.connections as f64),
         Metric::Connect => some(link.rtt),
         _ => None,
     };
-    Numbers::predicted(value, course.objects.clone())
+    Numbers::predicted(value, schedule.objects.clone())
 }
 
 #[cfg(test)]
@@ -361,9 +370,9 @@ mod tests {
         // + 8.7770 + 0.407617) / (0.1 * 9.7770 + 0.399465 * 1.020834 / 0.98) = 58.18462 / 1.393813 = 41.745.
         let rate = pftk(0.02, 0.1, 1.0, 1000.0, 2.0);
         assert!((rate / 41.745 - 1.0).abs() < 0.001, "{rate}");
-        // If the window of 4 packets is the limit, the rate is (49 + 4 + Q/0.98) / (0.1 (1 + 12.25 + 2) + Q
-        // 1.020834/0.98). Here Q = min(1, 0.058808 (1 + 0.941192 * 0.02) / (1 - 0.98^4)) = 0.058808 * 1.018824 /
-        // 0.077632 = 0.771787.
+        // By hand, with a receiver's window of 4 packets, which limits the rate: the rate is (49 + 4 + Q/0.98) / (0.1
+        // (1 + 12.25 + 2) + Q 1.020834/0.98). Here Q = min(1, 0.058808 (1 + 0.941192 * 0.02) / (1 - 0.98^4)) = 0.058808
+        // * 1.018824 / 0.077632 = 0.771787.
         let rate = pftk(0.02, 0.1, 1.0, 4.0, 2.0);
         assert!((rate / (53.787538 / 2.328945) - 1.0).abs() < 0.001, "{rate}");
         assert_eq!(pftk(0.0, 0.1, 1.0, 4.0, 2.0), 40.0, "without loss: the window a round trip");
@@ -382,17 +391,16 @@ mod tests {
         let printed = "contestant,loss,s\nall,0,0.5\none,0,1\neach,0,0.2\nall,1%,2\n";
         let found = baselines(&table(plan, printed));
         // The set-up takes one round trip, the request and the response take another round trip, and 200 packets of
-        // 1040 bytes take 208 ms: together 0.408 s. The contestant with one request at a time takes one more round
-        // trip. The contestant with one connection per object takes no longer than the contestant with all requests at
-        // once.
+        // 1040 bytes take 208 ms: together 0.408 s. The second contestant sends one request at a time and takes one
+        // more round trip. The other contestants send all requests at once, or have one connection per object.
         let arithmetic: Vec<f64> = found[0].cells.iter().map(|cell| cell.ours.expect("a number")).collect();
         for (ours, right) in arithmetic.iter().zip([0.408, 0.508, 0.408, 0.408]) {
             assert!((ours - right).abs() < 1e-9, "{arithmetic:?}");
         }
         let orders = &found[0].orders;
         assert_eq!((orders.all, orders.same), (3, 2), "print has each, all, one; what is alike is not right");
-        // With loss, the PFTK model is no faster than its formula. Without loss and with a large window, it equals the
-        // arithmetic model.
+        // With loss, the PFTK model takes at least the time that the PFTK formula gives. Without loss and with a large
+        // window, it equals the arithmetic model.
         let formula: Vec<f64> = found[1].cells.iter().map(|cell| cell.ours.expect("a number")).collect();
         assert!(formula[3] > 2.0 && formula[0] < 0.45, "{formula:?}");
     }

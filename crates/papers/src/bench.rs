@@ -1,12 +1,11 @@
-//! Runs the plans of studies, each once, and loads the results of earlier runs from a store.
+//! Runs each plan of a study only once. Results of earlier runs are loaded from a store.
 //!
 //! The figures of a plan are stored under a digest of the plan and of the program version. An interrupted run can
 //! therefore continue, and the figures of another plan are never used by mistake. The caller decides where the figures
-//! are stored. A counting bench runs nothing: it returns the number of runs that another bench would have to make for
-//! the same figures.
+//! are stored. [`StudyRuns::counting`] runs nothing, and only counts the runs whose figures are not stored.
 //!
-//! If contestants race separately, each of them runs only once under the same conditions, whatever other contestants
-//! are in the plan. A change of one contestant therefore runs only that contestant again.
+//! A contestant that races separately runs only once under the same conditions, even if the other contestants of the
+//! plan change. A change of one contestant therefore runs only that contestant again.
 
 use super::figures::{Figures, Numbers, Point, hex};
 use super::table::TablePoint;
@@ -54,7 +53,7 @@ pub enum StudyError {
     /// Stored figures cannot be used, or figures cannot be stored.
     #[error("{0}")]
     Store(String),
-    /// A change does not fit its plan.
+    /// A plan cannot be changed as requested, for example because it has no contestant of the given name.
     #[error("{0}")]
     Change(String),
 }
@@ -71,8 +70,8 @@ pub struct StudyRuns<'a> {
     options: Option<&'a Options<'a>>,
     store: &'a dyn Store,
     points_by_name: HashMap<String, Rc<Point>>,
-    /// The results of contestants that raced separately, by a digest of all their conditions. The lists of results are
-    /// empty if runs are only counted.
+    /// The results of contestants that did not share a network with others, by a digest of all conditions of the runs.
+    /// The lists of results are empty if runs are only counted.
     by_conditions: HashMap<String, Vec<Numbers>>,
     /// The number of runs that were made or counted.
     done: usize,
@@ -88,7 +87,7 @@ struct Missing<'a> {
 }
 
 impl<'a> StudyRuns<'a> {
-    /// Returns a bench that runs plans with `options` and keeps their figures in `store`.
+    /// Returns a [`StudyRuns`] that runs plans with `options`, and that stores the measured values in `store`.
     #[must_use]
     pub fn new(options: &'a Options<'a>, store: &'a dyn Store) -> Self {
         Self {
@@ -100,8 +99,8 @@ impl<'a> StudyRuns<'a> {
         }
     }
 
-    /// Returns a bench that runs nothing and counts the runs whose figures `store` does not hold. The figures that it
-    /// returns are empty.
+    /// Returns a [`StudyRuns`] that runs nothing and only counts the runs whose figures `store` does not hold. The
+    /// figures that it returns are empty.
     #[must_use]
     pub fn counting(store: &'a dyn Store) -> Self {
         Self { options: None, store, points_by_name: HashMap::new(), by_conditions: HashMap::new(), done: 0 }
@@ -113,7 +112,7 @@ impl<'a> StudyRuns<'a> {
         self.done
     }
 
-    /// Returns the figures of the points `places`. Points whose figures are not stored are run first. `heads` is as in
+    /// Returns the figures of `table_points`. Points whose figures are not stored are run first. `heads` is as in
     /// [`Metric::of`](super::Metric::of).
     ///
     /// # Errors
@@ -121,7 +120,8 @@ impl<'a> StudyRuns<'a> {
     pub fn figures(&mut self, table_points: &[TablePoint], heads: u64) -> Result<Figures, StudyError> {
         let names: Vec<String> = table_points.iter().map(|table_point| name(table_point, heads)).collect();
         let mut missing: Vec<Missing<'_>> = Vec::new();
-        // The contestants that an earlier point runs under the same conditions. They need not run again.
+        // The digests of the contestants that the points in `missing` run. A contestant with the same digest need not
+        // run again.
         let mut planned: HashSet<String> = HashSet::new();
         for (name, table_point) in names.iter().zip(table_points) {
             if self.points_by_name.contains_key(name) || missing.iter().any(|other| other.name == name) {
@@ -175,8 +175,8 @@ impl<'a> StudyRuns<'a> {
         for (Missing { name, table_point, .. }, race) in group.iter().zip(&races) {
             let mut point = Point::of(table_point.factors.clone(), race, heads);
             if !table_point.plan.together {
-                // Adds the numbers of the contestants that ran earlier under the same conditions, and were therefore
-                // not run again.
+                // Some contestants ran earlier under the same conditions, and were not run again. Their values are
+                // added to the point.
                 for one in &table_point.plan.contestants {
                     if let Some(numbers) = self.by_conditions.get(&conditions_digest(table_point, one, heads))
                     {
@@ -195,8 +195,8 @@ impl<'a> StudyRuns<'a> {
         Ok(())
     }
 
-    /// Stores the results of each contestant of a point whose results are known, under that contestant's own
-    /// conditions.
+    /// Keeps the results of each contestant of a point under their [`conditions_digest`]. Contestants of other points
+    /// with the same digest can then use them.
     fn share_contestants(&mut self, name: &str, table_point: &TablePoint, heads: u64) {
         if table_point.plan.together {
             return;
@@ -220,8 +220,8 @@ impl<'a> StudyRuns<'a> {
     }
 }
 
-/// Returns the number of distinct runs that different seeds can give; `None` if this number is not the same at all
-/// points. Points at which nothing is drawn from the seed do not count.
+/// Returns the number of distinct runs that different seeds can give; `None` if this number differs between points.
+/// Points without randomness are ignored.
 pub(super) fn distinct_runs(table_points: &[TablePoint]) -> Option<u64> {
     let is_random = |table_point: &&TablePoint| {
         table_point.plan.cross.is_some() || table_point.plan.points.iter().any(PointPlan::is_random)
@@ -241,15 +241,15 @@ fn name(TablePoint { factors, plan }: &TablePoint, heads: u64) -> String {
     format!("{}.figures", &hex(text.as_bytes())[..24])
 }
 
-/// Returns a digest of all conditions of a contestant that races separately. The contestant's results depend on nothing
-/// else.
+/// Returns a digest of all inputs on which the results of one contestant depend. The contestant must not share its
+/// network with other contestants.
 fn conditions_digest(TablePoint { factors, plan }: &TablePoint, one: &Contestant, heads: u64) -> String {
     let Plan { points, cross, seeds, .. } = plan;
     hex(format!("{heads} {factors:?} {points:?} {cross:?} {seeds:?} {one:?}").as_bytes())
 }
 
-/// Groups points that run at the same time, so that no thread idles if each point has few runs. Groups are small, so
-/// that an interruption loses few results.
+/// Divides the points into groups. The points of a group run at the same time, so that no thread idles if each point
+/// has few runs. Groups are small, so that an interruption loses few results.
 fn groups<'a, 'b>(missing: &'a [Missing<'b>], threads: usize) -> Vec<&'a [Missing<'b>]> {
     let enough = 16 * threads;
     let (mut groups, mut first, mut runs) = (Vec::new(), 0, 0);
@@ -297,7 +297,7 @@ mod tests {
             "title = ''\nsource = ''\nunit = 's'\nmetric = 'page'\nruns = 1\nquick_runs = 1\n\
              [plan]\nrtt = '10ms'\nloss = '0'\nobjects = '1x20kB'\ntransport = ['one=tcp']\n",
         ),
-        // The first and the third cause have the same runs. The runs without a change are those of the table `pages`.
+        // The causes `a` and `c` need the same runs. Their runs without the change are also runs of the table `pages`.
         (
             "causes.toml",
             "[[cause]]\nid = 'a'\ntable = 'pages'\nchange = ['rtt=80ms']\nof = 'one'\nat = { loss = '5%' }\neffect = [1, 9]\n\
@@ -324,8 +324,9 @@ mod tests {
             study.run(Size::Full, &seeds, &mut bench).expect("counted");
             bench.runs()
         };
-        // These runs have to be made: 2 without loss, because nothing is random; 6 with loss; 1 of the table `one`; 3
-        // with the changed round-trip time. The changed window takes 4 runs, because it changes only one contestant.
+        // The table `pages` needs 2 runs without loss, because nothing is random, and 6 runs with loss. The table `one`
+        // needs 1 run. The changed round-trip time (causes `a` and `c`) needs 3 runs. The changed initial window (cause
+        // `b`) needs 4 runs, because it changes only one contestant.
         assert_eq!(count(), 2 + 6 + 1 + 3 + 4);
         let (runs_made, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
         let progress = |done: usize| {
@@ -342,9 +343,9 @@ mod tests {
         assert!(count() > 0);
     }
 
-    /// Checks that a bench with reused results gives the same figures as a fresh bench. A change of one contestant runs
-    /// only that contestant. A change of the network runs all contestants. If contestants share the network, no earlier
-    /// result is reused.
+    /// Checks that a `StudyRuns` that reuses results gives the same figures as a fresh `StudyRuns`. A change of one
+    /// contestant runs only that contestant. A change of the network runs all contestants. If contestants share the
+    /// network, no earlier result is reused.
     #[test]
     fn reused_results_equal_fresh_ones() {
         let table = |keys: &str| {

@@ -29,7 +29,7 @@ const CHECK: &str = include_str!("check.sh");
 /// The command that prints the feature table, for claims about features of the transports.
 const FEATURES: &str = "./anabranch features";
 
-/// The maximum number of files that are taken from a folder.
+/// The maximum number of files that a bundle takes from the folder of a study.
 const MOST_FILES: usize = 1_000;
 
 /// How the program was built, and for which platform.
@@ -80,7 +80,8 @@ pub fn files(name: &str) -> Result<Vec<(String, Vec<u8>)>, String> {
     Ok(found)
 }
 
-/// Returns an error message for the first name in the study that is unsafe in a script or as a file name.
+/// Returns an error message if the name of the study or of a table would be unsafe in a shell script or as a file name.
+/// The message is about the first such name; `None` if all names are safe.
 #[must_use]
 pub fn not_bundled_reason(study: &Study) -> Option<String> {
     let fits = |name: &&String| {
@@ -93,7 +94,7 @@ pub fn not_bundled_reason(study: &Study) -> Option<String> {
     Some(format!("'{name}': a bundle needs names of letters, digits, '.', '-' and '_' alone"))
 }
 
-/// Returns the plans of all tables as `study plan` prints them, as file name and text.
+/// Returns the file name and the text of every table's plan, in the form that `study plan` prints.
 ///
 /// # Errors
 /// A one-line message if a plan is wrong, which is a defect of this program.
@@ -119,15 +120,15 @@ pub fn check(study: &Study, full: bool) -> String {
         .replace("@SIZES@", if full { "quick full" } else { "quick" })
 }
 
-/// Returns the text of `map.csv`. It lists each table, figure, claim and cause, with the command that prints the
-/// compared numbers, the outcome, and the file that contains the outcome.
+/// Returns the text of `map.csv`. It has a row for each table, figure, claim and cause. A row gives the outcome, the
+/// output file that holds the outcome, and the command that prints the compared numbers.
 #[must_use]
 pub fn map(study: &Study, quick: &Outputs, full: Option<&Outputs>) -> String {
     let name = &study.definition.name;
     let header = ["kind", "id", "place", "says", "decided_by", "command", "quick", "full", "file"];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
     let file = |file: &str| format!("expected/quick/{name}/{file}");
-    // Returns the command that prints the compared numbers: cells, effects, and the values that decide claims.
+    // Returns the command that prints our results for `tables`, next to the published values.
     let show = |tables: &[&str]| {
         let tables: String = tables.iter().map(|table| format!(" --table {table}")).collect();
         format!("./anabranch study run studies/{name} --quick{tables}")
@@ -226,7 +227,8 @@ fn by_id(text: &str, column: &str) -> BTreeMap<String, String> {
     records.filter_map(|row| Some((row.get(id)?.to_owned(), row.get(value)?.to_owned()))).collect()
 }
 
-/// Returns the text of `README.md`: the content of the bundle, the first check, and the expected output.
+/// Returns the text of the bundle's `README.md`. It tells a reviewer how to check the study in ten minutes and with all
+/// seeds, what the output must be, and what the files contain.
 #[must_use]
 pub fn readme(study: &Study, built: &Built<'_>, quick: &Outputs, full: bool) -> String {
     let definition = &study.definition;
@@ -301,8 +303,8 @@ pub fn readme(study: &Study, built: &Built<'_>, quick: &Outputs, full: bool) -> 
 mod tests {
     use super::*;
 
-    /// Checks that every claim of every study has a row, and that the row has a command unless no run decides the
-    /// claim.
+    /// Checks that every claim of every study has a row in the map. The row must have a command, unless no run decides
+    /// the claim.
     #[test]
     fn the_map_has_every_claim_with_its_command() {
         for name in super::super::names() {

@@ -1,10 +1,10 @@
-//! Calibration: sets inputs that a paper does not give, so that some of its published cells are met. Every reading is
-//! calibrated anew, by the same rule, and without randomness.
+//! Calibration: sets inputs that a paper does not give, so that our values match some of its published cells. Each
+//! reading of the paper is calibrated separately, by the same rule, and without randomness.
 //!
-//! Newton's method on logarithms finds one number, or several at once. Each number has its own cells, over which the
-//! mean of ln(ours/published) must become 0. Bisection finds the sizes of files, each of which has one cell. Both
-//! searches bound their steps and keep the best of all trials. If a number cannot meet its cells in a reading, the
-//! other numbers are still found. The remaining error is not part of any score.
+//! Newton's method on logarithms finds one number, or several numbers at once. Each number has its own cells, over
+//! which the mean of ln(ours/published) must become 0. Bisection finds the sizes of files; each file has one cell. Both
+//! searches bound their steps and keep the best of all trials. If no value of a number matches its cells, the other
+//! numbers are still found. The remaining error is not part of any score.
 
 use super::bench::{StudyError, StudyRuns};
 use super::cause::Seeds;
@@ -20,19 +20,19 @@ use anabranch_results::stats::interval;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// The maximum number of Newton steps. Each step makes one trial per number.
+/// The maximum number of Newton steps. Each step makes one trial for each calibrated number.
 const STEPS: usize = 4;
 /// The maximum number of bisection trials.
 const TRIALS: usize = 24;
-/// The largest remaining error at which the search ends, as a logarithm.
+/// The search ends when all remaining errors, the absolute values of ln(ours/published), are below this value.
 const TOLERANCE: f64 = 0.0005;
-/// The maximum change of a number in one step, as a logarithm.
+/// The maximum change of ln(input) in one step: a factor of 4.
 const MAX_STEP: f64 = std::f64::consts::LN_2 * 2.0;
-/// The smallest effect that a number must have on its own cell: the change of ln(cell) divided by the change of
-/// ln(number). A number with a smaller effect stays unchanged, because doubling it would move the cell by less than a
-/// thousandth.
+/// The minimum effect of an input on its own cell of the table: the change of ln(cell) divided by the change of
+/// ln(input). An input with a smaller effect keeps its value, because even a doubled input would change the cell by
+/// less than 0.1 %.
 const FLAT: f64 = 0.001;
-/// The size of the trial step that measures the effect of a number, as a logarithm.
+/// The change of ln(input) in the trial that measures how an input affects the cells.
 const PROBE_STEP: f64 = 0.2;
 
 /// One `[[calibrate]]` entry of `readings.toml`.
@@ -45,15 +45,16 @@ pub struct Calibration {
     pub start: String,
     /// The table whose cells determine the value.
     pub table: String,
-    /// The labels of the cells that determine the value. A cell must have all labels.
+    /// The labels that select the cells from which the value is determined. A cell is selected if it has all of these
+    /// labels.
     pub cells: BTreeMap<String, String>,
-    /// The kind of value.
+    /// How the value is found.
     #[serde(default)]
     pub rule: Rule,
     /// The tables in which the value is set. If absent, it is set in all tables to which it applies.
     pub tables: Option<Vec<String>>,
-    /// The identifier of a choice. The calibration applies only to readings with that choice; if absent, it applies to
-    /// all readings.
+    /// The identifier of a choice. The calibration applies only to readings that contain this choice. A reading is a
+    /// combination of choices that interprets the paper. If absent, the calibration applies to all readings.
     pub when: Option<String>,
 }
 
@@ -61,7 +62,7 @@ pub struct Calibration {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Rule {
-    /// One number, found by the mean of ln(ours/published) over its cells.
+    /// A single number. It is right if the mean of ln(simulated/published) over its cells is 0.
     #[default]
     Number,
     /// Sizes of consecutive files, each found by its own cell.
@@ -95,7 +96,7 @@ impl Calibration {
         (!start).then(wrong).or_else(|| Change::parse(&format!("{}=1", self.key)).err())
     }
 
-    /// Returns the published cells of the table that determine the value.
+    /// Returns the published cells of the table to which the value is calibrated.
     pub(super) fn rows<'a>(&self, table: &'a Table) -> Vec<&'a Row> {
         let is_of =
             |row: &&Row| self.cells.iter().all(|(column, value)| row.labels.get(column) == Some(value));
@@ -116,7 +117,7 @@ impl Calibration {
         let decimals = if matches!(unit, "ns" | "B" | "" | "p") { 0 } else { 3 };
         let text = format!("{:.decimals$}{unit}", log.exp());
         let value = number(&text).map_or(0.0, |(value, _)| value);
-        // A number that rounds to zero would be invalid, so the start value is used.
+        // Zero would be an invalid value. If the number rounds to zero, the start value is used instead.
         if value > 0.0 { (text, value.ln()) } else { (self.start.clone(), self.log()) }
     }
 
@@ -142,8 +143,8 @@ fn logs(table: &Table, rows: &[&Row], figures: &Figures) -> Vec<Option<f64>> {
 }
 
 impl Study {
-    /// Returns the values that are set in a reading, and the remaining error: the root of the mean square of
-    /// ln(ours/published) of the calibrated cells.
+    /// Calibrates the inputs of a reading. Returns the calibrated values, and the error that remains: the root of the
+    /// mean square of ln(ours/published) over the calibrated cells.
     pub(super) fn calibrated(
         &self,
         readings: &Readings,
@@ -203,17 +204,18 @@ fn as_text(sizes: &[f64]) -> String {
     sizes.iter().map(|size| format!("{size:.0}B")).collect::<Vec<_>>().join(",")
 }
 
-/// The result of a trial: the logarithms of the numbers as rounded, and the errors of their cells. The errors are
-/// `None` if a cell has no value.
+/// The result of a trial: the logarithms of the rounded inputs, and for each input the mean error of its cells. The
+/// errors are `None` if a cell has no value.
 type Trial = (Vec<f64>, Option<Vec<f64>>);
 
-/// Finds a zero of the function `off` by Newton's method. If the method finds no zero, returns the nearest trial.
+/// Finds numbers for which the errors that `trial` returns are 0, by Newton's method. If there are none, returns the
+/// numbers of the trial with the smallest errors.
 fn solve<E>(start: Vec<f64>, mut trial: impl FnMut(&[f64]) -> Result<Trial, E>) -> Result<Vec<f64>, E> {
     if start.is_empty() {
         return Ok(start);
     }
-    // The error of a trial is a sum over the cells. If one cell cannot be met, the sum still shows the improvement of
-    // the other cells.
+    // The error of a trial is the sum of the absolute errors of all cells. The sum shows an improvement of some cells
+    // even if another cell cannot reach its published value.
     let size = |trial: &[f64]| trial.iter().map(|one| one.abs()).sum::<f64>();
     let (mut point, Some(mut errors)) = trial(&start)? else { return Ok(start) };
     let mut best = (size(&errors), point.clone());
@@ -221,7 +223,7 @@ fn solve<E>(start: Vec<f64>, mut trial: impl FnMut(&[f64]) -> Result<Trial, E>) 
         if errors.iter().all(|one| one.abs() < TOLERANCE) {
             break;
         }
-        // Measures the effect of each number on each cell by a trial step.
+        // Changes each calibrated number by a small step, and measures the effect on each cell.
         let mut rows: Vec<Vec<f64>> = vec![Vec::new(); point.len()];
         for coordinate in 0..point.len() {
             let mut probe = point.clone();
@@ -246,8 +248,9 @@ fn solve<E>(start: Vec<f64>, mut trial: impl FnMut(&[f64]) -> Result<Trial, E>) 
     Ok(best.1)
 }
 
-/// Returns the step of each number, given the effect of each number on each cell. A number without effect on its own
-/// cell stays unchanged. If a step is too large, it is limited, and the other steps are computed again.
+/// Returns the change of each calibrated number in one step of Newton's method. `effects[i][j]` is the effect of number
+/// `j` on the error `i`. A number without effect on its own error stays unchanged. If a change is too large, it is
+/// limited, and the other changes are computed again.
 fn steps(effects: &[Vec<f64>], errors: &[f64]) -> Option<Vec<f64>> {
     let mut fixed: Vec<Option<f64>> =
         effects.iter().enumerate().map(|(at, row)| (row[at].abs() < FLAT).then_some(0.0)).collect();
@@ -287,9 +290,9 @@ fn linear(mut rows: Vec<Vec<f64>>) -> Option<Vec<f64>> {
     Some((0..n).map(|at| rows[at][n] / rows[at][at]).collect())
 }
 
-/// Finds the sizes of consecutive files such that each file ends at its target time. The unknowns are cumulative sizes,
-/// because the end of a file depends on the files before it. `off` returns ln(ours/target) of each file with the given
-/// sizes.
+/// Finds the sizes in bytes of consecutive files such that each file ends at its target time. `off` runs files of the
+/// given sizes, and returns ln(our end time / target time) for each file. The search varies cumulative sizes, because
+/// the end time of a file depends on the files before it.
 fn fit<E>(
     start: Vec<f64>,
     targets: &[f64],
@@ -360,8 +363,8 @@ mod tests {
 
     #[test]
     fn numbers_are_found_where_their_cells_are_met() {
-        // The ratios of the two cells to their targets are (1/x + 2/y) / 10 and (4/x + 3/y) / 20. Both are 1 at x = 0.5
-        // and y = 0.25.
+        // With the parameters x and y, the results of two cells are 1/x + 2/y and 4/x + 3/y. The targets of the cells
+        // are 10 and 20. Both targets are met at x = 0.5 and y = 0.25.
         let off = |logs: &[f64]| {
             let (x, y) = (logs[0].exp(), logs[1].exp());
             let cells = [(1.0 / x + 2.0 / y) / 10.0, (4.0 / x + 3.0 / y) / 20.0];
@@ -369,7 +372,7 @@ mod tests {
         };
         let found = solve(vec![0.0, 0.0], off).expect("numbers");
         assert!((found[0].exp() - 0.5).abs() < 0.001 && (found[1].exp() - 0.25).abs() < 0.001, "{found:?}");
-        // If no value meets one cell, the other number still meets its own cell.
+        // No value of y matches the second cell to its target. The value of x must still match the first cell.
         let off = |logs: &[f64]| {
             let (x, y) = (logs[0].exp(), logs[1].exp());
             Ok::<_, ()>((logs.to_vec(), Some(vec![(x / 0.5).ln() + 0.01 * y, 2.0 + 0.01 * logs[1].tanh()])))
@@ -377,7 +380,8 @@ mod tests {
         let found = solve(vec![0.0, 0.0], off).expect("numbers");
         let (x, y) = (found[0].exp(), found[1].exp());
         assert!(((x / 0.5).ln() + 0.01 * y).abs() < 0.01, "{found:?}");
-        // A number without effect on its cell keeps its start value, and so does a number whose cell has no value.
+        // A parameter that does not affect its cell keeps its start value. So does a parameter whose cell has no
+        // result.
         assert_eq!(solve(vec![1.0], |logs| Ok::<_, ()>((logs.to_vec(), Some(vec![0.3])))), Ok(vec![1.0]));
         assert_eq!(solve(vec![1.0], |logs| Ok::<_, ()>((logs.to_vec(), None))), Ok(vec![1.0]));
     }

@@ -1,10 +1,10 @@
-//! Causes: the effect of one changed assumption on a study's results, and whether the measured effect is within the
-//! bounds that the study states.
+//! A cause is one changed assumption of a study. This module measures its effect on the study's results, and checks
+//! whether the effect is within the bounds that the study states.
 //!
-//! `causes.toml` holds the causes of a study. A cause that explains cells is run over the whole table. It explains the
-//! cells that differ from the published values without the change, and are near the published values with the change.
-//! The [`CauseKind`] of a cause limits what it may claim. For example, a change of known properties of the rig shows an
-//! effect, but explains nothing.
+//! `causes.toml` holds the causes of a study. A cause that may explain cells is run over the whole table. A cell is
+//! explained if its value differs from the published value without the change, and is near the published value with the
+//! change. The [`CauseKind`] of a cause limits what it may claim. For example, a change of a known property of the
+//! paper's test rig shows an effect, but explains nothing.
 
 use super::bench::{StudyError, StudyRuns};
 use super::change::Change;
@@ -28,11 +28,13 @@ pub struct CauseDefinition {
     pub table: String,
     /// The changes of the plan, as in `--set`.
     pub change: Vec<String>,
-    /// The contestant whose number is compared, or the ratio of two contestants.
+    /// The contestant whose value is compared with and without the change, for example `tcp`. Or two contestants, whose
+    /// ratio is compared, for example `sctp/tcp`.
     pub of: String,
     /// The metric that is compared; if absent, the metric of the table.
     pub metric: Option<Metric>,
-    /// The levels that select the point. A key is a factor or `object`, and its value is the level.
+    /// Selects the point of the table at which the numbers are compared. A key is the name of a factor or `object`, and
+    /// its value is a level of that factor or the number of an object.
     #[serde(default)]
     pub at: BTreeMap<String, String>,
     /// The bounds of the effect. The effect is the number with the change divided by the number without it.
@@ -40,8 +42,8 @@ pub struct CauseDefinition {
     /// The finding in one sentence. `{}` is replaced by the effect, `{was}` by the number without the change, and
     /// `{is}` by the number with it.
     pub says: String,
-    /// Whether the change is made in the whole table. If so, the cause explains each cell that the change brings near
-    /// the published value.
+    /// Whether the change is made at all points of the table. If so, the cause explains each cell that the change
+    /// brings near the published value.
     #[serde(default)]
     pub explains: bool,
     /// Whether the cause is known to be false. It is a negative control that the check must refute.
@@ -50,24 +52,28 @@ pub struct CauseDefinition {
     /// Whether the cause was found by trying many variants. If so, it proves nothing by itself.
     #[serde(default)]
     pub exploratory: bool,
-    /// Whether the change contradicts known properties of the rig. If so, the cause shows only the effect of a setting.
+    /// Whether the change contradicts known properties of the paper's test rig. If so, the cause shows only the effect
+    /// of a setting.
     #[serde(default)]
     pub counterfactual: bool,
-    /// The heading of the chart of the cause; absent if it has no chart. A cause with a chart is run along a whole
-    /// curve of its table.
+    /// The heading of the chart that shows the effect of the change; absent if there is no chart. For a chart, the
+    /// change is run at all points of a curve of the table.
     pub chart: Option<String>,
 }
 
 /// The kind of evidence that a cause provides.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum CauseKind {
-    /// The cause changes something that the paper leaves open, so it may explain cells.
+    /// The cause changes something that the paper leaves open. It may therefore explain why our value of a cell differs
+    /// from the published value.
     Finding,
-    /// The cause changes a known property of the rig. It shows the effect of the change, and explains no cell.
+    /// The cause changes a known property of the paper's test rig. It shows the effect of the change, and explains no
+    /// cell.
     Counterfactual,
-    /// The cause was found by trying many variants, so it explains no cell.
+    /// The cause was found by trying many variants, so it may fit by chance. It therefore does not count as an
+    /// explanation of any cell.
     Exploratory,
-    /// The cause is known to be false, and must be refuted.
+    /// The cause is known to be false. It tests the method: the runs must refute it.
     Planted,
 }
 
@@ -86,8 +92,7 @@ impl CauseKind {
         }
     }
 
-    /// Returns the words that follow a number in output, as in "3 findings". The number counts the causes of this kind
-    /// that have the expected result.
+    /// Returns the plural of the kind for text such as "3 findings". It counts the causes with the expected result.
     #[must_use]
     pub const fn of_several(self) -> &'static str {
         match self {
@@ -106,13 +111,14 @@ pub struct CauseResult {
     pub cause: CauseDefinition,
     /// The number with the change divided by the number without it; `None` if there is no value.
     pub effect: Option<MeanEstimate>,
-    /// The number without the change, and the number with it.
+    /// The number that the cause compares: without the change, and with it.
     pub numbers: [Option<f64>; 2],
     /// Whether the effect is as stated: within its bounds, and on the same side of 1 as the bounds.
     pub holds: bool,
-    /// Whether the study ran with changed assumptions. If so, the sentence of the cause does not apply.
+    /// Whether the study ran with changed assumptions. If so, the text in [`CauseDefinition::says`] is not valid for
+    /// the result.
     pub elsewhere: bool,
-    /// The figures without the change and with it, if the cause has a chart.
+    /// The measured values without the change and with it, if the cause has a chart.
     pub figures: Option<[Figures; 2]>,
 }
 
@@ -150,8 +156,8 @@ impl CauseDefinition {
         self.change.iter().map(|text| Change::parse(text)).collect()
     }
 
-    /// Returns the levels that select the point in the changed plan. Factors that the change fixes are left out,
-    /// because they are no factors of the changed plan.
+    /// Returns the factor levels that select the cause's point in the changed plan. A change can fix a factor at one
+    /// value. That factor is left out, because it is no longer a factor of the changed plan.
     ///
     /// # Errors
     /// Returns the same errors as [`changes`](Self::changes).
@@ -162,8 +168,8 @@ impl CauseDefinition {
         Ok(at)
     }
 
-    /// Returns the kind of evidence. A cause of several kinds counts as the kind that may claim least. For example, an
-    /// exploratory cause that contradicts the rig is a counterfactual.
+    /// Returns the kind of evidence that this cause is. If the cause has several kinds, returns the weakest of them.
+    /// For example, an exploratory cause that contradicts the paper's test rig is a counterfactual.
     #[must_use]
     pub fn kind(&self) -> CauseKind {
         match () {
@@ -180,7 +186,7 @@ impl CauseDefinition {
         holds != self.planted
     }
 
-    /// Runs the table without the change and with it, and compares the numbers.
+    /// Runs the table without the cause's change of the plan and with it, and compares the values of the metric.
     ///
     /// # Errors
     /// [`StudyError`] if the runs fail.
@@ -193,7 +199,7 @@ impl CauseDefinition {
         let subject = Subject::parse(&self.of);
         let object = self.at.get("object").and_then(|number| number.parse().ok());
         let metric = self.metric.unwrap_or(table.definition.metric);
-        // A chart shows a whole curve, so a cause with a chart is run at all points of the curve.
+        // A cause with a chart is run at all values along the x axis, because the chart shows a whole curve.
         let along = table.along().filter(|_| self.chart.is_some());
         let (mut logs, mut both) = (Vec::new(), Vec::new());
         for changes in [&[][..], &self.changes()?] {
@@ -201,8 +207,9 @@ impl CauseDefinition {
             let at = if changes.is_empty() { self.at.clone() } else { self.place_when_changed()? };
             let mut wide = at.clone();
             wide.retain(|key, _| along.as_ref() != Some(key));
-            // Runs without the change are runs of the table itself. If the cause explains cells, the whole table also
-            // runs with the change. In both cases all contestants run, so that tables and causes can share these runs.
+            // Without the change, all contestants run, because these runs belong to the table. With a change that
+            // explains cells, all contestants run as well. With any other change, only the contestants that are
+            // compared run.
             let names = (!changes.is_empty() && !self.explains).then(|| subject.names());
             let table_points = table.table_points(&draft, &wide, names.as_deref(), seeds.transports)?;
             let figures = bench.figures(&table_points, table.definition.heads)?;
@@ -213,16 +220,18 @@ impl CauseDefinition {
             logs.push(points.flat_map(|point| subject.logs(point, metric, object)).collect::<Vec<_>>());
             both.push(figures);
         }
-        let numbers = [0, 1].map(|side| MeanEstimate::of(&logs[side]).map(|number| number.mean));
+        let numbers =
+            [0, 1].map(|with_change| MeanEstimate::of(&logs[with_change]).map(|number| number.mean));
         let effects = difference(&logs[1], &logs[0]);
-        // The effect counts as exact only if both plans have the same possible cases and all of these cases were run.
+        // A table with few possible cases may have run all of them, and its effect is then exact. With several runs,
+        // this requires that the plans with and without the change have the same cases.
         let cases = table.cases(&both[0]).filter(|_| logs[1].len() == 1 || both[1].cases == both[0].cases);
         let runs = effects.iter().flatten().count();
         let effect = MeanEstimate::of(&effects).map(|effect| effect.of_cases(runs, cases));
         let [low, high] = self.effect;
         let holds = effect.is_some_and(|effect| {
             let within = (low..=high).contains(&effect.mean);
-            // An effect of 1 is no effect, so the interval of a stated effect must exclude 1.
+            // An effect of 1 is no effect. If the stated bounds exclude 1, the interval must exclude 1, too.
             let is_decided =
                 (low <= 1.0 || effect.interval[0] > 1.0) && (high >= 1.0 || effect.interval[1] < 1.0);
             within && is_decided
@@ -258,14 +267,15 @@ impl CauseResult {
         }
     }
 
-    /// Returns whether the result is as expected: refuted for a planted cause, and confirmed for any other cause.
+    /// Returns whether the result is as expected. A planted cause is a false one: it must be refuted. Any other cause
+    /// must hold.
     #[must_use]
     pub fn is_met(&self) -> bool {
         self.cause.is_met(self.holds)
     }
 }
 
-/// The inputs of a whole study: its seeds, the changes of assumptions, and the transports.
+/// The inputs that all tables of a study share: the seeds, the changes of assumptions, and the transports.
 #[derive(Clone, Copy, Debug)]
 pub struct Seeds<'a> {
     /// The number of seeds.
@@ -279,10 +289,10 @@ pub struct Seeds<'a> {
 }
 
 impl Seeds<'_> {
-    /// Returns the plan of a table with these changes, for these seeds.
+    /// Returns the plan of a table with the changes of the study and `changes`, for the seeds of the study.
     ///
     /// # Errors
-    /// A one-line message if a change does not fit.
+    /// A one-line message if a change names a key or a contestant that the plan does not have.
     pub fn draft(&self, table: &Table, changes: &[Change]) -> Result<Draft, String> {
         table.draft(self.runs, self.first, &self.changes_of(table, changes))
     }

@@ -13,9 +13,9 @@ use std::collections::BTreeMap;
 pub const AGREES: f64 = 1.1;
 /// A cell is near the published value if our value differs from it by at most this factor.
 pub const NEAR: f64 = 1.5;
-/// The number of means that are resampled. Each mean is over as many runs as the paper averaged.
+/// The number of resampled means for [`PublishedCell::range`]. Each mean is over as many runs as the paper averaged.
 const DRAWS: usize = 2_000;
-/// If the upper end of our range divided by the lower end exceeds this ratio, the range is too wide to be informative.
+/// The maximum ratio of the upper end of [`PublishedCell::range`] to its lower end. A wider range is not informative.
 const INFORMATIVE: f64 = 2.0;
 
 /// A published number, and the value of our runs for it.
@@ -27,13 +27,13 @@ pub struct PublishedCell {
     pub published: f64,
     /// The mean over our runs that have a value; `None` if no run has one.
     pub ours: Option<f64>,
-    /// The 95 % interval of our mean divided by the published number. The two ends are equal if nothing is drawn from
-    /// the seed.
+    /// The 95 % interval of our mean divided by the published number. Both ends are equal if the runs have no
+    /// randomness.
     pub ratio: Option<[f64; 2]>,
-    /// The range, from the 2.5th to the 97.5th percentile, of means over as many runs as the paper averaged.
+    /// The 2.5th and the 97.5th percentile of resampled means. Each mean is over as many runs as the paper averaged.
     pub range: Option<[f64; 2]>,
-    /// For a drop-every-n-th rule whose counter continues from run to run: the smallest and the largest mean over as
-    /// many runs as the paper averaged. `None` without this rule.
+    /// The smallest and the largest mean over as many runs as the paper averaged, if a rule drops every n-th packet and
+    /// its counter continues from run to run. `None` without this rule.
     pub running: Option<[f64; 2]>,
     /// The number of runs, and the number of runs that did not finish.
     pub runs: (usize, usize),
@@ -41,12 +41,14 @@ pub struct PublishedCell {
     pub verdict: CellVerdict,
     /// The kind of evidence that the cell provides.
     pub evidence: Evidence,
-    /// The causes whose change brings the cell near the published value.
+    /// If our value differs from the published value: the causes whose change brings it within 1/1.5 to 1.5 times the
+    /// published value.
     pub explained: Vec<String>,
-    /// The exploratory causes whose change brings the cell near the published value. They explain nothing.
+    /// The exploratory causes whose change brings the cell near the published value. They were found by trying many
+    /// variants, so they do not count as explanations.
     pub exploratory_causes: Vec<String>,
-    /// The counterfactuals whose change brings the cell near the published value. They contradict known properties of
-    /// the rig and explain nothing.
+    /// The counterfactual causes whose change brings the cell near the published value. They contradict known
+    /// properties of the paper's test rig, so they do not count as explanations.
     pub counterfactual_causes: Vec<String>,
 }
 
@@ -60,7 +62,7 @@ pub enum CellVerdict {
     Near,
     /// The whole interval is below 1/1.5 or above 1.5.
     Differs,
-    /// Only a part of the interval is between 1/1.5 and 1.5.
+    /// Only a part of the interval is between 1/1.5 and 1.5, so neither `Near` nor `Differs` is certain.
     Undetermined,
     /// No run has a value.
     Missing,
@@ -71,9 +73,9 @@ pub enum CellVerdict {
 pub enum Evidence {
     /// The cell is evidence about the transports.
     Transport,
-    /// The cell shows only when requests arrive, or the result of arithmetic.
+    /// The cell follows from the times of the requests or from arithmetic, so it is no evidence about the transports.
     Arithmetic,
-    /// The cell is no evidence, because it was used to set an input.
+    /// The cell is no evidence, because its published value was used to calibrate a parameter.
     Calibrated,
 }
 
@@ -125,7 +127,7 @@ impl Evidence {
 }
 
 impl PublishedCell {
-    /// Returns whether the published number is within the 95 % range of means over as many runs as the paper averaged.
+    /// Returns whether the published number is within [`range`](Self::range).
     #[must_use]
     pub fn is_inside(&self) -> Option<bool> {
         self.range.map(|[low, high]| (low..=high).contains(&self.published))
@@ -164,7 +166,7 @@ impl PublishedCell {
     /// Compares the published number in a row with the value of our runs.
     #[must_use]
     pub fn measure(table: &Table, row: &Row, figures: &Figures) -> Self {
-        // A label may stand for every level of a factor, so there may be several points.
+        // The labels of a row may match several points, because a label may stand for all levels of a factor.
         let points = figures.all_at(&row.labels);
         let runs: Vec<&Vec<Numbers>> =
             points.iter().filter_map(|point| point.contestants.get(row.contestant())).collect();
@@ -208,7 +210,8 @@ impl PublishedCell {
     }
 }
 
-/// Returns the mean over the points for each seed. A seed is left out if it has no value at one of the points.
+/// Returns for each seed the mean of its values over all `points`. A seed without a value at one of the points is left
+/// out.
 pub(super) fn means(points: &[&Vec<Numbers>], metric: Metric, object: Option<usize>) -> Vec<f64> {
     let seeds = points.iter().map(|runs| runs.len()).max().unwrap_or(0);
     let mean = |seed: usize| {
@@ -236,10 +239,11 @@ pub(super) fn range_of_means(values: &[f64], averaged: usize) -> Option<[f64; 2]
     Some([means[DRAWS * 25 / 1_000], means[DRAWS * 975 / 1_000 - 1]])
 }
 
-/// Returns the smallest and the largest mean over `averaged` consecutive runs whose drop counter continues. Each run
-/// has its value and its number of packets. The run with seed s (from 1) drops packet 1 + s mod `cases` first.
+/// Returns the smallest and the largest mean over `averaged` consecutive runs, if the drop counter continues from run
+/// to run. Each element of `runs` is the value of a run and its number of packets. The run with seed s (from 1) drops
+/// packet 1 + s mod `cases` first.
 fn running_means(runs: &[(f64, usize)], cases: usize, averaged: usize) -> Option<[f64; 2]> {
-    // Returns the run in which `passed` packets pass before the first packet is dropped.
+    // Returns the value and the number of packets of the run in which `passed` packets pass before the first drop.
     let after = |passed: usize| runs[(passed + cases - 1) % cases];
     let means = (0..cases).map(|start| {
         let (mut passed, mut sum) = (start, 0.0);
@@ -289,9 +293,10 @@ mod tests {
     fn means_of_more_runs_spread_less() {
         let values: Vec<f64> = (1..=100).map(f64::from).collect();
         let [one, five] = [1, 5].map(|averaged| range_of_means(&values, averaged).expect("values"));
-        // The range of single values from 1 to 100: 95 % of the draws are between 3 and 98.
+        // If single values are drawn from 1 to 100, 95 % of them are between 3 and 98.
         assert!((one[0] - 3.0).abs() < 2.0 && (one[1] - 98.0).abs() < 2.0, "{one:?}");
-        // The standard deviation of a mean of five values is 28.9 / sqrt 5 = 12.9, so the range is 50.5 -+ 25.3.
+        // The standard deviation of the values from 1 to 100 is 28.9. That of a mean of five values is
+        // 28.9 / sqrt 5 = 12.9, so 95 % of the means are within 50.5 -+ 25.3.
         assert!((five[0] - 25.2).abs() < 3.0 && (five[1] - 75.8).abs() < 3.0, "{five:?}");
         assert_eq!(range_of_means(&[2.0; 4], 3), Some([2.0, 2.0]));
         assert_eq!(range_of_means(&[], 1), None);
@@ -299,11 +304,12 @@ mod tests {
 
     #[test]
     fn a_counter_that_goes_on_chooses_the_next_run() {
-        // Every second packet is dropped. The run with seed 1 passes the first packet and drops the next one. The run
-        // with seed 2 drops the first packet.
+        // Each pair is the value of a run and its number of packets. Every second packet is dropped. The run `passes`
+        // drops its second packet first, and the run `loses` drops its first packet.
         let (passes, loses) = ((1.0, 3), (2.0, 3));
         assert_eq!(running_means(&[passes, loses], 2, 1), Some([1.0, 2.0]));
-        // With an odd number of packets per run, the two runs alternate. With an even number, the same run repeats.
+        // The packet counter continues from one run to the next. With an odd number of packets per run, the two runs
+        // alternate. With an even number, the same run repeats.
         assert_eq!(running_means(&[passes, loses], 2, 4), Some([1.5, 1.5]));
         assert_eq!(running_means(&[(1.0, 2), (2.0, 4)], 2, 4), Some([1.0, 2.0]));
     }

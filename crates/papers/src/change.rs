@@ -1,4 +1,4 @@
-//! A change of one assumption: of a key of the plan, or of a setting of contestants.
+//! A change of one assumption: a key of the plan, or a setting of contestants.
 //!
 //! For example, `mtu=1500` sets a key of the plan. `tcp:iw=10` sets a setting of the contestant `tcp`, and `*:iw=10`
 //! sets it for every contestant. `sctp-*:nagle=no` sets it for the contestants whose names start with `sctp-`.
@@ -36,7 +36,7 @@ impl Change {
         Ok(Self { of, key: key.to_owned(), value: value.to_owned() })
     }
 
-    /// Returns the plan key that the change sets; `None` if it sets a setting of contestants.
+    /// Returns the plan key that the change sets. Returns `None` if the change sets a setting of contestants instead.
     #[must_use]
     pub fn factor(&self) -> Option<String> {
         self.of.is_none().then(|| self.key.clone())
@@ -48,9 +48,9 @@ impl Change {
         self.of.as_ref().is_none_or(|of| contestants.iter().any(|name| matches(of, name)))
     }
 
-    /// Returns whether the change overrides `fixed` in a plan with these contestants. `fixed` is a key, optionally
-    /// followed by `=` and a pattern of values that do not override it. For example, the pattern `nth:10*` matches all
-    /// values that start with `nth:10`.
+    /// Returns whether the change overrides the protected setting `fixed` in a plan with these contestants. `fixed` is
+    /// a key, optionally followed by `=` and a pattern. A change to a value that matches the pattern is allowed. For
+    /// example, the pattern `nth:10*` allows all values that start with `nth:10`.
     #[must_use]
     pub fn departs_from(&self, fixed: &str, contestants: &[String]) -> bool {
         let (key, values) = fixed.split_once('=').map_or((fixed, None), |(key, values)| (key, Some(values)));
@@ -63,7 +63,7 @@ impl Change {
         same && self.key == key && !values.is_some_and(|values| matches(values, &self.value))
     }
 
-    /// Returns whether the change sets a key of the plan to one of the plan's own values.
+    /// Returns whether the change sets a key of the plan to a value that the plan already has for this key.
     #[must_use]
     pub fn is_level_of(&self, plan: &toml::Table) -> bool {
         let is = |value: &toml::Value| {

@@ -79,7 +79,7 @@ fn shown(changes: &[String]) -> String {
     changes.iter().map(one).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the labels of each point along a curve of the table. The other factors are at the levels of the cause.
+/// Returns the labels of each point along a curve of the table. The other factors have the levels that the cause names.
 fn chart_points(
     at: &BTreeMap<String, String>,
     along: &str,

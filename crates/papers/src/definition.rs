@@ -17,18 +17,18 @@ pub struct Definition {
     pub question: String,
     /// The names of the tables, in their order. The first table is the main table.
     pub tables: Vec<String>,
-    /// The tables and figures of the published work. Each entry names the study's tables that reproduce the table or
-    /// figure, and the claims about it.
+    /// The tables and figures of the published work. Each entry names the tables of our study that reproduce the
+    /// published one, and the claims that are checked.
     #[serde(default, rename = "figure")]
     pub figures: Vec<Redone>,
     /// The assumptions, with the ranges in which they are varied.
     #[serde(default)]
     pub vary: Vec<super::sensitivity::Vary>,
-    /// The tables that are evaluated while assumptions vary; if absent, only the first table is.
+    /// The tables that are evaluated while assumptions vary; if absent, only the first table is evaluated.
     #[serde(default, rename = "vary-tables")]
     pub vary_tables: Vec<String>,
-    /// The cells that are not evaluated while assumptions vary. Each entry is a set of labels, and a cell with all of
-    /// them is left out.
+    /// The cells that are not evaluated while assumptions vary. Each entry is a set of labels. A cell is left out if it
+    /// has all labels of an entry.
     #[serde(default, rename = "vary-without")]
     pub vary_without: Vec<BTreeMap<String, String>>,
     /// The parameters of the plans, with their values and origins.
@@ -42,7 +42,7 @@ pub struct Definition {
 pub struct Redone {
     /// The name of the table or figure in the work.
     pub name: String,
-    /// A description of the table or figure, or a note that its values are lost.
+    /// A description of what the table or figure shows, or a note that its published values are lost.
     pub shows: String,
     /// The tables of the study that reproduce the published table or figure.
     #[serde(default)]
@@ -64,9 +64,9 @@ pub struct Parameter {
     pub is: Origin,
     /// The location in the published work, the derivation, or the reason for the value.
     pub why: String,
-    /// The plan keys that the parameter fixes, as in `--set` without a value. A key may be followed by `=` and a
-    /// pattern of values that are equivalent to the parameter's value. If the parameter is stated or derived, a cause
-    /// that changes such a key is a counterfactual.
+    /// The plan keys that the parameter fixes, written as for `--set`, but without a value. A key may be followed by
+    /// `=` and a pattern of values that are equivalent to the parameter's value. If the parameter is stated or derived,
+    /// a cause that changes one of these keys is a counterfactual.
     #[serde(default)]
     pub keys: Vec<String>,
     /// The tables to which the parameter applies; if absent, it applies to all.
@@ -74,7 +74,8 @@ pub struct Parameter {
 }
 
 impl Parameter {
-    /// Returns the keys that the parameter fixes in this table; empty if the paper leaves the value open.
+    /// Returns the plan keys that the parameter sets, if the paper determines the parameter's value for `table`. The
+    /// result is empty if the paper leaves the value open.
     pub(super) fn fixed(&self, table: &str) -> &[String] {
         let is_of = self.tables.as_ref().is_none_or(|tables| tables.iter().any(|name| name == table));
         match self.is {
@@ -94,7 +95,7 @@ pub enum Origin {
     Derived,
     /// The paper leaves the value open, and we chose it.
     Assumed,
-    /// The value was chosen so that published cells are met. Those cells are therefore no evidence.
+    /// The value was chosen so that our values match published cells. These cells are therefore no evidence.
     Calibrated,
 }
 

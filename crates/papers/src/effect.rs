@@ -1,16 +1,16 @@
-//! A number that is measured in the runs of a point, with its 95 % interval. The number is the value of one contestant,
-//! or the ratio of two contestants on the same seeds.
+//! A measured value of one contestant, or the ratio of the values of two contestants on the same seeds. Each has a 95 %
+//! interval.
 
 use super::figures::Point;
 use super::metric::Metric;
 use anabranch_results::stats::interval;
 
-/// The contestant whose number is compared, or the two contestants of a ratio.
+/// The contestant whose value is compared, or the two contestants whose values form a ratio.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Subject {
-    /// The contestant, or the contestant in the numerator of the ratio.
+    /// The contestant whose value is compared. In a ratio, the contestant in the numerator.
     pub of: String,
-    /// The contestant in the denominator; `None` if the number is no ratio.
+    /// The contestant in the denominator of the ratio; `None` if the value of `of` is compared itself.
     pub over: Option<String>,
 }
 
@@ -30,7 +30,8 @@ impl Subject {
         std::iter::once(&self.of).chain(&self.over).cloned().collect()
     }
 
-    /// Returns the logarithm of the number, run by run; `None` for a run without a value.
+    /// Returns the natural logarithm of the compared number or ratio for each run. A run without a positive value gives
+    /// `None`.
     #[must_use]
     pub fn logs(&self, point: &Point, metric: Metric, object: Option<usize>) -> Vec<Option<f64>> {
         let logs = |name: &str| -> Vec<Option<f64>> {
@@ -45,8 +46,8 @@ impl Subject {
     }
 }
 
-/// Returns the differences of two numbers, seed by seed. A number that is not random has a single run, which is paired
-/// with every run of the other number.
+/// Returns the differences `one - other`, seed by seed. A number that is not random has the value of a single run. This
+/// value is paired with each value of the other number.
 #[must_use]
 pub fn difference(one: &[Option<f64>], other: &[Option<f64>]) -> Vec<Option<f64>> {
     paired(one, other).map(|pair| pair.map(|(one, other)| one - other)).collect()
@@ -168,8 +169,8 @@ mod tests {
 
     #[test]
     fn a_ratio_of_means_is_that_of_the_sums() {
-        // One run of two is slow. The ratio of the geometric means falls to a tenth (the root of 0.01). The ratio of
-        // the arithmetic means falls only to 0.505.
+        // With the change, the value of one of two runs falls to a hundredth. The ratio of the geometric means falls to
+        // a tenth (the root of 0.01), and the ratio of the arithmetic means only to 0.505.
         let (with, without) = ([Some(1.0), Some(0.01)], [Some(1.0), Some(1.0)]);
         let by_means = MeanEstimate::of_means(&with, &without).expect("a ratio");
         assert!((by_means.mean - 0.505).abs() < 1e-12);
@@ -202,7 +203,8 @@ mod tests {
         let two = MeanEstimate::of_values(&[1.0, 3.0]).expect("two");
         assert!(two.of_cases(2, Some(10)).interval[1] > 3.0, "two of ten cases");
         assert_eq!(two.of_cases(2, Some(2)).interval, [2.0, 2.0], "all the cases there are");
-        // With 20 comparisons, each gets a twentieth of the error of 5 %. Therefore t(1) is 254.6 instead of 12.7.
+        // With 20 comparisons, each comparison gets a twentieth of the error of 5 %. Student's t with one degree of
+        // freedom is therefore 254.6 instead of 12.7.
         let [low, high] = two.interval;
         let wider = two.among(2, 20, false).interval;
         assert!(((wider[1] - 2.0) / (high - 2.0) - 254.647 / 12.706_2).abs() < 1e-3, "{wider:?}");

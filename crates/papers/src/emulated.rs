@@ -1,5 +1,5 @@
-//! Emulated results of a study: the host's own protocols on the rig of the study, in the emulated world. They are shown
-//! beside the published values and our simulated values, but get no verdict.
+//! Emulated results of a study: the host's own protocols run over an emulation of the study's network. The results are
+//! shown beside the published values and our simulated values, but get no verdict.
 //!
 //! `emulated.toml` in the folder of a study lists the tables with emulated results, and the plan keys that replace
 //! those of the table. This module reads that file, builds the plans, and renders the columns. The caller runs the
@@ -24,14 +24,15 @@ use std::rc::Rc;
 pub struct Emulated {
     /// The name of the table.
     pub of: String,
-    /// The contestant of the table whose published and simulated values are shown for comparison.
+    /// The name of a contestant of the table. The output shows this contestant's published and simulated values for
+    /// comparison.
     pub beside: String,
     /// The number of runs per cell.
     pub runs: u64,
     /// A sentence about conditions that hold in the emulated runs but are not in the plan, and about differences
     /// between the emulated and the simulated runs.
     pub says: String,
-    /// Changes to the plan of our simulated runs, so that they have the settings of the emulated runs.
+    /// Changes that give our simulated runs the settings of the emulated runs.
     #[serde(default)]
     pub change: Vec<String>,
     /// Plan keys that replace those of the table's plan.
@@ -53,12 +54,12 @@ pub struct Row {
 
 /// All cells of a table in the emulated world.
 #[derive(Debug)]
-pub struct Side {
+pub struct EmulatedTable {
     /// The name of the table.
     pub table: String,
     /// The unit of the values.
     pub unit: String,
-    /// The contestant whose published and simulated values are shown for comparison.
+    /// The contestant whose published and simulated values are shown beside the emulated values.
     pub beside: String,
     /// The contestants in the emulated world, as typed.
     pub contestants: Vec<String>,
@@ -127,20 +128,20 @@ impl Emulated {
     ///
     /// # Errors
     /// [`StudyError`] if the simulations fail.
-    pub fn side(
+    pub fn emulated_table(
         &self,
         study: &Study,
         race: &Race,
         seeds: &Seeds<'_>,
         bench: &mut StudyRuns<'_>,
-    ) -> Result<Side, StudyError> {
+    ) -> Result<EmulatedTable, StudyError> {
         let table = self.table(study)?;
         let simulated = self.simulate(table, seeds, bench)?;
         Ok(self.columns(table, race, &simulated))
     }
 
-    /// Returns our simulated values of the table. All contestants must run, because some plan keys apply only to
-    /// contestants that are not compared.
+    /// Simulates the table and returns our values. All contestants of the plan run, also those that are not compared,
+    /// because some plan keys apply only to them.
     fn simulate(
         &self,
         table: &Table,
@@ -155,12 +156,12 @@ impl Emulated {
         bench.figures(&table_points?, table.definition.heads)
     }
 
-    fn columns(&self, table: &Table, race: &Race, simulated: &Figures) -> Side {
+    fn columns(&self, table: &Table, race: &Race, simulated: &Figures) -> EmulatedTable {
         let definition = &table.definition;
         let first = race.points.first();
         let contestants: Vec<_> =
             first.iter().flat_map(|point| &point.contestants).map(|c| c.name.clone()).collect();
-        // Each point has one row. For a metric of objects, each object of a point has one row.
+        // Each point has one row. If the metric is of objects, each point has one row per object instead.
         let points_and_objects = race.points.iter().flat_map(|point| {
             let emulated_point =
                 Point::of_contestants(point.factors.clone(), &point.contestants, definition.heads);
@@ -208,7 +209,7 @@ impl Emulated {
             self.runs_of(race),
             self.says
         );
-        Side {
+        EmulatedTable {
             table: self.of.clone(),
             unit: definition.unit.clone(),
             beside: self.beside.clone(),
@@ -227,23 +228,24 @@ impl Emulated {
 /// Renders the emulated results of a study as text: published values, simulated values, and the emulated mean with
 /// minimum and maximum.
 #[must_use]
-pub fn text(study: &Study, sides: &[Side]) -> String {
+pub fn text(study: &Study, tables: &[EmulatedTable]) -> String {
     let mut out = String::new();
-    for side in sides {
+    for table in tables {
         let name = &study.definition.name;
-        let _ = writeln!(out, "{name}/{}, {}: beside, not judged\n{}", side.table, side.beside, side.unit);
-        out += &super::text::wrapped(&side.says, 98);
+        let _ = writeln!(out, "{name}/{}, {}: beside, not judged\n{}", table.table, table.beside, table.unit);
+        out += &super::text::wrapped(&table.says, 98);
         let row_name = |row: &Row| {
-            // The levels are in the order of the keys, followed by the object.
+            // The name of a row lists the levels of its factors, in the order of the factors' keys. The number of the
+            // object comes last.
             let (objects, factors): (Vec<_>, Vec<_>) =
                 row.labels.iter().partition(|(key, _)| *key == "object");
             let object = objects.into_iter().map(|(_, number)| format!("object {number}"));
             factors.into_iter().map(|(_, level)| level.clone()).chain(object).collect::<Vec<_>>().join(" ")
         };
-        let wide = side.rows.iter().map(|row| row_name(row).len()).max().unwrap_or(0);
-        let heads = side.contestants.iter().map(|name| format!("  {:>24}", label::shown(name)));
+        let wide = table.rows.iter().map(|row| row_name(row).len()).max().unwrap_or(0);
+        let heads = table.contestants.iter().map(|name| format!("  {:>24}", label::shown(name)));
         let _ = writeln!(out, "{:wide$}  {:>9}  {:>9}{}", "", "print", "ours", heads.collect::<String>());
-        for row in &side.rows {
+        for row in &table.rows {
             let one = |value: Option<f64>| value.map_or("-".to_owned(), super::effect::figure);
             let cells = row.emulated.iter().map(|values| format!("  {:>24}", spread(values)));
             let (printed, simulated) = (one(row.published), one(row.simulated));
@@ -277,18 +279,18 @@ fn mean(values: &[f64]) -> Option<f64> {
 
 /// Renders the emulated results of a study as CSV, with one row per cell and contestant.
 #[must_use]
-pub fn csv(sides: &[Side]) -> String {
+pub fn csv(tables: &[EmulatedTable]) -> String {
     let mut rows = vec![HEAD.map(str::to_owned).to_vec()];
-    for side in sides {
-        for row in &side.rows {
+    for table in tables {
+        for row in &table.rows {
             let levels: Vec<_> = row.labels.iter().map(|(key, level)| format!("{key}={level}")).collect();
-            for (contestant, values) in side.contestants.iter().zip(&row.emulated) {
+            for (contestant, values) in table.contestants.iter().zip(&row.emulated) {
                 let ends = (!values.is_empty()).then(|| ends(values));
                 rows.push(vec![
-                    side.table.clone(),
-                    side.unit.clone(),
+                    table.table.clone(),
+                    table.unit.clone(),
                     levels.join(" "),
-                    side.beside.clone(),
+                    table.beside.clone(),
                     optional(row.published),
                     optional(row.simulated),
                     contestant.clone(),
@@ -296,7 +298,7 @@ pub fn csv(sides: &[Side]) -> String {
                     optional(mean(values)),
                     optional(ends.map(|(low, _)| low)),
                     optional(ends.map(|(_, high)| high)),
-                    side.says.clone(),
+                    table.says.clone(),
                 ]);
             }
         }
@@ -330,26 +332,27 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn the_shipped_sides_are_plans_that_the_emulated_world_takes() {
-        let mut sides = 0;
+        let mut emulated_tables = 0;
         for name in super::super::names() {
             let study = super::super::open(name).expect("a study");
-            for side in &study.emulated {
-                let plan = side
+            for emulated in &study.emulated {
+                let plan = emulated
                     .plan(&study, None, 1, &Transports::standard())
                     .unwrap_or_else(|error| panic!("{name}: {error}"));
                 assert_eq!((plan.world, plan.seeds.len()), (anabranch_results::World::Emulated, 5), "{name}");
                 anabranch_lab::run::live::check(&plan).unwrap_or_else(|error| panic!("{name}: {error}"));
-                // The simulated runs start after the emulated runs have ended, so their plans are checked here, too.
+                // Checks the plan of the simulated runs. These runs start only after the emulated runs, so a study
+                // would detect a faulty plan late.
                 let (seeds, table) = (
                     Seeds { runs: 1, first: 1, changes: &[], transports: &Transports::standard() },
-                    side.table(&study).expect("a table"),
+                    emulated.table(&study).expect("a table"),
                 );
-                let simulated = side.simulate(table, &seeds, &mut StudyRuns::counting(&NullStore));
+                let simulated = emulated.simulate(table, &seeds, &mut StudyRuns::counting(&NullStore));
                 assert!(simulated.is_ok(), "{name}: {simulated:?}");
-                sides += 1;
+                emulated_tables += 1;
             }
         }
-        assert!(sides >= 5, "all but sasikala-2008 have one: ns-2 is what stands beside that");
+        assert!(emulated_tables >= 5, "all but sasikala-2008 have one: ns-2 is what stands beside that");
     }
 
     #[test]
@@ -360,7 +363,7 @@ mod tests {
             simulated: ours,
             emulated: there,
         };
-        let side = Side {
+        let table = EmulatedTable {
             table: "every-tenth".to_owned(),
             unit: "KB/s".to_owned(),
             beside: "tcp-linux".to_owned(),
@@ -369,12 +372,12 @@ mod tests {
             rows: vec![row(Some(9.04), Some(2.75), vec![vec![4.0, 10.0], vec![]]), row(None, None, vec![])],
         };
         let study = super::super::open("osterdahl-2005").expect("a study");
-        let text = text(&study, std::slice::from_ref(&side));
+        let text = text(&study, std::slice::from_ref(&table));
         let line = text.lines().find(|line| line.starts_with("50x100B")).expect("a row");
         let words: Vec<_> = line.split_whitespace().collect();
         assert_eq!(words, ["50x100B", "9.040", "2.750", "7.000", "(4.000-10.00)", "-"], "{text}");
         assert!(text.contains("beside, not judged") && text.contains("Linux 6; reno: cc reno"), "{text}");
-        let csv = csv(&[side]);
+        let csv = csv(&[table]);
         let lines: Vec<_> = csv.lines().collect();
         assert_eq!(lines.len(), 3, "{csv}");
         assert_eq!(
@@ -389,11 +392,11 @@ mod tests {
 
     #[test]
     fn errors_name_the_invalid_entry() {
-        let side = "[[table]]\nof = 'no-drops'\nbeside = 'tcp'\nruns = 5\nsays = ''\nplan = {}\n";
+        let toml = "[[table]]\nof = 'no-drops'\nbeside = 'tcp'\nruns = 5\nsays = ''\nplan = {}\n";
         let study = super::super::open("osterdahl-2005").expect("a study");
         let transports = Transports::standard();
-        let sides = parse(side).expect("read");
-        let wrong = sides[0].plan(&study, None, 1, &transports).expect_err("no such contestant");
+        let tables = parse(toml).expect("read");
+        let wrong = tables[0].plan(&study, None, 1, &transports).expect_err("no such contestant");
         assert!(wrong.contains("emulated.toml: no-drops: no contestant 'tcp'"), "{wrong}");
         assert!(parse("[[table]]\nfrom = 1\n").expect_err("a field").contains("emulated.toml"));
     }

@@ -9,8 +9,8 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// The largest number of objects whose own times are stored. Pages with more objects have only the numbers of the whole
-/// run.
+/// The maximum number of objects for which the times of each object are stored. For pages with more objects, only the
+/// numbers of the whole run are stored.
 const MOST_OBJECTS: usize = 64;
 
 /// The label that stands for every level of a factor. A cell with this label is a mean over all levels.
@@ -44,8 +44,8 @@ pub struct Numbers {
 pub struct Figures {
     /// The points, in the order of the plan.
     pub points: Vec<Rc<Point>>,
-    /// The number of possible cases n, if the only random choice is which packet a drop-every-n-th rule drops first;
-    /// otherwise `None`. See [`PointPlan::cases`](anabranch_lab::plan::PointPlan).
+    /// The n of a rule that drops every n-th packet, if the only random choice is which packet it drops first;
+    /// otherwise `None`. The runs then have n possible cases. See [`PointPlan::cases`](anabranch_lab::plan::PointPlan).
     pub cases: Option<u64>,
 }
 
@@ -59,8 +59,8 @@ impl Numbers {
         }
     }
 
-    /// Returns the numbers that a model predicts for a run. `objects` has the seconds to the request and to the
-    /// delivery of each object.
+    /// Returns the numbers that a model predicts for a run. `objects` has, for each object, the seconds until its
+    /// request and until its delivery.
     pub(super) fn predicted(of_run: impl Fn(Metric) -> Option<f64>, objects: Vec<[f64; 2]>) -> Self {
         let own = if objects.len() > MOST_OBJECTS { Vec::new() } else { objects };
         Self {
@@ -83,7 +83,7 @@ impl Numbers {
         self.done
     }
 
-    /// Returns the value of the run, or of one of its objects (numbered from 1).
+    /// Returns the value of the metric for the run, or for one of its objects (numbered from 1).
     #[must_use]
     pub fn value(&self, metric: Metric, object: Option<usize>) -> Option<f64> {
         if metric.is_of_objects() {
@@ -121,7 +121,7 @@ impl Point {
         Self { factors, contestants: contestants.collect() }
     }
 
-    /// Returns the figures of these contestants of a point, each of which raced separately.
+    /// Returns the figures of a point from the runs of its contestants, each of which used the network alone.
     pub(super) fn of_contestants<'a>(
         factors: BTreeMap<String, String>,
         contestants: impl IntoIterator<Item = &'a anabranch_results::Contestant>,
@@ -169,7 +169,7 @@ impl Point {
 }
 
 impl Figures {
-    /// Returns the first point with these labels. Labels whose keys are not factors are ignored.
+    /// Returns the first point whose factor levels are all in `labels`. Labels of other keys are ignored.
     #[must_use]
     pub fn at(&self, labels: &BTreeMap<String, String>) -> Option<&Point> {
         let is_there =

@@ -1,4 +1,4 @@
-//! The results of a study: its cells, orders, causes and claims, and the cells that no cause explains.
+//! The results of a study: its cells, orders, causes and claims, and the cells whose deviation no cause explains.
 
 use super::baseline::Baseline;
 use super::bench::{StudyError, StudyRuns};
@@ -24,7 +24,7 @@ pub struct Findings {
     pub causes: Vec<CauseFound>,
     /// The claims with their outcomes, in the order of the study.
     pub claims: Vec<(Claim, CheckResult)>,
-    /// The scores of the readings; `None` if they were not scored.
+    /// The scores of the readings (interpretations of the paper); `None` if the readings were not scored.
     pub scores: Option<Scores>,
     /// The sensitivity to assumptions; `None` if it was not analysed.
     pub sensitivity: Option<Sensitivity>,
@@ -37,34 +37,37 @@ pub struct Findings {
 pub struct TableResult {
     /// The name of the table.
     pub name: String,
-    /// The published cells, each with our value; empty if nothing is published.
+    /// The published values of the table, each with the simulated value; empty if the paper publishes no values.
     pub cells: Vec<PublishedCell>,
-    /// The orders of contestants.
+    /// The published orders of contestants, compared with our orders.
     pub orders: Orders,
-    /// The results of the simple models for the cells; empty if nothing is published.
+    /// The values of the simple models for the cells of the table; empty if the paper publishes none of the cells.
     pub baselines: Vec<Baseline>,
-    /// The identifiers of the causes that were run over the whole table, each with its effect on the cells.
+    /// The changed assumptions (causes) that were applied to the whole table: the identifier of each, and its effect on
+    /// the cells.
     pub whole_table_effects: Vec<(String, WholeTableEffect)>,
     /// The numbers of all runs of the table.
     pub figures: Figures,
 }
 
-/// The effect of a cause on all cells of a table. It includes the cells that the cause moves away from the published
-/// values.
+/// The effect of a changed assumption (a cause) on all cells of a table. It includes the cells that the change moves
+/// away from the published values.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WholeTableEffect {
-    /// The number of cells that differ from the published value without the change and are near it with the change.
+    /// The number of cells that the change brings near the published value. Without the change, these cells differ from
+    /// it.
     pub newly_near: usize,
-    /// The labels of cells that are near the published value without the change and differ from it with the change.
-    /// Calibrated cells are left out.
+    /// The labels of cells that are near the published value without the tested change of settings, and differ from it
+    /// with the change. Calibrated cells are left out.
     pub no_longer_near: Vec<String>,
-    /// The root of the mean square of ln(ours/published), without the change and with it, over the cells that are
-    /// evidence about the transports.
+    /// The root mean square of ln(ours/published): first without the change, then with it. Only the cells that are
+    /// evidence about the transports count.
     pub errors: [f64; 2],
 }
 
 impl WholeTableEffect {
-    /// Describes in a few words the effect on cells that the cause does not explain.
+    /// Describes in a few words how the change affects the other cells of the table: the number of cells that are no
+    /// longer near the published value, and the error without and with the change.
     #[must_use]
     pub fn describe_other_cells(&self) -> String {
         let error = if self.errors[1] > self.errors[0] { "the error rises" } else { "the error falls" };
@@ -91,14 +94,14 @@ impl TableResult {
         self.mismatches().iter().filter(|cell| cell.explained.is_empty()).count()
     }
 
-    /// Returns the number of explained cells with a price. A cell has a price if each cause that explains it moves
-    /// another cell away from its published value.
+    /// Returns the number of explained cells whose explanation has a price: with each cause that explains the cell,
+    /// some other cell no longer agrees with its published value.
     #[must_use]
     pub fn explained_at_a_price(&self) -> usize {
         let has_price = |id: &String| {
             self.whole_table_effects
                 .iter()
-                .any(|(known, over)| known == id && !over.no_longer_near.is_empty())
+                .any(|(known, effect)| known == id && !effect.no_longer_near.is_empty())
         };
         let off = self.mismatches();
         let explained = off.iter().filter(|cell| !cell.explained.is_empty());
@@ -115,10 +118,11 @@ impl Findings {
 }
 
 impl Study {
-    /// Runs the tables of the study, then its causes, and decides its claims.
+    /// Runs the plans of the study's tables, then the plans that test its causes. Decides the study's claims by the
+    /// results.
     ///
     /// # Errors
-    /// [`StudyError`] if a plan cannot be run or a change does not fit.
+    /// [`StudyError`] if a plan cannot be run, or cannot be changed as requested.
     pub fn run(
         &self,
         size: Size,
@@ -144,8 +148,8 @@ impl Study {
                     second.explains && !second.planted && second.table == cause.table
                 };
                 let tried = self.causes.iter().filter(is_another).count();
-                let over = explain(cause, table, own, tried, &seeds, bench)?;
-                own.whole_table_effects.push((cause.id.clone(), over));
+                let effect = explain(cause, table, own, tried, &seeds, bench)?;
+                own.whole_table_effects.push((cause.id.clone(), effect));
             }
             causes.push(result);
         }
@@ -194,7 +198,8 @@ impl Study {
             cases: table.cases(&own.figures),
             comparisons,
         };
-        // A claim fails if one of many comparisons fails, so each comparison gets its share of the error.
+        // A claim fails if one of many comparisons fails, so the permitted probability of an error is divided among the
+        // comparisons.
         let mut comparisons = 0;
         for check in checks {
             let Check::Table { table, relation, at } = check else { continue };
@@ -204,7 +209,7 @@ impl Study {
         let mut all: Option<CheckResult> = None;
         for check in checks {
             let one = match check {
-                // The run has no point for this claim, because one of the claim's keys was set for all tables.
+                // `--set` fixed a key of this claim for all tables, so no point has the levels of the claim.
                 Check::Table { relation, at, .. } if relation.names_of(at, set).is_some() => {
                     let key = relation.names_of(at, set).unwrap_or_default();
                     CheckResult {
@@ -248,7 +253,7 @@ impl Study {
     }
 }
 
-/// Runs a table and compares its cells with the published values.
+/// Runs the experiments behind a table of a paper, and compares the results with the published values.
 fn run_table(table: &Table, seeds: &Seeds<'_>, bench: &mut StudyRuns<'_>) -> Result<TableResult, StudyError> {
     let draft = seeds.draft(table, &[])?;
     let table_points = table.table_points(&draft, &BTreeMap::new(), None, seeds.transports)?;
@@ -261,8 +266,8 @@ fn run_table(table: &Table, seeds: &Seeds<'_>, bench: &mut StudyRuns<'_>) -> Res
 }
 
 /// Runs the whole table with the change of a cause. Records which cells move near the published values, and which move
-/// away. `tried` is the number of causes that are tested on every cell that differs. Intervals are widened for the
-/// resulting number of comparisons.
+/// away. `tried` is the number of causes that are tested on each cell that differs. Intervals are widened for the
+/// number of all these tests.
 fn explain(
     cause: &super::CauseDefinition,
     table: &Table,
@@ -278,7 +283,7 @@ fn explain(
         let squares: Vec<f64> = evidence.map(|cell| log_ratio(cell).powi(2)).collect();
         interval::mean(&squares).map_or(0.0, f64::sqrt)
     };
-    let mut over = WholeTableEffect {
+    let mut effect = WholeTableEffect {
         newly_near: 0,
         no_longer_near: Vec::new(),
         errors: [error(&own.cells), error(&changed.cells)],
@@ -291,10 +296,10 @@ fn explain(
         };
         if cell.is_near() && changed_cell.is_off() {
             let labels: Vec<&str> = cell.labels.values().map(String::as_str).collect();
-            over.no_longer_near.push(labels.join(" "));
+            effect.no_longer_near.push(labels.join(" "));
         }
         if cell.is_off() && changed_cell.is_near_among(tries) {
-            over.newly_near += 1;
+            effect.newly_near += 1;
             let list = match cause.kind() {
                 CauseKind::Finding => &mut cell.explained,
                 CauseKind::Exploratory => &mut cell.exploratory_causes,
@@ -303,7 +308,7 @@ fn explain(
             list.push(cause.id.clone());
         }
     }
-    Ok(over)
+    Ok(effect)
 }
 
 /// Compares a row of the feature table with the expected words in its columns.

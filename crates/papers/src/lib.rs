@@ -9,25 +9,25 @@
 //! - `page.md` has the prose.
 //!
 //! [`mod@bench`] runs the plans, and [`figures`] is the stored part of the results. [`cell`], [`order`], [`cause`] and
-//! [`check`] interpret the figures. No number of ours is fitted to a published one, except where `study.toml` says
+//! [`check`] interpret the figures. Our numbers are not fitted to published numbers, except where `study.toml` says
 //! `calibrated`.
 //!
 //! - `bench.rs` runs each plan once, point by point. It keeps every metric of every run (`figures.rs`), under a digest
 //!   of the plan. A run can therefore be resumed, and causes share the runs of tables. Cells, orders, causes and claims
 //!   follow from these figures alone.
 //! - `check` is the language of claims. A claim is a comparison that can fail.
-//! - A cause has a kind (`cause.rs`). Only the kind counterfactual may change keys that a parameter of the paper fixes,
-//!   and it explains nothing.
+//! - A cause has a kind (`cause.rs`). Only causes of the kind counterfactual may change keys that the paper fixes. They
+//!   do not count as explanations of differences.
 //! - `part.rs` leaves tables out or adds contestants. `measured.rs` writes every measured number, whether the paper
 //!   publishes it or not.
-//! - `readings` covers what a paper leaves open. A reading is a set of changes, run on the same bench. `calibrate.rs`
-//!   sets the inputs of a reading. The held-out score of a reading comes only from rows that had no part in its
-//!   selection.
-//! - `kept.rs` reads earlier scores. A digest shows whether they belong to the current version of the study.
+//! - `readings` covers what a paper leaves open. A reading is a set of changes to the plans. `calibrate.rs` sets the
+//!   inputs of a reading. Only rows that had no part in the selection of a reading count for its held-out score.
+//! - `stored_scores.rs` reads earlier scores. A digest shows whether these scores belong to the current version of the
+//!   study.
 //! - `baseline.rs` computes the figures of a model from the plan alone. The cells and orders of a model therefore come
 //!   from the same code as those of runs.
-//! - A number of our own in prose is a link whose text the run writes (`quote.rs`). A finding with a `chart` is drawn
-//!   with and without its change (`chart.rs`, `anabranch_report::contrast`).
+//! - In prose, our own numbers are links. The run writes the text of these links (`quote.rs`). A finding with a `chart`
+//!   is drawn with and without its change (`chart.rs`, `anabranch_report::contrast`).
 //! - `studies/today` has no published values. Its cells are our own, its claims are expectations, and its page begins
 //!   with maps (`heat.rs` of the report).
 
@@ -89,7 +89,8 @@ pub struct Study {
     pub causes: Vec<CauseDefinition>,
     /// The claims of the paper.
     pub claims: Vec<Claim>,
-    /// The readings of what the paper leaves open; `None` if the study has no `readings.toml`.
+    /// The readings of the paper, which are the possible interpretations of what the paper does not state; `None` if
+    /// the study has no `readings.toml`.
     pub readings: Option<Readings>,
     /// The scores of the study that are stored in its folder.
     pub stored_scores: StoredScores,
@@ -97,9 +98,9 @@ pub struct Study {
     pub page: String,
     /// The tables that also run on the host's own protocols.
     pub emulated: Vec<Emulated>,
-    /// The names of the tables that remain; `None` if no table was left out.
+    /// The names of the selected tables; `None` if the study has all of its tables.
     pub part: Option<String>,
-    /// Whether the files of the study equal those in the program.
+    /// Whether the study's files are identical to the copies that are compiled into the program.
     pub copy: CopyStatus,
     /// The name of the study in commands: its own name if the study is unchanged, otherwise the folder as typed.
     pub opened: String,
@@ -114,8 +115,7 @@ pub enum CopyStatus {
     Changed {
         /// The files that differ or are missing.
         files: Vec<String>,
-        /// The SHA-256, in hexadecimal, of the changed study's files. Files that the program does not contain are left
-        /// out.
+        /// The SHA-256, in hexadecimal, of the files in the changed study that the program contains as well.
         digest: String,
     },
     /// The program contains no study of this name.
@@ -159,7 +159,8 @@ pub fn open(name: &str) -> Result<Study, String> {
     Study::parse(file).map_err(|error| format!("studies/{name}/{error}"))
 }
 
-/// Compares the files of a folder with the files of the program's study of this name.
+/// Compares the files of a folder with the files of the study `name` that are built into the program. `file` reads a
+/// file of the folder.
 fn copied(name: &str, file: impl Fn(&str) -> Result<Option<String>, String>) -> Result<CopyStatus, String> {
     let Some((_, shipped)) = SHIPPED.iter().find(|(known, _)| *known == name) else {
         return Ok(CopyStatus::Own);
@@ -218,8 +219,8 @@ impl Study {
         Ok(study)
     }
 
-    /// Returns an error message for the first change that fixes a key by which published cells are labelled. With such
-    /// a change, cells with different labels would all be measured in the same run.
+    /// Returns an error message for the first change that fixes a key whose values label published cells. With such a
+    /// change, one run would measure the cells of all labels.
     #[must_use]
     pub fn first_fixed_label(&self, changes: &[Change]) -> Option<String> {
         changes.iter().find_map(|change| {
@@ -234,7 +235,8 @@ impl Study {
         })
     }
 
-    /// Returns the parameter that a change overrides, if the parameter is stated in the paper or derived from it.
+    /// Returns the parameter of the paper that a change overrides. `None` if the change overrides only parameters that
+    /// the paper neither states nor implies.
     #[must_use]
     pub fn stated(&self, change: &Change) -> Option<&Parameter> {
         self.definition.parameters.iter().find(|parameter| {
@@ -267,7 +269,7 @@ impl Study {
         self.tables.iter().find(|table| table.name == name)
     }
 
-    /// Checks that the files of the study name only tables, contestants, causes and keys that exist.
+    /// Checks that every table, contestant, cause and plan key that the files of the study refer to exists.
     fn check(&self) -> Result<(), String> {
         for cause in &self.causes {
             self.table(&cause.table)
@@ -311,8 +313,8 @@ impl Study {
         quote::check(self)
     }
 
-    /// Checks that no finding changes what the paper states or what follows from a statement. Such a change shows the
-    /// effect of a setting, but does not explain the published numbers.
+    /// Checks that no finding changes a setting that the paper states, or that follows from the paper's statements.
+    /// Such a change shows the effect of a setting, but does not explain the published numbers.
     fn check_parameters(&self) -> Result<(), String> {
         for parameter in &self.definition.parameters {
             let wrong = |message: String| format!("{MAIN}: {}: {message}", parameter.name);
@@ -385,7 +387,8 @@ mod tests {
     use anabranch_transports::Transports;
     use std::collections::BTreeMap;
 
-    /// Counts the claims of the five papers and our own expectations, and checks that every claim has a check.
+    /// Each study must have the listed number of claims, and at least the listed number of figures. The study `today`
+    /// holds our own expectations.
     #[test]
     fn every_claim_and_every_figure_of_the_papers_has_its_run() {
         for (name, letter, claims, figures) in [
@@ -401,7 +404,7 @@ mod tests {
             let all: Vec<String> = (1..=claims).map(|number| format!("{letter}{number:02}")).collect();
             assert_eq!(ids, all, "{name}: its claims, in order, each once");
             assert!(study.definition.figures.len() >= figures, "{name}: tables and figures");
-            // No run can decide a claim about statements of other authors.
+            // Only these claims may be undecidable. They are about statements of other authors, which no run can test.
             let undecidable = study
                 .claims
                 .iter()
@@ -421,12 +424,14 @@ mod tests {
         }
     }
 
-    /// Checks the readings here, because otherwise an error would be found only when `--readings` is given.
+    /// Checks every shipped study's readings of its paper. Otherwise an error in them would appear only when a user
+    /// passes `--readings`.
     #[test]
     fn every_reading_of_every_shipped_study_fits_its_plans() {
         for name in names() {
             let study = open(name).unwrap_or_else(|e| panic!("{e}"));
-            // A study without published values needs no readings, because they could not be scored.
+            // Readings are scored by the published values. A study without published values therefore needs no
+            // readings.
             if study.tables.iter().all(|table| table.published.is_none()) {
                 continue;
             }
@@ -451,8 +456,8 @@ mod tests {
         assert!(text::listing([("ha-2005", open("ha-2005"))]).1);
     }
 
-    /// Checks that everything in prose that looks like a number of ours is a link. Other numbers come from the paper or
-    /// the plan.
+    /// Checks that every factor such as `x1.5` in the prose of `page.md` is a link to the run that gives the number.
+    /// Factors that the paper prints are exempt.
     #[test]
     fn no_factor_stands_in_prose_without_its_run() {
         for name in names() {
@@ -491,8 +496,8 @@ mod tests {
         }
     }
 
-    /// With a rule that drops every tenth packet, ten seeds must count as all possible cases. With any other random
-    /// choice, they must not count as all cases.
+    /// If the only random number is the start of one counter that drops every `n`th packet, `n` seeds cover all cases.
+    /// If there are other random numbers, the number of cases must be unknown.
     #[test]
     fn cases_are_of_one_counter_alone() {
         let study = open("osterdahl-2005").unwrap_or_else(|e| panic!("{e}"));

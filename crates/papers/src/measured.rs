@@ -1,4 +1,5 @@
-//! The measured numbers of a table, published or not, as text and as CSV with one number per row.
+//! All measured numbers of a table as text, and as CSV with one number per row. A number need not have a published
+//! counterpart.
 
 use super::effect::figure;
 use super::figures::{MEAN, Numbers};
@@ -23,14 +24,15 @@ pub struct Measured<'a> {
     pub runs: usize,
     /// The number of runs in which an object failed or was not delivered by the deadline.
     pub unfinished: usize,
-    /// The mean and its 95 % interval; `None` if no run has a value. The two ends are equal if nothing is drawn from
-    /// the seed.
+    /// The mean and its 95 % interval; `None` if no run has a value. Both ends are equal if the runs have no
+    /// randomness.
     pub mean: Option<(f64, [f64; 2])>,
     /// The published value; `None` if there is none.
     pub published: Option<f64>,
 }
 
-/// Returns every number of this metric, in the order of the plan.
+/// Returns the measured values of this metric for all points, contestants and objects. Contestants are in the order of
+/// the plan.
 #[must_use]
 pub fn all<'a>(table: &Table, found: &'a TableResult, metric: Metric) -> Vec<Measured<'a>> {
     let mut numbers = Vec::new();
@@ -44,7 +46,7 @@ pub fn all<'a>(table: &Table, found: &'a TableResult, metric: Metric) -> Vec<Mea
             };
             for object in objects {
                 let values = point.values(contestant, metric, object);
-                // If all possible cases were run, the mean is exact and has no interval.
+                // If the runs cover all possible random choices, the mean is exact and has no interval.
                 let known = table.cases(&found.figures).is_some_and(|cases| cases == values.len() as u64);
                 let around =
                     |mean| interval::ci95_from_zero(&values).filter(|_| !known).unwrap_or([mean, mean]);
@@ -70,7 +72,8 @@ pub fn all<'a>(table: &Table, found: &'a TableResult, metric: Metric) -> Vec<Mea
     numbers
 }
 
-/// Returns means over all levels of a factor, for every contestant, if the published cells are means over levels.
+/// A published cell may be a mean over all levels of a factor, for example over all loss rates. Returns our means over
+/// the same levels, for every contestant.
 fn means_of_levels<'a>(table: &Table, found: &'a TableResult) -> Vec<Measured<'a>> {
     let metric = table.definition.metric;
     let mut levels: Vec<BTreeMap<String, String>> = Vec::new();
@@ -108,7 +111,7 @@ fn means_of_levels<'a>(table: &Table, found: &'a TableResult) -> Vec<Measured<'a
     numbers
 }
 
-/// Returns the published value of the first cell whose labels are all among these labels.
+/// Returns the published value of the first cell for `contestant` whose other labels are all in `labels`.
 fn published(found: &TableResult, contestant: &str, labels: &BTreeMap<String, String>) -> Option<f64> {
     let own = |(key, label): (&String, &String)| match key.as_str() {
         "contestant" => label == contestant,
@@ -167,8 +170,8 @@ pub fn csv(table: &Table, found: &TableResult) -> String {
     of_rows(&rows)
 }
 
-/// Renders one line for each number of the table's own metric. If `added` is set, renders only the numbers of
-/// contestants that were added to the study.
+/// Renders one line for each measured number in the table's metric. If `added` is set, renders only the numbers of
+/// contestants that the user added to the study.
 #[must_use]
 pub fn text(table: &Table, found: &TableResult, added: bool) -> String {
     let definition = &table.definition;

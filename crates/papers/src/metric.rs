@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
-    /// Seconds from the start of the run until the object with this number (from 1) is delivered.
+    /// Seconds from the start of the run until the object is delivered.
     ObjectEnd,
     /// Seconds from the request of the object until it is delivered.
     ObjectTime,
@@ -115,8 +115,8 @@ impl Metric {
     }
 
     /// Returns the value of the run; `None` if the run has no value. `heads` is the number of bytes of a request's head
-    /// and a response's head together. `shared` is the contestant's share and Jain's index, if contestants share the
-    /// network.
+    /// and a response's head together. If contestants share the network, `shared` is the contestant's share of the
+    /// bandwidth, and Jain's fairness index.
     #[must_use]
     pub fn of(self, run: &Run, heads: u64, shared: Option<(f64, f64)>) -> Option<f64> {
         let page = run.page_ns.map(seconds).filter(|page| *page > 0.0);

@@ -1,39 +1,42 @@
 //! Orders of contestants. An order says which contestant of a pair has the larger published value at a point of a
 //! table. It is kept if our values have the same order.
 //!
-//! Orders within a row of the table share their causes. Therefore the rows in which all orders are kept are counted, in
-//! addition to the orders. By chance, half of the orders would be kept.
+//! The orders within a row of the table depend on each other. Therefore the rows in which all orders are kept are
+//! counted as well. Random values would keep half of the orders.
 
 use super::cell::{Evidence, PublishedCell};
 use super::table::Table;
 use std::collections::BTreeMap;
 
-/// The smallest ratio of two published values that counts as an order. A smaller ratio is a tie.
+/// The ratio of two published values from which one value counts as larger. With a smaller ratio, the values are tied.
 pub const TIE: f64 = 1.02;
 
-/// The orders of a table.
+/// The counts of the orders of a table. An order is a pair of contestants at one point, one of which has the larger
+/// published value.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Orders {
     /// The number of published orders for which we have values.
     pub all: usize,
     /// The number of published orders that our values confirm.
     pub same: usize,
-    /// The number of independent rows of the table that have orders.
+    /// The number of independent rows of the table that have at least one published order.
     pub rows: usize,
-    /// The number of rows in which our values confirm all orders.
+    /// The number of independent rows of the table in which our values confirm every published order.
     pub same_rows: usize,
-    /// The number of published orders for which our two values are equal. `same` does not count these orders.
+    /// The number of published orders for which our values of the two contestants are equal. `same` does not count
+    /// these orders.
     pub alike: usize,
     /// The number of pairs whose published values are tied.
     pub ties: usize,
-    /// The orders that our values confirm, as two contestants and the labels of the point.
+    /// The published orders that our values confirm. Each is given as two contestants and the labels of the point.
     pub preserved: Vec<(String, BTreeMap<String, String>)>,
-    /// The orders that are reversed or equal in our values, as two contestants and the labels of the point.
+    /// The published orders that our values reverse, or for which our two values are equal. Each is given as two
+    /// contestants and the labels of the point.
     pub missed: Vec<(String, BTreeMap<String, String>)>,
 }
 
 impl Orders {
-    /// Counts the orders of a table. Pairs in which both cells are calibrated are left out.
+    /// Counts the orders of a table. Pairs of cells that are both calibrated are left out.
     #[must_use]
     pub fn of(table: &Table, cells: &[PublishedCell]) -> Self {
         let mut orders = Self::default();
@@ -76,7 +79,7 @@ impl Orders {
 }
 
 impl Orders {
-    /// Lists the orders that our values do not confirm, grouped by pair of contestants.
+    /// Lists the published orders of two contestants that our values do not confirm, grouped by pair of contestants.
     #[must_use]
     pub fn not_preserved_in_words(&self) -> String {
         let mut pairs: Vec<(&str, Vec<String>)> = Vec::new();

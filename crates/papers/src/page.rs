@@ -95,7 +95,8 @@ fn parameters(study: &Study) -> Grid {
     }
 }
 
-/// Returns further tables, each with its title: the simple models, and the readings and the sensitivity if available.
+/// Returns further tables, each with its title: the simple models and, if available, the readings of the paper and the
+/// sensitivity to assumptions.
 fn more(study: &Study, findings: &Findings) -> Vec<(String, Grid)> {
     let mut more = vec![("What arithmetic alone would say".to_owned(), baselines(findings))];
     if let Some(scores) = text::scores(study, findings) {
@@ -153,7 +154,7 @@ fn causes(findings: &Findings) -> Grid {
         let cause = &found.cause;
         let words = [cause.kind().word(), found.verdict()].map(str::to_owned);
         let [kind, verdict] = words;
-        let says = found.sentence() + &text::over(findings, &cause.id);
+        let says = found.sentence() + &text::whole_table_effect(findings, &cause.id);
         vec![cause.id.clone(), kind, cause.change.join(" "), says, verdict]
     });
     Grid { heads: heads(&["cause", "kind", "change", "what it does", "here"]), rows: rows.collect() }
@@ -200,8 +201,8 @@ fn cells(findings: &Findings) -> Grid {
 /// The labels of a cell, by column.
 type Labels = BTreeMap<String, String>;
 
-/// Returns a table as curves along one column: the column that the table names, or its last column, or its first
-/// factor. If none of these columns varies, the contestants are the levels.
+/// Returns a table as curves. The x axis is the column that the table names, otherwise the last column, otherwise the
+/// first factor. If this column does not vary, the contestants form the x axis.
 fn sheet(table: &Table, found: &TableResult) -> Sheet {
     let metric = table.definition.metric;
     let objects = metric.is_of_objects();
@@ -212,7 +213,7 @@ fn sheet(table: &Table, found: &TableResult) -> Sheet {
     let along = table.along().filter(varies).unwrap_or_else(|| "contestant".to_owned());
     let printed =
         |labels: &Labels| found.cells.iter().find(|cell| cell.labels == *labels).map(|cell| cell.published);
-    // Collects every measured number, with the labels that its published cell has or would have.
+    // Collects every measured number, published or not, under the labels that a published cell would have.
     let mut panels: Vec<(Labels, Vec<String>)> = Vec::new();
     let mut numbers: Vec<(Labels, Option<[f64; 3]>)> = Vec::new();
     for point in &found.figures.points {
@@ -245,8 +246,7 @@ fn sheet(table: &Table, found: &TableResult) -> Sheet {
         let at = |name: &str, level: &String| {
             let mut labels = labels_of_panel.clone();
             labels.insert(along.clone(), level.clone());
-            // If the contestants are the levels, the curve of each contestant has a single point, at the level of its
-            // own name.
+            // If the contestants form the x axis, each contestant has a single point, at its own name.
             let other = labels.insert("contestant".to_owned(), name.to_owned());
             if other.is_none_or(|other| other == name) { labels } else { Labels::new() }
         };

@@ -8,7 +8,8 @@ use anabranch_lab::plan::Plan;
 use anabranch_results::label;
 
 impl Study {
-    /// Keeps only these tables, the causes about them, and the claims that need no other table.
+    /// Removes all tables except those with these names. Also removes the causes of differences in the removed tables,
+    /// and the claims that need a removed table.
     ///
     /// # Errors
     /// A one-line message if there is no such table.
@@ -68,7 +69,7 @@ impl Study {
     /// another contestant would change all results. Returns the names of the unchanged tables.
     ///
     /// # Errors
-    /// A one-line message if a contestant of that name already exists.
+    /// A one-line message if a table already has a contestant with one of the names.
     pub fn also(&mut self, contestants: &[String]) -> Result<Vec<String>, String> {
         let mut left = Vec::new();
         for table in &mut self.tables {
@@ -99,7 +100,7 @@ impl Study {
     /// its table.
     ///
     /// # Errors
-    /// A one-line message if a plan is wrong or a change does not fit.
+    /// A one-line message if a plan is wrong, or cannot be changed as requested.
     pub fn warnings(&self, size: Size, seeds: &Seeds<'_>) -> Result<Vec<String>, String> {
         let mut all = Vec::new();
         for table in &self.tables {

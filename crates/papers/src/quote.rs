@@ -11,7 +11,7 @@
 //! | `TABLE.toml#differ` (`agree`, `near`, `undetermined`, `explained`, `unexplained`, `cells`) | the number of cells of a table that differ (or agree, ..; `cells` counts all) |
 //! | `TABLE.toml#differ[loss=2%]` | the number of cells with this label that differ |
 //! | `TABLE.toml#orders` (`arithmetic`, `pftk`) | the number of the table's orders that are as published, for our runs or for a model |
-//! | `TABLE.toml#no_longer_near[ID]` | the number of the table's cells that a cause moves away from the published values |
+//! | `TABLE.toml#takes[ID]` | the number of the table's cells that a cause moves away from the published values |
 //! | `readings.csv#selected` (`held-out`, `stated-only`, `median`) | the error of a reading, as a factor |
 //! | `readings.csv#selected.reading` (`.orders`) | the name of a reading, or its orders |
 //! | `readings.csv#count` (`seeds`) | the number of readings, or the number of runs of each |
@@ -35,19 +35,20 @@ use std::fmt::Write;
 pub(super) enum Quote {
     Cause(String),
     Claims(Vec<String>),
-    /// A number of cells or orders, as (table, kind of count, labels that the cells must have).
+    /// A number of cells or orders, as (table, kind of count, labels that the counted cells must have).
     Count(String, Count, BTreeMap<String, String>),
-    /// A number of a contestant, as (table, term, term in the denominator of a ratio).
+    /// A number that was measured for a contestant, or the ratio of two such numbers, as (table, number, denominator of
+    /// the ratio).
     Number(String, Box<Term>, Option<Box<Term>>),
-    /// A figure of the readings.
+    /// A number from the scores of the readings.
     Readings(ReadingsFigure),
-    /// A figure of the sensitivity.
+    /// A number from the sensitivity analysis.
     Sensitivity(SensitivityFigure),
-    /// The number of cells that a cause moves away from the published values, as (table, cause).
+    /// For (table, cause): how many cells of the table the cause moves away from the published values.
     Takes(String, String),
 }
 
-/// The quoted figure of the readings.
+/// The kind of a quoted number from the scores of the readings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ReadingsFigure {
     Count,
@@ -66,7 +67,7 @@ pub(super) enum QuotedReading {
     Median,
 }
 
-/// The quoted figure of the sensitivity.
+/// The kind of a quoted number from the sensitivity analysis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SensitivityFigure {
     Held,
@@ -177,8 +178,8 @@ impl Quote {
             Self::Readings(what) => text::scores(study, findings).map(|scores| what.of(scores)),
             Self::Sensitivity(what) => text::varied(study, findings).and_then(|found| what.of(found)),
             Self::Takes(name, id) => table(name).and_then(|found| {
-                let (_, over) = found.whole_table_effects.iter().find(|(known, _)| known == id)?;
-                Some(over.no_longer_near.len().to_string())
+                let (_, effect) = found.whole_table_effects.iter().find(|(known, _)| known == id)?;
+                Some(effect.no_longer_near.len().to_string())
             }),
             Self::Cause(id) => {
                 let found = findings.causes.iter().find(|found| found.cause.id == *id);
@@ -300,8 +301,7 @@ impl SensitivityFigure {
     }
 }
 
-/// Returns one word if all claims have the same outcome, so that a sentence about several claims can use the word.
-/// Otherwise returns each outcome.
+/// Returns one word if all claims have the same outcome. Otherwise returns the outcome of each claim.
 fn outcomes(ids: &[String], findings: &Findings) -> String {
     let of = |id: &String| {
         let found = findings.claims.iter().find(|(claim, _)| claim.id == *id);

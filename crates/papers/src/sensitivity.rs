@@ -4,7 +4,7 @@
 //! alone takes the two ends of its range, or each alternative. When all assumptions are changed at once, they take the
 //! values of a Latin hypercube of [`POINTS`] points, log-uniform within the ranges. The analysis covers the orders and
 //! findings of the first table, or of the tables that the study names (`vary-tables`). An order or finding is fragile
-//! if it holds in fewer than the share [`FRAGILE`] of the points.
+//! if it holds in less than the share [`FRAGILE`] of the points.
 
 use super::bench::{StudyError, StudyRuns};
 use super::cause::Seeds;
@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 pub const POINTS: usize = 64;
 /// The number of seeds at each point.
 pub const SEEDS: u64 = 10;
-/// The share of the points in which an order or a finding must hold. Below this share it is fragile.
+/// An order or a finding is fragile if it holds in less than this share of the hypercube points.
 pub const FRAGILE: f64 = 0.8;
 
 /// One `[[vary]]` entry of `study.toml`.
@@ -32,7 +32,7 @@ pub const FRAGILE: f64 = 0.8;
 pub struct Vary {
     /// The key that is changed, as in `--set`, without the value. For example, `rtt` or `tcp-reno:iw`.
     pub key: String,
-    /// The lower and the upper end of the range of a number.
+    /// If the value of the key is a number: the smallest and the largest value that are tried.
     pub between: Option<[String; 2]>,
     /// The alternative values, without the plan's own value.
     #[serde(default)]
@@ -46,15 +46,16 @@ pub struct Vary {
 pub struct Robustness {
     /// The name of the order or finding.
     pub name: String,
-    /// The single changes under which the order or finding does not hold.
+    /// The changed assumptions, each tested alone, with which the order or finding does not hold.
     pub broken_by: Vec<String>,
-    /// The number of hypercube points in which the order or finding holds, and the number of points in which the runs
-    /// decide whether it holds.
+    /// Counts of hypercube points: first the points in which the order or finding holds, then the points with enough
+    /// runs to decide whether it holds.
     pub joint: (usize, usize),
 }
 
 impl Robustness {
-    /// Returns whether the order or finding holds in less than the share [`FRAGILE`] of the hypercube's points.
+    /// Returns whether the order or finding holds in less than the share [`FRAGILE`] of the hypercube points. Only
+    /// points with enough runs to decide this are counted.
     #[must_use]
     pub fn is_fragile(&self) -> bool {
         (self.joint.0 as f64) < FRAGILE * self.joint.1 as f64
@@ -69,7 +70,8 @@ pub struct Sensitivity {
     /// Each single change, with the error of the cells after the change: the root of the mean square of
     /// ln(ours/published).
     pub alone: Vec<(String, Option<f64>)>,
-    /// The minimum, median and maximum of the cells' error over the points of the hypercube.
+    /// The minimum, median and maximum of the cells' error over the points of the hypercube, at which all inputs vary
+    /// together.
     pub joint_error: Option<[f64; 3]>,
     /// The orders of the tables, and the findings about them.
     pub robustness: Vec<Robustness>,
@@ -91,12 +93,12 @@ impl Vary {
     }
 
     /// Returns the values that are tried when this assumption is changed alone.
-    fn ends(&self) -> Vec<String> {
+    fn tried_values(&self) -> Vec<String> {
         self.between.iter().flatten().chain(&self.or).cloned().collect()
     }
 
-    /// Returns the value at this share of the range, or of the list of alternatives. `None` if it is the plan's own
-    /// value.
+    /// Returns the value at `share` (0 to 1) of the range, or of the list of alternatives. `None` stands for the plan's
+    /// own value.
     fn at(&self, share: f64) -> Option<String> {
         match &self.between {
             Some([low, high]) => {
@@ -106,7 +108,8 @@ impl Vary {
                 let whole = unit == "ns" || (!unit.contains(['s', '%']) && value >= 2.0);
                 Some(if whole { format!("{value:.0}{unit}") } else { format!("{value:.3}{unit}") })
             }
-            // The plan's own value comes after the alternatives, so the list has one more entry.
+            // The plan's own value counts as one more entry after the alternatives, so an index after the last
+            // alternative gives `None`.
             None => self.or.get(((self.or.len() + 1) as f64 * share) as usize).cloned(),
         }
     }
@@ -123,8 +126,8 @@ pub(super) fn number(text: &str) -> Option<(f64, &str)> {
     Some((number.parse().ok()?, unit))
 }
 
-/// Returns the points of a Latin hypercube. Each point has one share for each of `dimensions`. In each dimension, the
-/// shares from 0 to 1 are divided into `points` equal intervals, and each interval has one point.
+/// Returns the points of a Latin hypercube. Each point is a list of `dimensions` shares. In each dimension, the range
+/// from 0 to 1 is divided into `points` equal intervals, and each interval holds the share of one point.
 fn hypercube(dimensions: usize, points: usize) -> Vec<Vec<f64>> {
     let mut rng = Rng::new(1).fork("hypercube");
     let columns: Vec<Vec<f64>> = (0..dimensions)
@@ -141,10 +144,11 @@ fn hypercube(dimensions: usize, points: usize) -> Vec<Vec<f64>> {
 }
 
 impl Study {
-    /// Runs the tables and their causes with each assumption changed alone, and with all assumptions changed at once.
+    /// Runs the plans of the tables, and the experiments on their causes. First changes each assumption alone, and then
+    /// all assumptions at once.
     ///
     /// # Errors
-    /// [`StudyError`] if a plan cannot be run or a change does not fit.
+    /// [`StudyError`] if a plan cannot be run, or cannot be changed as requested.
     pub fn sensitivity(
         &self,
         seeds: &Seeds<'_>,
@@ -191,9 +195,9 @@ impl Study {
         };
         let mut robustness: BTreeMap<String, Robustness> = BTreeMap::new();
         let mut result =
-            Sensitivity { digest: self.stored_scores.of_sensitivity.clone(), ..Sensitivity::default() };
+            Sensitivity { digest: self.stored_scores.sensitivity_digest.clone(), ..Sensitivity::default() };
         for vary in &self.definition.vary {
-            for value in vary.ends() {
+            for value in vary.tried_values() {
                 let change = vary.change(&value)?;
                 let (error, outcomes) = run(&[(vary, change.clone())])?;
                 result.alone.push((change.to_string(), error));
@@ -236,7 +240,7 @@ fn entry(robustness: &mut BTreeMap<String, Robustness>, name: String) -> &mut Ro
 /// The names of orders and findings, and whether each holds; `None` if the runs do not decide it.
 type Outcomes = Vec<(String, Option<bool>)>;
 
-/// A table, with the published rows and the causes that are analysed.
+/// A table that is evaluated while assumptions vary, with the published rows and the causes that are evaluated.
 struct Varied<'a> {
     table: &'a Table,
     rows: Vec<&'a Row>,
@@ -244,8 +248,8 @@ struct Varied<'a> {
 }
 
 impl Varied<'_> {
-    /// Returns the squared errors of the cells, and the outcomes, under these changes. If `named` is set, outcomes
-    /// include the name of the table.
+    /// Runs the table with `changes`. Returns the squared errors of its cells, and the outcomes (the orders of
+    /// contestants, and the findings). If `named` is set, the names of the orders include the name of the table.
     fn outcomes(
         &self,
         changes: &[Change],
@@ -261,7 +265,7 @@ impl Varied<'_> {
             self.rows.iter().map(|row| PublishedCell::measure(table, row, &figures)).collect();
         let mut outcomes = orders(&Orders::of(table, &cells), if named { &table.name } else { "" });
         for cause in &self.causes {
-            // Runs the cause only at its own point, because its effect on other cells is not analysed.
+            // Tests the cause only at its own point of the table, because its effect on other cells is not analysed.
             let alone = CauseDefinition { explains: false, chart: None, ..(*cause).clone() };
             let found = alone.run(table, &seeds, bench)?;
             outcomes.push((format!("finding {}", cause.id), found.effect.map(|_| found.holds)));
@@ -271,7 +275,7 @@ impl Varied<'_> {
     }
 }
 
-/// Returns the orders of a table, and whether each is as published.
+/// Returns the orders of a table's values. For each order, returns whether our values have the published order.
 fn orders(found: &Orders, table: &str) -> Outcomes {
     let of = |(pair, levels): &(String, BTreeMap<String, String>)| {
         let levels: Vec<&str> = levels.values().map(String::as_str).collect();

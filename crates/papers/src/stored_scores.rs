@@ -22,12 +22,12 @@ pub struct StoredScores {
     pub scores: Option<Scores>,
     /// The sensitivity to assumptions.
     pub sensitivity: Option<Sensitivity>,
-    /// The files whose scores belong to another version of the study.
+    /// The files whose scores were computed for another version of the study, so that their digests no longer match.
     pub stale: Vec<&'static str>,
     /// The current digest of everything that determines the scores.
-    pub(super) of_scores: String,
+    pub(super) scores_digest: String,
     /// The current digest of everything that determines the sensitivity.
-    pub(super) of_sensitivity: String,
+    pub(super) sensitivity_digest: String,
 }
 
 impl StoredScores {
@@ -41,7 +41,7 @@ impl StoredScores {
         readings: Option<&Readings>,
         causes: &[CauseDefinition],
     ) -> Result<Self, String> {
-        // Comments in a plan or a table change no number, so the digest leaves them out.
+        // Comments in a plan or a table do not affect the scores, so the digest leaves them out.
         let table = |name: &str| -> Result<String, String> {
             let mut out = String::new();
             for file in [format!("{name}.toml"), format!("{name}.csv")] {
@@ -68,13 +68,13 @@ impl StoredScores {
             let CauseDefinition { id, change, of, metric, at, effect, .. } = cause;
             let _ = writeln!(varying, "{id} {change:?} {of} {metric:?} {at:?} {effect:?} {:?}", cause.kind());
         }
-        let [of_scores, of_sensitivity] = [scored, varying].map(|text| hex(text.as_bytes()));
-        let mut stored = Self { of_scores, of_sensitivity, ..Self::default() };
+        let [scores_digest, sensitivity_digest] = [scored, varying].map(|text| hex(text.as_bytes()));
+        let mut stored = Self { scores_digest, sensitivity_digest, ..Self::default() };
         let [first, second] = FILES;
         let wrong = |file: &'static str| move |message: String| format!("{file}: {message}");
         if let Some(text) = find(first)? {
             let found = scores(&text).map_err(wrong(first))?;
-            if found.digest == stored.of_scores {
+            if found.digest == stored.scores_digest {
                 stored.scores = Some(found)
             } else {
                 stored.stale.push(first)
@@ -82,7 +82,7 @@ impl StoredScores {
         }
         if let Some(text) = find(second)? {
             let found = sensitivity(&text).map_err(wrong(second))?;
-            match found.digest == stored.of_sensitivity {
+            match found.digest == stored.sensitivity_digest {
                 true => stored.sensitivity = Some(found),
                 false => stored.stale.push(second),
             }
@@ -91,13 +91,14 @@ impl StoredScores {
     }
 }
 
-/// The columns of `readings.csv` that come before the columns of the scored rows.
+/// The first columns of `readings.csv`. After them comes one column for each row of the paper's tables that is scored.
 const READINGS_COLUMNS: [&str; 8] =
     ["what", "reading", "stated", "default", "exploratory", "calibrated", "left", "loss"];
-/// The prefix of the name of a column with orders. The rest is the name of the table's row.
+/// The prefix of the name of each column that counts orders of contestants. The rest of the name is that of a row of
+/// the table.
 const ORDERS: &str = "orders ";
 
-/// Returns the text of `readings.csv`, with one row per reading and one per summary figure.
+/// Returns the text of `readings.csv`. It has one row for each reading of the paper and one for each summary figure.
 #[must_use]
 pub fn readings_csv(scores: &Scores) -> String {
     let orders = scores.order_rows.iter().map(|row| format!("{ORDERS}{}", row.name));
@@ -144,10 +145,10 @@ pub fn readings_csv(scores: &Scores) -> String {
     }
     add("seeds", &scores.seeds.to_string(), none(), Vec::new(), Vec::new());
     add("of", &scores.digest, none(), Vec::new(), Vec::new());
-    let shares = scores.order_rows.iter().map(|row| {
-        row.shares.iter().filter_map(|at| scores.rows.get(*at)).cloned().collect::<Vec<_>>().join(" ")
+    let scored_rows = scores.order_rows.iter().map(|row| {
+        row.scored_rows.iter().filter_map(|at| scores.rows.get(*at)).cloned().collect::<Vec<_>>().join(" ")
     });
-    add("orders share cells with", "", none(), Vec::new(), shares.collect());
+    add("orders share cells with", "", none(), Vec::new(), scored_rows.collect());
     of_rows(&rows)
 }
 
@@ -167,7 +168,8 @@ fn number(text: &str) -> Result<f64, String> {
     text.parse().map_err(|_| format!("'{text}' where a number was expected"))
 }
 
-/// Reads the text of a `readings.csv`. The selected and the held-out readings are not read from it, but computed again.
+/// Reads the scores from the text of a `readings.csv`. The selection and the held-out errors in the text are ignored
+/// and computed again from the scores.
 ///
 /// # Errors
 /// A one-line message that describes the error.
@@ -181,15 +183,15 @@ pub fn scores(text: &str) -> Result<Scores, String> {
     let (names, order_names) = columns.split_at(count);
     let of =
         |what: &'static str| all.iter().find(|row| row[0] == what).ok_or_else(|| format!("no row '{what}'"));
-    let shares = of("orders share cells with")?;
+    let scored_rows = of("orders share cells with")?;
     let order_rows =
-        order_names.iter().zip(&shares[READINGS_COLUMNS.len() + count..]).map(|(name, shares)| {
+        order_names.iter().zip(&scored_rows[READINGS_COLUMNS.len() + count..]).map(|(name, scored_rows)| {
             let at = |name: &str| names.iter().position(|row| row == name);
-            let shares = shares.split(' ').filter(|name| !name.is_empty());
-            let shares = shares.map(|name| at(name).ok_or_else(|| format!("no row '{name}'")));
+            let scored_rows = scored_rows.split(' ').filter(|name| !name.is_empty());
+            let scored_rows = scored_rows.map(|name| at(name).ok_or_else(|| format!("no row '{name}'")));
             Ok(OrderRow {
                 name: name[ORDERS.len()..].to_owned(),
-                shares: shares.collect::<Result<_, String>>()?,
+                scored_rows: scored_rows.collect::<Result<_, String>>()?,
             })
         });
     let order_rows = order_rows.collect::<Result<Vec<_>, String>>()?;
@@ -222,9 +224,9 @@ pub fn scores(text: &str) -> Result<Scores, String> {
 const SENSITIVITY_COLUMNS: [&str; 7] =
     ["what", "holds_points", "points", "fragile", "broken_by", "kind", "error"];
 
-/// Returns the text of `sensitivity.csv`. First come the orders and findings, with one row each. Then comes one row per
-/// assumption, with the error when it is changed alone. The last rows have the errors when all assumptions are changed
-/// at once.
+/// Returns the text of `sensitivity.csv`. The first rows say how often each order of the contestants and each finding
+/// holds. Then comes one row per assumption, with the error when it is changed alone. The last rows have the errors
+/// when all assumptions are changed at once.
 #[must_use]
 pub fn sensitivity_csv(found: &Sensitivity) -> String {
     let mut rows = vec![SENSITIVITY_COLUMNS.map(str::to_owned).to_vec()];
@@ -303,7 +305,7 @@ mod tests {
             reading("b", [0.2, 0.1], [(3, 3)]),
             reading("c", [0.0, 0.0], [(0, 3)]),
         ];
-        let order_rows = vec![OrderRow { name: "t/1%".to_owned(), shares: vec![0, 1] }];
+        let order_rows = vec![OrderRow { name: "t/1%".to_owned(), scored_rows: vec![0, 1] }];
         let rows = vec!["t/one".to_owned(), "t/two".to_owned()];
         let scores = Scores::of("hash".to_owned(), rows, order_rows, readings).expect("scores");
         let scores = Scores { seeds: 4, digest: "digest".to_owned(), ..scores };

@@ -31,7 +31,7 @@ pub struct Table {
 pub enum Size {
     /// The full number of seeds that each table defines.
     Full,
-    /// The smaller number of seeds that each table defines for a first look.
+    /// The smaller number of seeds that each table defines for quick runs.
     Quick,
     /// This number of seeds for every table.
     Runs(u64),
@@ -61,30 +61,31 @@ pub struct Definition {
     pub unit: String,
     /// The metric that turns a run into a cell.
     pub metric: Metric,
-    /// The instrument that measured the cells; absent if the paper publishes them.
+    /// The program or protocol stack on which we measured the cells, for example `ns-2.35`. Absent if the paper
+    /// publishes the cells.
     pub beside: Option<String>,
-    /// The number of runs that a published cell averages, if the paper states it; otherwise 1.
+    /// The number of runs over which the paper averaged a published value; 1 if the paper does not state it.
     #[serde(default = "one")]
     pub averaged: usize,
     /// The bytes of a request's head and a response's head together, for metrics that count them.
     #[serde(default)]
     pub heads: u64,
-    /// The columns whose labels distinguish the independent rows of the table. Cells within a row share their causes.
+    /// The columns whose labels distinguish the independent rows of the table. Cells within a row depend on each other.
     #[serde(default)]
     pub rows: Vec<String>,
-    /// The part of the plan that its author chose after seeing the rows of the table; absent if there is none. If there
-    /// is one, the orders of the rows are no independent test of the plan. Only readings can hold these rows out.
+    /// What the author of the plan chose after seeing the published values; absent if nothing was. If it is present, no
+    /// row was held out, so the orders of this table do not test the plan independently.
     pub seen: Option<String>,
-    /// The cells that determine an input of ours and therefore prove nothing. Each entry is a set of labels, and
-    /// selects the cells that have all of them.
-    #[serde(default)]
-    pub calibrated: Vec<BTreeMap<String, String>>,
-    /// The cells that show only when requests arrive, or the result of arithmetic, and nothing about the transport.
+    /// The cells from whose published values a parameter of the plan was calibrated. They are therefore no evidence.
     /// Each entry is a set of labels, and selects the cells that have all of them.
     #[serde(default)]
+    pub calibrated: Vec<BTreeMap<String, String>>,
+    /// The cells that say nothing about the transport: they follow from arithmetic or from the arrival times of
+    /// requests. Each entry is a set of labels, and selects the cells that have all of them.
+    #[serde(default)]
     pub arithmetic: Vec<BTreeMap<String, String>>,
-    /// The number of possible cases, if the only random choice is which packet a drop-every-n-th rule drops first. The
-    /// seeds then enumerate all cases.
+    /// The number n of possible cases of a rule that drops every n-th packet, if the only random choice is which packet
+    /// it drops first. The seeds then enumerate all cases.
     #[serde(default)]
     pub enumerated: Option<u64>,
     /// Whether the table was found by trying many variants. If so, it proves nothing by itself, and no claim may rest
@@ -95,7 +96,7 @@ pub struct Definition {
     /// by row.
     #[serde(default)]
     pub map: bool,
-    /// The column along which the curves are drawn; if absent, the last column.
+    /// The column of the table whose values form the x axis of the charts; if absent, the last column.
     pub along: Option<String>,
     /// The number of seeds.
     pub runs: u64,
@@ -114,7 +115,7 @@ const fn one() -> usize {
 pub struct TablePoint {
     /// The level of each factor.
     pub factors: BTreeMap<String, String>,
-    /// The plan for this combination alone. It has exactly one point.
+    /// The plan that runs only this combination. It has exactly one point.
     pub plan: Plan,
 }
 
@@ -178,7 +179,8 @@ impl Table {
         Ok(())
     }
 
-    /// Returns the column along which the curves are drawn; if nothing is published, the first factor of the plan.
+    /// Returns the column along which the curves are drawn. Unless the table names one, it is the last published column
+    /// other than `contestant`. Without published values it is the first factor of the plan.
     #[must_use]
     pub fn along(&self) -> Option<String> {
         let column =
@@ -201,10 +203,10 @@ impl Table {
         texts.map(|text| anabranch_results::label::shown(text).to_owned()).collect()
     }
 
-    /// Returns the plan as a draft. `race` gives the same numbers as the study if it runs this draft.
+    /// Returns the plan as a draft. If the command `race` runs this draft, it gives the numbers of the study.
     ///
-    /// # Errors
-    /// A one-line message if the changes do not fit or the plan is wrong. A wrong plan is a defect of this program.
+    /// # Errors A one-line message if a change cannot be applied to the plan, or if the plan is invalid. An invalid
+    /// plan is a defect of this program.
     pub fn draft(&self, runs: u64, seed: u64, changes: &[Change]) -> Result<Draft, String> {
         let mut plan = self.definition.plan.clone();
         for (key, value) in [("runs", runs), ("seed", seed)] {
@@ -218,7 +220,7 @@ impl Table {
     }
 
     /// Returns every combination of the plan's factors as a plan of its own, limited to the levels in `only` and to
-    /// these contestants. If nothing is drawn from the seed, the plan has one seed.
+    /// these contestants. A plan without randomness has one seed.
     ///
     /// # Errors
     /// Returns the errors of [`draft`](Self::draft), and an error if no point has the levels in `only`.
@@ -233,10 +235,10 @@ impl Table {
         let whole = Plan::interpret(draft.clone(), transports).map_err(text)?;
         let mut found = Vec::new();
         for point in points(&whole) {
-            // Keys that are not factors, such as `object`, select among the numbers of a run and not among the points.
-            let unknown =
+            // Keys that are not factors, such as `object`, do not select points. They select numbers of a run.
+            let is_excluded =
                 only.iter().any(|(key, level)| point.factors.get(key).is_some_and(|own| own != level));
-            if unknown {
+            if is_excluded {
                 continue;
             }
             let mut draft = at_point(&whole.draft, &point.factors);
@@ -258,20 +260,21 @@ impl Table {
         Ok(found)
     }
 
-    /// Returns the number of possible cases if these figures cover all of them. `None` if the seeds are random draws,
-    /// for example because a change of the plan added another random choice.
+    /// Returns the number of cases that the seeds can produce, if `figures` has a run of each of them. Returns `None`
+    /// if the seeds are random draws, for example because a change of the plan added another random choice.
     #[must_use]
     pub fn cases(&self, figures: &Figures) -> Option<u64> {
         self.definition.enumerated.filter(|cases| figures.cases == Some(*cases))
     }
 
-    /// Returns whether the cell with these labels was used to determine an input.
+    /// Returns whether the published value of the cell with these labels was used to determine an input of our runs.
     #[must_use]
     pub fn calibrates(&self, labels: &BTreeMap<String, String>) -> bool {
         covers(&self.definition.calibrated, labels)
     }
 
-    /// Returns whether the cell with these labels shows nothing about the transport.
+    /// Returns whether the value of the cell with these labels follows from arithmetic or from the request times. Such
+    /// a cell is no evidence about the transports.
     #[must_use]
     pub fn is_arithmetic(&self, labels: &BTreeMap<String, String>) -> bool {
         covers(&self.definition.arithmetic, labels)
@@ -282,7 +285,7 @@ fn points(plan: &Plan) -> &[PointPlan] {
     &plan.points
 }
 
-/// Returns the level of a factor as the labels of cells write it.
+/// Returns the level of a factor in the form that the labels of cells use.
 fn level(value: &toml::Value) -> Option<String> {
     match value {
         toml::Value::String(text) => Some(text.clone()),

@@ -56,7 +56,7 @@ pub fn description(study: &Study) -> String {
     out
 }
 
-/// Returns the name of a study for citation, with a note if it is a part or a changed copy.
+/// Returns the name of a study for citation. A note follows if files were changed, or if only some tables were run.
 #[must_use]
 pub fn called(study: &Study) -> String {
     let mut out = study.definition.name.clone();
@@ -89,11 +89,12 @@ pub fn comparison(study: &Study, findings: &Findings) -> String {
     for found in &findings.causes {
         let (id, kind, word) = (&found.cause.id, found.cause.kind().word(), found.verdict());
         out.push_str(&wrapped(
-            &format!("{id} ({kind}, {word}): {}{}", found.sentence(), over(findings, id)),
+            &format!("{id} ({kind}, {word}): {}{}", found.sentence(), whole_table_effect(findings, id)),
             98,
         ));
     }
-    // For a part of a study, all claims that the part decides are listed.
+    // Of a whole study, only the claims that do not hold or are undecided are listed. Of a part of a study, all claims
+    // that the part decides are listed.
     out.push_str(match study.part {
         None => "\nclaims that do not hold here, or cannot be told\n",
         Some(_) => "\nclaims that need nothing else\n",
@@ -113,14 +114,14 @@ pub fn comparison(study: &Study, findings: &Findings) -> String {
 
 /// Describes the effect of a cause on the whole table, as the end of a sentence. Empty if the cause was not run over
 /// the whole table.
-pub(super) fn over(findings: &Findings, id: &str) -> String {
+pub(super) fn whole_table_effect(findings: &Findings, id: &str) -> String {
     let mut all = findings.tables.iter().flat_map(|found| &found.whole_table_effects);
-    let over = all.find(|(known, _)| known == id);
-    over.map_or(String::new(), |(_, over)| {
+    let effect = all.find(|(known, _)| known == id);
+    effect.map_or(String::new(), |(_, effect)| {
         format!(
             " Of the whole table it brings {} near print, and {}.",
-            cells_in_words(over.newly_near),
-            over.describe_other_cells()
+            cells_in_words(effect.newly_near),
+            effect.describe_other_cells()
         )
     })
 }
@@ -212,12 +213,14 @@ pub fn summary(study: &Study, findings: &Findings) -> String {
     out
 }
 
-/// Returns the scores of the readings: those of this run, or the stored scores if assumptions are unchanged.
+/// Returns the scores of all interpretations of the paper. They come from this run, or from the store if the
+/// assumptions are unchanged.
 pub(super) fn scores<'a>(study: &'a Study, findings: &'a Findings) -> Option<&'a Scores> {
     findings.scores.as_ref().or_else(|| study.stored_scores.scores.as_ref().filter(|_| !findings.changed))
 }
 
-/// Returns the sensitivity to assumptions: that of this run, or the stored one if assumptions are unchanged.
+/// Returns the sensitivity of the results to the assumptions. It comes from this run, or from the store if the
+/// assumptions are unchanged.
 pub(super) fn varied<'a>(study: &'a Study, findings: &'a Findings) -> Option<&'a Sensitivity> {
     findings
         .sensitivity
@@ -225,7 +228,8 @@ pub(super) fn varied<'a>(study: &'a Study, findings: &'a Findings) -> Option<&'a
         .or_else(|| study.stored_scores.sensitivity.as_ref().filter(|_| !findings.changed))
 }
 
-/// Describes the results of readings and sensitivity, with one line for each result.
+/// Describes how well the readings of the paper agree with the published values, and how sensitive the results are to
+/// the assumptions. Returns one line for each result.
 #[must_use]
 pub fn robustness(study: &Study, findings: &Findings) -> Vec<String> {
     let mut lines = Vec::new();
@@ -278,30 +282,36 @@ pub fn outcomes<'a>(all: impl IntoIterator<Item = (&'a Study, &'a Findings)>) ->
         for figure in &study.definition.figures {
             let tables = figure.tables.iter().map(|table| format!("`{name}/{table}`"));
             let here: Vec<String> = tables.chain(figure.claims.iter().cloned()).collect();
-            let _ = writeln!(out, "| {} | {} | {} |", bar(&figure.name), bar(&figure.shows), here.join(", "));
+            let _ = writeln!(
+                out,
+                "| {} | {} | {} |",
+                escape_cell(&figure.name),
+                escape_cell(&figure.shows),
+                here.join(", ")
+            );
         }
         out.push_str("\n| claim | says | decided by | outcome |\n|---|---|---|---|\n");
         for (claim, found) in &findings.claims {
-            let (says, check) = (bar(&claim.claim), bar(&claim.check));
+            let (says, check) = (escape_cell(&claim.claim), escape_cell(&claim.check));
             let _ = writeln!(out, "| {} | {says} | `{check}` | {} |", claim.id, found.outcome.word());
         }
         out.push_str("\n| cause | kind | what it does |\n|---|---|---|\n");
         for found in findings.causes.iter().filter(|found| !found.cause.planted) {
             let (id, kind) = (&found.cause.id, found.cause.kind().word());
             let fails = if found.is_met() { "" } else { "**fails**: " };
-            let sentence = found.sentence() + &over(findings, id);
-            let _ = writeln!(out, "| {id} | {kind} | {fails}{} |", bar(&sentence));
+            let sentence = found.sentence() + &whole_table_effect(findings, id);
+            let _ = writeln!(out, "| {id} | {kind} | {fails}{} |", escape_cell(&sentence));
         }
     }
     out
 }
 
 /// Escapes text for a cell of a Markdown table.
-fn bar(text: &str) -> String {
+fn escape_cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
-/// Summarises the cells and orders of a table in one line.
+/// Returns one line of counts: the cells with each verdict, and the pairs of contestants in the published order.
 fn table_line(found: &TableResult, instrument: Option<&str>, seen: Option<&str>) -> String {
     let mut parts = Vec::new();
     for (evidence, what) in
@@ -337,8 +347,8 @@ fn table_line(found: &TableResult, instrument: Option<&str>, seen: Option<&str>)
     let orders = &found.orders;
     let of_orders = || {
         let models = found.baselines.iter().map(|one| {
-            // A model with equal numbers for two contestants has no order for them. Such a pair is counted apart from
-            // right and wrong orders.
+            // If a model gives two contestants the same number, it does not order them. The number of these pairs is
+            // printed separately.
             let alike = match one.orders.alike {
                 0 => String::new(),
                 alike => format!(" ({alike} alike)"),
@@ -365,7 +375,7 @@ fn table_line(found: &TableResult, instrument: Option<&str>, seen: Option<&str>)
     });
     let skills: Vec<String> = skills.collect();
     parts.extend((!skills.is_empty()).then(|| format!("skill over {}", skills.join(", "))));
-    // If nothing is drawn from the seeds, our runs have no range to compare with.
+    // Without randomness, our runs have no range to compare with.
     let with_range = |cell: &&PublishedCell| {
         cell.evidence != Evidence::Calibrated && cell.range.is_some_and(|[low, high]| low < high)
     };
@@ -385,12 +395,12 @@ fn table_line(found: &TableResult, instrument: Option<&str>, seen: Option<&str>)
 
 /// Summarises the cells that differ from their published values, and how many of them are explained.
 fn mismatches(found: &TableResult) -> String {
-    let (off, unexplained) = (found.mismatches(), found.unexplained());
-    // Several causes may bring the same cell near its published value, so cells are counted and not causes.
-    let left = || off.iter().filter(|cell| cell.explained.is_empty());
+    let (mismatches, unexplained) = (found.mismatches(), found.unexplained());
+    // Several causes may bring the same cell near its published value, so this function counts cells and not causes.
+    let left = || mismatches.iter().filter(|cell| cell.explained.is_empty());
     let perhaps = left().filter(|cell| !cell.exploratory_causes.is_empty()).count();
     let against = left().filter(|cell| !cell.counterfactual_causes.is_empty()).count();
-    match off.len() {
+    match mismatches.len() {
         0 => "none differs".to_owned(),
         all => {
             let mut more = Vec::new();
@@ -411,12 +421,13 @@ fn mismatches(found: &TableResult) -> String {
     }
 }
 
-/// Names the causes that bring a cell near its published value. A cause that explains the cell is followed by the
-/// number of cells that it moves away. Any other cause has a word for its kind.
+/// Returns the names of the causes that bring a cell near its published value. The name of a cause that explains the
+/// cell may be followed by a number: the other cells that the same cause moves away from their published values. The
+/// names of all other causes are marked with their kind.
 pub(super) fn named(cell: &PublishedCell, found: &TableResult) -> String {
     let selected = |id: &String| {
-        let over = found.whole_table_effects.iter().find(|(known, _)| known == id);
-        match over.map_or(0, |(_, over)| over.no_longer_near.len()) {
+        let effect = found.whole_table_effects.iter().find(|(known, _)| known == id);
+        match effect.map_or(0, |(_, effect)| effect.no_longer_near.len()) {
             0 => id.clone(),
             some => format!("{id} (takes {some} away)"),
         }
@@ -570,8 +581,8 @@ pub fn claims_csv(findings: &Findings) -> String {
     let mut rows =
         vec![["id", "place", "kind", "claim", "check", "outcome", "found"].map(str::to_owned).to_vec()];
     for (claim, found) in &findings.claims {
-        let of = [&claim.id, &claim.location, &claim.kind, &claim.claim, &claim.check];
-        let mut row: Vec<String> = of.into_iter().cloned().collect();
+        let fields = [&claim.id, &claim.location, &claim.kind, &claim.claim, &claim.check];
+        let mut row: Vec<String> = fields.into_iter().cloned().collect();
         row.extend([found.outcome.word().to_owned(), found.description.clone()]);
         rows.push(row);
     }
@@ -602,14 +613,14 @@ pub fn causes_csv(findings: &Findings) -> String {
             found.sentence(),
         ]);
         let mut all = findings.tables.iter().flat_map(|found| &found.whole_table_effects);
-        let over = all.find(|(id, _)| *id == cause.id).map(|(_, over)| over);
-        let of = |of: fn(&WholeTableEffect) -> String| over.map_or(String::new(), of);
+        let effect = all.find(|(id, _)| *id == cause.id).map(|(_, effect)| effect);
+        let of = |of: fn(&WholeTableEffect) -> String| effect.map_or(String::new(), of);
         if let Some(row) = rows.last_mut() {
             row.extend([
-                of(|over| over.newly_near.to_string()),
-                of(|over| over.no_longer_near.join("; ")),
-                of(|over| over.errors[0].to_string()),
-                of(|over| over.errors[1].to_string()),
+                of(|effect| effect.newly_near.to_string()),
+                of(|effect| effect.no_longer_near.join("; ")),
+                of(|effect| effect.errors[0].to_string()),
+                of(|effect| effect.errors[1].to_string()),
             ]);
         }
     }
@@ -617,7 +628,7 @@ pub fn causes_csv(findings: &Findings) -> String {
 }
 
 /// Compares the scores of this run with the stored scores, in one line per file. Also returns whether all are equal. A
-/// file is left out if its scores are missing on either side, or if the readings ran with another number of seeds.
+/// file is left out if this run or the study has no scores for it, or if the readings ran with another number of seeds.
 #[must_use]
 pub fn compare_with_stored(study: &Study, findings: &Findings) -> (String, bool) {
     let (mut out, mut all) = (String::new(), true);

@@ -6,8 +6,9 @@ use anabranch_papers::{CauseDefinition, NullStore, Seeds, StudyRuns};
 use anabranch_transports::Transports;
 use std::sync::atomic::AtomicBool;
 
-/// Causes that studies name must hold for new seeds, and planted causes must be refuted. This test uses a hundred
-/// seeds; `study run NAME --runs 1000 --seed 1001` uses a thousand.
+/// The causes that studies name must have their effects with new seeds, too. The causes that are known to be false
+/// (`planted`) must be refuted. This test uses a hundred seeds; `study run NAME --runs 1000 --seed 1001` uses a
+/// thousand.
 #[test]
 fn causes_that_studies_name_hold_on_fresh_seeds() {
     if !are_slow_tests_enabled() {
@@ -23,7 +24,8 @@ fn causes_that_studies_name_hold_on_fresh_seeds() {
         let mut bench = StudyRuns::new(&options, &NullStore);
         for cause in &study.causes {
             let table = study.table(&cause.table).expect("its table");
-            // Runs the cause only at its own point. Its effect on other cells, and its curve, are not tested here.
+            // Runs each cause only at its own point of the study. This test checks neither the effect of the cause on
+            // other cells nor its curve.
             let alone = CauseDefinition { explains: false, chart: None, ..cause.clone() };
             let found = alone.run(table, &seeds, &mut bench).expect("a run");
             assert!(found.is_met(), "{name}: {}: {:?}", cause.id, found.effect);

@@ -1,4 +1,5 @@
-//! Summarizes races of people from the tables of a sweep, as text and as a page.
+//! Summarizes races in which each point of a sweep stands for one person of a population. Reads the tables of the
+//! sweep, and formats the summary as text and as a page.
 
 use anabranch_lab::plan::population;
 use anabranch_report::people::tally::{Group, NamedCause};
@@ -9,9 +10,10 @@ use pyo3::prelude::*;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A contestant and its time for one person in milliseconds; `None` if the page load did not complete.
+/// The name of a contestant, and the time in milliseconds in which it loads the page for one person. The time is `None`
+/// if the page load did not complete.
 type Time = (String, Option<f64>);
-/// Two contestants, and the verdict on the first compared with the second.
+/// Two contestants, and the verdict of the comparison of the first with the second.
 type PairVerdict = (String, String, String);
 
 /// Counts the people for whom each contestant is fastest.
@@ -25,15 +27,18 @@ impl People {
         Self(Mutex::default())
     }
 
-    /// Adds a person: population, region, access, loss, number, and the time of each contestant.
+    /// Adds a person. `population`, `region`, `access` and `loss` identify the group to which the person belongs.
+    /// `number` identifies the person within the group. `times` holds the page load time of each contestant
+    /// in milliseconds.
     fn add(&self, population: &str, region: &str, access: &str, loss: &str, number: u64, times: Vec<Time>) {
         let times: Vec<(&str, Option<f64>)> =
             times.iter().map(|(name, time)| (name.as_str(), *time)).collect();
         self.locked().add_person(&Group::new(population, region, access, loss), number, &times);
     }
 
-    /// Records the verdicts on pairs of contestants, for a person that was added before. The verdict is `less` if the
-    /// first contestant needs less time. The other verdicts are `more`, `level` and `undecided`.
+    /// Records verdicts on pairs of contestants for one person. The person must have been added before. The verdict is
+    /// `less` if the first contestant of the pair needs less time. The other verdicts are `more`, `level` and
+    /// `undecided`.
     fn decide(
         &self,
         population: &str,
@@ -56,8 +61,8 @@ impl People {
         Ok(())
     }
 
-    /// Adds the result of an experiment with a person. An effect above 1 means that `change` makes the loser faster by
-    /// that factor.
+    /// Adds a cause that an experiment for one person found. `effect` is how many times faster `change` makes the
+    /// loser.
     #[expect(clippy::too_many_arguments, reason = "a row of the table of causes")]
     fn add_cause(
         &self,

@@ -1,4 +1,4 @@
-//! A race in this process: the plan that keywords describe, its runs and its results.
+//! A race in this process: the plan that Python keyword arguments describe, its runs and its results.
 
 use crate::tables::{self, Table};
 use crate::transports;
@@ -34,7 +34,8 @@ fn outline(flags: &Flags, file: Option<&str>) -> PyResult<Outline> {
     plan::read(file, flags, &transports()).map_err(|error| PlanError::new_err(error.to_string()))
 }
 
-/// The points of a plan, which is read once. Each point is raced separately.
+/// The points of a plan: people, or combinations of factor levels. The plan is read once, and each call of `race` runs
+/// one point.
 #[pyclass(frozen)]
 pub struct Points {
     outline: Mutex<Outline>,
@@ -49,7 +50,7 @@ impl Points {
         Ok(Self { outline: Mutex::new(outline(&flags, file)?), command: command(&flags, file) })
     }
 
-    /// The number of points: one, the number of combinations of factor levels, or the number of people.
+    /// The number of points: people, or combinations of factor levels. A plan with neither has one point.
     #[getter]
     fn count(&self) -> usize {
         self.locked().count()
@@ -117,8 +118,8 @@ pub fn race(
     let results = run_interruptibly(py, &plan, threads, progress.as_ref())?;
     let elapsed = started.elapsed();
     let mut race = Race::new(results, command(&flags, file));
-    // As on the command line, the number of threads and the duration are recorded only for a whole race, and not for
-    // single points.
+    // As on the command line, the number of threads and the duration are recorded only for the results of a whole race.
+    // They are not recorded for the results of a single point of the plan.
     (race.results.host.threads, race.results.host.elapsed_s) =
         (Some(threads as u32), Some(elapsed.as_secs_f64()));
     Ok(race)
@@ -177,8 +178,8 @@ fn run_interruptibly(
     let all = plan.max_runs();
     std::thread::scope(|scope| {
         let (sender, receiver) = mpsc::channel();
-        // A receiver cannot be shared between threads, but `detach` requires a closure that could run in another
-        // thread. The mutex makes that possible.
+        // `detach` requires a closure that another thread could run, but a receiver cannot be shared between threads. A
+        // mutex around the receiver can be shared.
         let receiver = Mutex::new(receiver);
         let (stop, done) = (&stop, &done);
         scope.spawn(move || {
@@ -230,8 +231,8 @@ impl Race {
 
     /// The report that `--out` writes, as HTML without captures.
     fn html(&self) -> String {
-        let framing = PageContext { command: &self.command, terms: &self.terms, ..PageContext::default() };
-        anabranch_report::html(&self.results, &framing)
+        let context = PageContext { command: &self.command, terms: &self.terms, ..PageContext::default() };
+        anabranch_report::html(&self.results, &context)
     }
 
     /// The table that `anabranch race` prints.
@@ -239,7 +240,7 @@ impl Race {
         table::render(&self.results, Style { color: false, pictures: false }, &transports().protocols())
     }
 
-    /// A sentence for each point: the fastest contestant, and its lead over the other contestants.
+    /// One sentence for each combination of factor levels: the fastest contestant, and its lead over the others.
     fn verdicts(&self) -> Vec<String> {
         self.results.points.iter().map(verdict::sentence).collect()
     }

@@ -77,11 +77,12 @@ fn broken(error: arrow_schema::ArrowError) -> PyErr {
 struct Columns(Vec<(String, ArrayRef)>);
 
 impl Columns {
-    /// Returns a column for each factor, with the factor's level in each row.
+    /// Returns one text column for each factor of the race. The column holds the value that the factor has in each row.
     fn of_factors<'a>(race: &Race, rows: impl Iterator<Item = &'a Point> + Clone) -> Self {
         let mut columns = Self::default();
         for factor in anabranch_results::csv::factors(race.points.first()) {
-            columns.text(factor, rows.clone().map(|point| point.factors.get(factor).map(String::as_str)));
+            columns
+                .add_texts(factor, rows.clone().map(|point| point.factors.get(factor).map(String::as_str)));
         }
         columns
     }
@@ -90,19 +91,19 @@ impl Columns {
         self.0.push((name.to_owned(), column));
     }
 
-    fn text<'a>(&mut self, name: &str, values: impl Iterator<Item = Option<&'a str>>) {
+    fn add_texts<'a>(&mut self, name: &str, values: impl Iterator<Item = Option<&'a str>>) {
         self.add(name, Arc::new(values.collect::<StringArray>()));
     }
 
-    fn count(&mut self, name: &str, values: impl Iterator<Item = Option<u64>>) {
+    fn add_counts(&mut self, name: &str, values: impl Iterator<Item = Option<u64>>) {
         self.add(name, Arc::new(values.collect::<UInt64Array>()));
     }
 
-    fn number(&mut self, name: &str, values: impl Iterator<Item = Option<f64>>) {
+    fn add_numbers(&mut self, name: &str, values: impl Iterator<Item = Option<f64>>) {
         self.add(name, Arc::new(values.collect::<Float64Array>()));
     }
 
-    fn truth(&mut self, name: &str, values: impl Iterator<Item = bool>) {
+    fn add_flags(&mut self, name: &str, values: impl Iterator<Item = bool>) {
         self.add(name, Arc::new(values.map(Some).collect::<BooleanArray>()));
     }
 
@@ -135,10 +136,10 @@ pub fn summary(race: &Race) -> PyResult<Table> {
         }
     }
     let mut columns = Columns::of_factors(race, rows.iter().map(|row| row.0));
-    columns.text("contestant", rows.iter().map(|row| Some(row.1)));
-    columns.text("metric", rows.iter().map(|row| Some(row.2)));
-    columns.count("n", rows.iter().map(|row| Some(row.3.n)));
-    columns.count("failed", rows.iter().map(|row| Some(row.3.failed)));
+    columns.add_texts("contestant", rows.iter().map(|row| Some(row.1)));
+    columns.add_texts("metric", rows.iter().map(|row| Some(row.2)));
+    columns.add_counts("n", rows.iter().map(|row| Some(row.3.n)));
+    columns.add_counts("failed", rows.iter().map(|row| Some(row.3.failed)));
     let numbers: [Column<Stat, f64>; 10] = [
         ("mean", |stat| stat.mean),
         ("geometric_mean", |stat| stat.geometric_mean),
@@ -152,7 +153,7 @@ pub fn summary(race: &Race) -> PyResult<Table> {
         ("p95", |stat| stat.p95),
     ];
     for (name, of) in numbers {
-        columns.number(name, rows.iter().map(|row| of(row.3)));
+        columns.add_numbers(name, rows.iter().map(|row| of(row.3)));
     }
     columns.table()
 }
@@ -161,9 +162,9 @@ pub fn summary(race: &Race) -> PyResult<Table> {
 pub fn runs(race: &Race) -> PyResult<Table> {
     let rows: Vec<(&Point, &str, &Run)> = of_runs(race).collect();
     let mut columns = Columns::of_factors(race, rows.iter().map(|row| row.0));
-    columns.text("contestant", rows.iter().map(|row| Some(row.1)));
-    columns.count("seed", rows.iter().map(|row| Some(row.2.seed)));
-    columns.text("outcome", rows.iter().map(|row| Some(outcome(row.2))));
+    columns.add_texts("contestant", rows.iter().map(|row| Some(row.1)));
+    columns.add_counts("seed", rows.iter().map(|row| Some(row.2.seed)));
+    columns.add_texts("outcome", rows.iter().map(|row| Some(outcome(row.2))));
     let counts: [Column<Run, u64>; 17] = [
         ("page_ns", |run| run.page_ns),
         ("limit_ns", |run| run.limit_ns),
@@ -184,7 +185,7 @@ pub fn runs(race: &Race) -> PyResult<Table> {
         ("wire_bytes_down", |run| Some(run.wire_bytes.down)),
     ];
     for (name, of) in counts {
-        columns.count(name, rows.iter().map(|row| of(row.2)));
+        columns.add_counts(name, rows.iter().map(|row| of(row.2)));
     }
     columns.table()
 }
@@ -205,12 +206,12 @@ pub fn objects(race: &Race) -> PyResult<Table> {
         })
         .collect();
     let mut columns = Columns::of_factors(race, rows.iter().map(|row| row.0));
-    columns.text("contestant", rows.iter().map(|row| Some(row.1)));
-    columns.count("seed", rows.iter().map(|row| Some(row.2.seed)));
-    columns.text("outcome", rows.iter().map(|row| Some(outcome(row.2))));
-    columns.count("page_ns", rows.iter().map(|row| row.2.page_ns));
-    columns.text("object", rows.iter().map(|row| Some(row.3.name.as_str())));
-    columns.count("bytes", rows.iter().map(|row| Some(row.3.bytes)));
+    columns.add_texts("contestant", rows.iter().map(|row| Some(row.1)));
+    columns.add_counts("seed", rows.iter().map(|row| Some(row.2.seed)));
+    columns.add_texts("outcome", rows.iter().map(|row| Some(outcome(row.2))));
+    columns.add_counts("page_ns", rows.iter().map(|row| row.2.page_ns));
+    columns.add_texts("object", rows.iter().map(|row| Some(row.3.name.as_str())));
+    columns.add_counts("bytes", rows.iter().map(|row| Some(row.3.bytes)));
     let counts: [Column<Object, u64>; 5] = [
         ("connection", |object| object.connection),
         ("stream", |object| object.stream),
@@ -219,12 +220,12 @@ pub fn objects(race: &Race) -> PyResult<Table> {
         ("delivered_ns", |object| object.delivered_ns),
     ];
     for (name, of) in counts {
-        columns.count(name, rows.iter().map(|row| of(row.3)));
+        columns.add_counts(name, rows.iter().map(|row| of(row.3)));
     }
-    columns.text("failure", rows.iter().map(|row| row.3.failure.as_deref()));
+    columns.add_texts("failure", rows.iter().map(|row| row.3.failure.as_deref()));
     for (at, part) in PARTS.iter().enumerate() {
         let of = |object: &Object| object.why.as_ref().map(TimeBreakdown::parts).and_then(|parts| parts[at]);
-        columns.count(&format!("{part}_ns"), rows.iter().map(|row| of(row.3)));
+        columns.add_counts(&format!("{part}_ns"), rows.iter().map(|row| of(row.3)));
     }
     columns.table()
 }
@@ -236,14 +237,14 @@ pub fn comparisons(race: &Race) -> PyResult<Table> {
         rows.extend(point.comparisons.iter().map(|comparison| (point, comparison)));
     }
     let mut columns = Columns::of_factors(race, rows.iter().map(|row| row.0));
-    columns.text("a", rows.iter().map(|row| Some(row.1.a.as_str())));
-    columns.text("b", rows.iter().map(|row| Some(row.1.b.as_str())));
-    columns.text("metric", rows.iter().map(|row| Some(row.1.metric.as_str())));
-    columns.number("ratio", rows.iter().map(|row| row.1.ratio));
-    columns.number("ci95_low", rows.iter().map(|row| row.1.ci95.map(|ci95| ci95[0])));
-    columns.number("ci95_high", rows.iter().map(|row| row.1.ci95.map(|ci95| ci95[1])));
-    columns.count("n", rows.iter().map(|row| Some(row.1.n)));
-    columns.text("verdict", rows.iter().map(|row| Some(row.1.verdict.name())));
+    columns.add_texts("a", rows.iter().map(|row| Some(row.1.a.as_str())));
+    columns.add_texts("b", rows.iter().map(|row| Some(row.1.b.as_str())));
+    columns.add_texts("metric", rows.iter().map(|row| Some(row.1.metric.as_str())));
+    columns.add_numbers("ratio", rows.iter().map(|row| row.1.ratio));
+    columns.add_numbers("ci95_low", rows.iter().map(|row| row.1.ci95.map(|ci95| ci95[0])));
+    columns.add_numbers("ci95_high", rows.iter().map(|row| row.1.ci95.map(|ci95| ci95[1])));
+    columns.add_counts("n", rows.iter().map(|row| Some(row.1.n)));
+    columns.add_texts("verdict", rows.iter().map(|row| Some(row.1.verdict.name())));
     columns.table()
 }
 
@@ -261,17 +262,17 @@ pub fn causes(race: &Race) -> PyResult<Table> {
         }
     }
     let mut columns = Columns::of_factors(race, rows.iter().map(|row| row.0));
-    columns.text("winner", rows.iter().map(|row| Some(row.1.winner.as_str())));
-    columns.text("loser", rows.iter().map(|row| Some(row.1.loser.as_str())));
-    columns.number("gap", rows.iter().map(|row| Some(row.1.gap)));
-    columns.text("factor", rows.iter().map(|row| Some(row.2.factor.as_str())));
-    columns.text("change", rows.iter().map(|row| Some(row.2.change.as_str())));
-    columns.text("was", rows.iter().map(|row| Some(row.2.was.as_str())));
-    columns.number("effect", rows.iter().map(|row| Some(row.2.effect)));
-    columns.number("ci_low", rows.iter().map(|row| Some(row.2.ci[0])));
-    columns.number("ci_high", rows.iter().map(|row| Some(row.2.ci[1])));
-    columns.truth("enough", rows.iter().map(|row| row.2.enough));
-    columns.truth("holds_back", rows.iter().map(|row| row.3));
+    columns.add_texts("winner", rows.iter().map(|row| Some(row.1.winner.as_str())));
+    columns.add_texts("loser", rows.iter().map(|row| Some(row.1.loser.as_str())));
+    columns.add_numbers("gap", rows.iter().map(|row| Some(row.1.gap)));
+    columns.add_texts("factor", rows.iter().map(|row| Some(row.2.factor.as_str())));
+    columns.add_texts("change", rows.iter().map(|row| Some(row.2.change.as_str())));
+    columns.add_texts("was", rows.iter().map(|row| Some(row.2.was.as_str())));
+    columns.add_numbers("effect", rows.iter().map(|row| Some(row.2.effect)));
+    columns.add_numbers("ci_low", rows.iter().map(|row| Some(row.2.ci[0])));
+    columns.add_numbers("ci_high", rows.iter().map(|row| Some(row.2.ci[1])));
+    columns.add_flags("enough", rows.iter().map(|row| row.2.enough));
+    columns.add_flags("holds_back", rows.iter().map(|row| row.3));
     columns.table()
 }
 
@@ -293,7 +294,7 @@ pub fn read_csv(path: &str) -> PyResult<Table> {
         match (fields().any(|field| field.is_some()), whole, numbers) {
             (true, Ok(whole), _) => columns.add(name, Arc::new(Int64Array::from(whole))),
             (true, _, Ok(numbers)) => columns.add(name, Arc::new(Float64Array::from(numbers))),
-            _ => columns.text(name, fields()),
+            _ => columns.add_texts(name, fields()),
         }
     }
     columns.table()

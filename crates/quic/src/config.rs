@@ -30,7 +30,7 @@ pub enum Scheduler {
 /// When a server makes clients validate their addresses before it keeps state for them (RFC 9000 §8.1.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Retry {
-    /// Clients validate their addresses only while many handshakes are under way.
+    /// The server requires the validation only while many handshakes are in progress.
     Load,
     /// Clients always validate their addresses, which costs each client one more round trip.
     Always,
@@ -79,8 +79,8 @@ anabranch_base::knobs! {
         /// The initial congestion window in packets.
         iw: u64 = 10, "RFC 9002 §7.2: ten packets",
             Number(1, 100), "initial window: packets from 1 to 100";
-        /// The number of two-way streams that the peer may have open at the same time: initial_max_streams_bidi (RFC
-        /// 9000 §18.2).
+        /// The number of bidirectional streams that the peer may have open at the same time: initial_max_streams_bidi
+        /// (RFC 9000 §18.2).
         streams: u64 = 100, "RFC 9114 §6.1: no fewer than 100",
             Number(1, 65_535), "streams that a client may have open at once: 1 to 65535";
         /// The flow control window of a stream in bytes: initial_max_stream_data (RFC 9000 §4.1).
@@ -89,7 +89,8 @@ anabranch_base::knobs! {
         /// The flow control window of a connection in bytes: initial_max_data (RFC 9000 §4.1).
         window: u64 = 15_728_640, "Chromium: 15 MiB a connection",
             Size(1_200, 1 << 32), "flow control: bytes that a connection may have unread, such as 15MiB";
-        /// The maximum number of bytes that are written and not acknowledged.
+        /// The maximum number of bytes per connection that the application has written and the peer has not
+        /// acknowledged.
         sndbuf: u64 = 4_194_304, "as sctp's and tcp's modern profiles",
             Size(1_200, 1 << 32), "bytes written and not acknowledged, such as 4MiB";
         /// The order in which streams with data to send are served.
@@ -105,8 +106,8 @@ anabranch_base::knobs! {
         /// The largest UDP payload that may be sent before the path has been probed (RFC 9000 §14.1).
         packet: u64 = 1_200, "RFC 9000 §14.1: 1200 bytes",
             Size(1_200, 65_527), "largest payload of UDP at first, such as 1200B";
-        /// A packet counts as lost if a packet sent this many packets later is acknowledged: kPacketThreshold (RFC 9002
-        /// §6.1.1).
+        /// A packet is declared lost if a packet that was sent at least this many packets later is acknowledged:
+        /// kPacketThreshold (RFC 9002 §6.1.1).
         dupthresh: u64 = 3, "RFC 9002 §6.1.1: three packets",
             Number(3, 1_000), "a packet is lost when one so much younger has arrived: 3 to 1000";
         /// Whether the sender asks for fewer acknowledgements (draft-ietf-quic-ack-frequency).
@@ -123,8 +124,8 @@ anabranch_base::knobs! {
     }
     beside {
         /// The memory budget that the connections of all endpoints share. With a budget, a send buffer has at most
-        /// `sndbuf` bytes, and fewer if little memory is left. The unread data of a connection stays within the memory
-        /// that is reserved for the connection (the floor). With `None`, each connection has its own buffers.
+        /// `sndbuf` bytes, and fewer if little memory is left. A connection buffers unread data only in the memory that
+        /// is reserved for it (the floor). With `None`, each connection has its own buffers.
         memory: Option<Budget> = None;
     }
 }
@@ -132,7 +133,7 @@ anabranch_base::knobs! {
 /// The default profile: the RFCs' defaults, with Chromium's flow control limits.
 const MODERN: Profile = Profile { name: "modern", parent: None, rows: &[] };
 
-/// The defaults of quinn, as a program gets them if it changes no setting.
+/// The defaults of quinn, without any setting changed.
 const QUINN: Profile = Profile {
     name: "quinn",
     parent: None,

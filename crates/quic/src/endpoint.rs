@@ -1,8 +1,8 @@
 //! The QUIC endpoint: an engine with all connections of a host over one UDP port.
 //!
 //! The endpoint owns quinn's endpoint and quinn's connections, and decides in which order the connections may send.
-//! quinn takes instants of the operating system's clock. The endpoint measures time from its own creation, so no result
-//! depends on the time of day.
+//! quinn requires instants of the operating system's clock. The endpoint converts each time into an instant that is
+//! relative to the creation of the endpoint. Results therefore do not depend on the time of day.
 //!
 //! - `connections`: begins and ends connections, and handles their events
 //! - `handshake_limiter`: limits the handshakes that a server has under way
@@ -90,14 +90,14 @@ pub enum Event {
     Connected {
         /// The connection.
         id: Id,
-        /// The number of two-way streams that may be open at the same time.
+        /// The number of bidirectional streams that this side may have open at the same time.
         streams: u64,
     },
     /// A peer has begun a connection.
     Accepted {
         /// The connection.
         id: Id,
-        /// The number of two-way streams that may be open at the same time.
+        /// The number of bidirectional streams that the peer may have open at the same time.
         streams: u64,
     },
     /// The application can read data or the end of a stream.
@@ -144,14 +144,14 @@ struct ConnectionEntry {
     watch: Arc<Watch>,
     /// The first destination connection ID that we chose as the client.
     first: Option<ConnectionId>,
-    /// Paces packets for controllers that set their own rate.
+    /// Paces packets for congestion controllers that set their own rate.
     pacer: Pacer,
-    /// The number of two-way streams that we have opened as the client.
+    /// The number of bidirectional streams that we have opened as the client.
     opened: u64,
     /// The streams that the application holds, and the streams that it may still accept.
     open: BTreeMap<u64, StreamEntry>,
-    /// The number of unsent bytes that may wait beyond the congestion window; `None` if only the send buffer limits
-    /// them.
+    /// The application may write this number of bytes more than fit into the congestion window. `None` if only the
+    /// send buffer limits unsent bytes.
     unsent: Option<u64>,
     /// The connection's account in the shared memory budget.
     account: Option<Account>,
@@ -164,8 +164,8 @@ struct ConnectionEntry {
     announced: bool,
     /// Whether the connection closes as soon as all written data is acknowledged.
     closing: bool,
-    /// The limit on bytes to the peer's address while that address is not validated: after the client's first packet,
-    /// or after the peer has moved.
+    /// Limits the bytes that may be sent to the peer's address while the address is not validated. This is the case
+    /// after a client's first packet, and after the peer's address has changed.
     unvalidated: Option<UnvalidatedAddress>,
 }
 
@@ -189,12 +189,12 @@ pub struct Endpoint {
     identifiers: Identifiers,
     trace: Trace,
     logs: Option<Arc<dyn Logs>>,
-    /// The logs that are kept in memory; `None` if no logs are kept in memory.
+    /// The logs that [`start_logging`](Self::start_logging) keeps in memory; `None` before that call.
     memory_logs: Option<Arc<MemoryLogs>>,
     config: Config,
     local: SocketAddr,
     segments: usize,
-    /// The port for which sessions are accepted. It may differ from the UDP port.
+    /// The port for which connections are accepted; `None` if connections are refused. It may differ from the UDP port.
     listening: Option<u16>,
     /// The number of retransmission timeouts (PTO) of connections that have ended.
     timeouts: u64,
@@ -232,8 +232,8 @@ impl Endpoint {
     ///
     /// # Errors
     /// A one-line text that says why the certificates or settings cannot be used for QUIC.
-    pub fn new(start: EndpointOptions) -> Result<Self, String> {
-        let EndpointOptions { config, local, mut rng, tls, segments, shard, logs } = start;
+    pub fn new(options: EndpointOptions) -> Result<Self, String> {
+        let EndpointOptions { config, local, mut rng, tls, segments, shard, logs } = options;
         let HostTls { surroundings, client, server } = tls;
         #[expect(
             clippy::disallowed_methods,
@@ -275,9 +275,9 @@ impl Endpoint {
                 Some((Arc::new(crypto), name, client.rejection()))
             }
         };
-        let taken = server.as_ref().map(|(_, config)| Arc::new(config.clone()));
+        let server_config = server.as_ref().map(|(_, config)| Arc::new(config.clone()));
         let endpoint = Self {
-            inner: quinn_proto::Endpoint::new(Arc::new(endpoint), taken, true, None),
+            inner: quinn_proto::Endpoint::new(Arc::new(endpoint), server_config, true, None),
             epoch,
             clock,
             surroundings,
@@ -423,8 +423,7 @@ impl Endpoint {
         Instant::from_nanos(anabranch_base::time::nanos(at.saturating_duration_since(self.epoch)))
     }
 
-    /// Returns the local address for packets to `target`. It applies to packets for which quinn chooses no local
-    /// address.
+    /// Returns the local address for packets to `target`, if quinn chooses none.
     fn source(&self, target: SocketAddr) -> SocketAddr {
         if !self.local.ip().is_unspecified() {
             return self.local;

@@ -1,7 +1,7 @@
 //! Parses the frames in a packet's payload for observation only.
 //!
-//! Implements RFC 9000 §19. Of the frames of RFC 9221 and draft-ietf-quic-ack-frequency, implements only the lengths.
-//! For the protocol itself, quinn parses all frames again.
+//! Implements RFC 9000 §19. The frames of RFC 9221 and draft-ietf-quic-ack-frequency are only skipped. quinn itself
+//! parses all frames again for the protocol.
 
 use std::ops::RangeInclusive;
 
@@ -88,12 +88,12 @@ impl Frames<'_> {
         Some(())
     }
 
-    fn numbers(&mut self, count: usize) -> Option<()> {
+    fn skip_numbers(&mut self, count: usize) -> Option<()> {
         (0..count).try_for_each(|_| self.number().map(|_| ()))
     }
 
-    /// Reads the next transport parameter (RFC 9000 §18), and returns its ID and its value. The value has a meaning
-    /// only if the parameter is a number.
+    /// Reads the next transport parameter (RFC 9000 §18). Returns its ID, and its value as a variable-length integer.
+    /// The value is meaningless if the parameter is not an integer.
     pub(crate) fn parameter(&mut self) -> Option<(u64, u64)> {
         let (key, length) = (self.number()?, self.number()?);
         let rest = self.0;
@@ -114,7 +114,7 @@ impl Frames<'_> {
             least = largest.checked_sub(self.number()?)?;
             ranges.push(least..=largest);
         }
-        self.numbers(if ecn { 3 } else { 0 })?;
+        self.skip_numbers(if ecn { 3 } else { 0 })?;
         Some(Frame::Ack(ranges))
     }
 
@@ -153,7 +153,7 @@ impl Iterator for Frames<'_> {
             0x11 => Frame::MaxStreamData { id: self.number()?, limit: self.number()? },
             0x1c | 0x1d => {
                 let code = self.number()?;
-                self.numbers(if kind == 0x1c { 1 } else { 0 })?;
+                self.skip_numbers(if kind == 0x1c { 1 } else { 0 })?;
                 let reason = self.number()?;
                 self.skip(reason)?;
                 Frame::Close { transport: kind == 0x1c, code }
@@ -167,15 +167,15 @@ impl Iterator for Frames<'_> {
             other => {
                 match other {
                     0x1e | 0x1f => {}
-                    0x04 => self.numbers(3)?,
-                    0x05 | 0x15 => self.numbers(2)?,
-                    0x12..=0x14 | 0x16 | 0x17 | 0x19 => self.numbers(1)?,
+                    0x04 => self.skip_numbers(3)?,
+                    0x05 | 0x15 => self.skip_numbers(2)?,
+                    0x12..=0x14 | 0x16 | 0x17 | 0x19 => self.skip_numbers(1)?,
                     0x18 => {
-                        self.numbers(2)?;
+                        self.skip_numbers(2)?;
                         let id = self.byte()?;
                         self.skip(u64::from(id) + 16)?;
                     }
-                    0xaf => self.numbers(4)?,
+                    0xaf => self.skip_numbers(4)?,
                     0x07 | 0x31 => {
                         let length = self.number()?;
                         self.skip(length)?;

@@ -24,13 +24,14 @@ pub type QuicSession<W> = EngineSession<W, Endpoint>;
 /// A stream of a QUIC connection.
 pub type QuicStream<W> = EngineStream<W, Endpoint>;
 
-/// The local address of outgoing packets, until a packet of the peer arrives at one of the local addresses.
+/// How the local address of outgoing packets is chosen, until a packet of the peer arrives at one of the local
+/// addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Source {
     /// The first address of the `World`.
     #[default]
     First,
-    /// The address that the host's routes choose, for a `World` that has all addresses of its host.
+    /// The address that the host's routing table chooses. Use it only if the `World` has all addresses of its host.
     Routed,
 }
 
@@ -84,7 +85,8 @@ pub fn start_over<W: World>(
         local.set_ip(Ipv4Addr::UNSPECIFIED.into());
     }
     let segments = socket.max_segments();
-    let start = EndpointOptions { config, local, rng: world.rng("quic"), tls, segments, shard, logs };
-    let engine = Endpoint::new(start).map_err(io::Error::other)?;
+    let endpoint_options =
+        EndpointOptions { config, local, rng: world.rng("quic"), tls, segments, shard, logs };
+    let engine = Endpoint::new(endpoint_options).map_err(io::Error::other)?;
     Ok(QuicHost::over(world, engine, socket, None))
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// RFC 9000 §5.1: the length of our connection IDs in bytes, so long that nobody can guess an ID.
+/// RFC 9000 §5.1: the length of our connection IDs in bytes. IDs of this length cannot be guessed.
 const LENGTH: usize = 8;
 
 /// Generates connection IDs from a random number generator.
@@ -20,8 +20,8 @@ const LENGTH: usize = 8;
 pub(crate) struct Identifiers(Arc<Mutex<Rng>>, Option<Shard>);
 
 impl Identifiers {
-    /// Creates the generator. If several endpoints share a port, `shard` identifies one of them, and all IDs lead to
-    /// that endpoint.
+    /// Creates the generator. If several endpoints share a port, `shard` identifies the endpoint that uses this
+    /// generator. Each ID contains the shard, so that packets with this ID reach the endpoint.
     pub(crate) fn new(rng: Rng, shard: Option<Shard>) -> Self {
         Self(Arc::new(Mutex::new(rng)), shard)
     }
@@ -71,7 +71,7 @@ pub(crate) fn token_key(rng: &mut Rng) -> Arc<hkdf::Prk> {
     Arc::new(hkdf::Salt::new(hkdf::HKDF_SHA256, &[]).extract(&key))
 }
 
-/// The endpoint's time for quinn's tokens, in nanoseconds since the endpoint was created.
+/// The clock by which quinn dates its address validation tokens, in nanoseconds since the endpoint was created.
 #[derive(Debug, Default)]
 pub(crate) struct Clock(AtomicU64);
 
@@ -89,7 +89,8 @@ impl Clock {
 
 impl TimeSource for Clock {
     fn now(&self) -> SystemTime {
-        // 1 January 2026 is an arbitrary origin, because tokens only compare these times with each other.
+        // The origin, 1 January 2026, is arbitrary: the time in a token is only compared with other times of this
+        // clock.
         SystemTime::UNIX_EPOCH
             + Duration::from_secs(1_767_225_600)
             + Duration::from_nanos(self.0.load(Ordering::Relaxed))

@@ -1,7 +1,7 @@
 //! Packet protection keys that report every encrypted or decrypted packet to the connection's [`Watch`].
 //!
-//! The cryptography is that of rustls and quinn. The keys in this module wrap quinn's keys, and only read packets
-//! before encryption and after decryption.
+//! The cryptography is that of rustls and quinn. The keys in this module wrap quinn's keys. They read each packet
+//! before encryption or after decryption, and do not change it.
 
 use crate::qlog;
 use crate::watch::{FlowControlLimits, Level, Watch};
@@ -131,8 +131,8 @@ impl Session for WatchedSession {
         self.inner.read_handshake(buf).map_err(|error| {
             match self.rejection.as_ref().and_then(CertificateRejection::take) {
                 None => error,
-                // The message is the same as for TLS over a stream, and the alert says that the certificate is the
-                // reason.
+                // The error message for a rejected certificate is the same as in TLS over TCP. Its code must be a TLS
+                // alert about certificates.
                 Some(line) if is_of_certificates(error.code) => TransportError { reason: line, ..error },
                 Some(line) => TransportError {
                     code: TransportErrorCode::crypto(CERTIFICATE_UNKNOWN),
@@ -198,9 +198,9 @@ fn flow_control_limits(params: &TransportParameters, side: Side) -> FlowControlL
     let mut bytes = Vec::new();
     params.write(&mut bytes);
     let stream = match side {
-        // The ID of initial_max_stream_data_bidi_remote. For the server, streams that the client begins are remote.
+        // The server's parameter initial_max_stream_data_bidi_remote limits the streams that the client begins.
         Side::Client => 0x06,
-        // The ID of initial_max_stream_data_bidi_local. For the client, streams that the client begins are local.
+        // The client's parameter initial_max_stream_data_bidi_local limits the streams that the client begins.
         Side::Server => 0x05,
     };
     let mut grants = FlowControlLimits::default();
@@ -234,13 +234,13 @@ impl Key {
     }
 
     fn log(&self, sent: bool, number: u64, length: usize, payload: &[u8]) {
-        let keys = match self.level {
+        let packet_type = match self.level {
             Level::Initial => qlog::PacketType::Initial,
             Level::Handshake => qlog::PacketType::Handshake,
             Level::Data if self.early => qlog::PacketType::ZeroRtt,
             Level::Data => qlog::PacketType::OneRtt,
         };
-        self.watch.log_packet(sent, qlog::LoggedPacket { keys, number, length, payload });
+        self.watch.log_packet(sent, qlog::LoggedPacket { packet_type, number, length, payload });
     }
 }
 

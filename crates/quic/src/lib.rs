@@ -1,16 +1,17 @@
 //! A session engine for QUIC (RFC 9000, RFC 9001, RFC 9002), built on `quinn-proto`.
 //!
-//! A QUIC connection is a session. The streams of the session are the two-way streams that the client begins, numbered
-//! in the order of their creation. One-way streams, which either end can begin, are numbered separately. The state
-//! machine is quinn's. This crate supplies packets, time, randomness and keys to the state machine, so the same code
-//! runs on a real network and in a simulation. The congestion controller is quinn's or one of anabranch's (`window`).
+//! A QUIC connection is a session. The streams of the session are the bidirectional streams that the client begins,
+//! numbered in the order of their creation. Unidirectional streams, which either end can begin, are numbered
+//! separately. The state machine is quinn's. This crate supplies packets, time, randomness and keys to the state
+//! machine, so the same code runs on a real network and in a simulation. The congestion controller is quinn's or one of
+//! anabranch's (`window`).
 //!
 //! Some behaviour is quinn's, whichever congestion controller is used:
 //! - loss detection and its timers (RFC 9002 §6)
 //! - the pacer, which cannot be turned off
 //! - acknowledgements: one per two packets, or after 25 ms
 //! - the decision whether the application limits the sender
-//! - a window reduction for a spurious loss, which quinn does not undo
+//! - the reaction to a spurious loss: quinn does not undo the window reduction
 //!
 //! - `config`: the knobs
 //! - `endpoint`: the engine: connections, packets, deadlines
@@ -34,10 +35,10 @@
 //! so sees the number and the frames of each packet. From these packets and from quinn's calls to the congestion
 //! controller, `watch` computes the trace and the unacknowledged bytes. Observation does not influence the protocol.
 //!
-//! TLS is part of QUIC. A host gets its certificates and trust when it starts (`StartOptions::credentials`). A QUIC
-//! ticket also holds the limits that the server granted. Therefore the connections that fetch tickets before an
-//! experiment use QUIC (`resumption`). `endpoint/proof` limits the bytes sent to addresses that are not validated,
-//! because quinn sends more than RFC 9000 §8.1 permits.
+//! TLS is part of QUIC. A host gets its certificates and trust when it starts (`StartOptions::credentials`). In an
+//! experiment, clients may resume sessions with tickets that were fetched earlier. A ticket of QUIC also holds the
+//! limits that the server granted, so these tickets are fetched over QUIC (`resumption`). `endpoint/proof` limits the
+//! bytes sent to addresses that are not validated, because quinn sends more than RFC 9000 §8.1 permits.
 
 mod config;
 mod endpoint;

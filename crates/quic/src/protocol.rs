@@ -72,8 +72,8 @@ impl Protocol for Quic {
     }
 
     fn fixed(&self) -> &'static [(&'static str, &'static str)] {
-        // quinn-proto 0.11 has no setting for max_ack_delay. It has no minimum timeout either: RFC 9002 §6.2.1 adds
-        // max_ack_delay to each timeout instead.
+        // quinn-proto 0.11 has no setting for max_ack_delay. A minimum timeout is not listed, because quinn-proto has
+        // none: RFC 9002 §6.2.1 adds max_ack_delay to each timeout instead.
         &[("delack", "25ms")]
     }
 

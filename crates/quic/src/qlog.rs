@@ -37,19 +37,19 @@ impl Write for MemoryLog {
 
 impl Logs for MemoryLogs {
     fn begin(&self, name: &str) -> Option<Box<dyn Write + Send>> {
-        let page = MemoryLog::default();
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((name.to_owned(), page.clone()));
-        Some(Box::new(page))
+        let log = MemoryLog::default();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((name.to_owned(), log.clone()));
+        Some(Box::new(log))
     }
 }
 
 impl MemoryLogs {
     /// Removes and returns all logs with the content written so far.
     pub(crate) fn take(&self) -> Vec<ConnectionLog> {
-        let pages = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let logs = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         let content =
-            |page: MemoryLog| std::mem::take(&mut *page.0.lock().unwrap_or_else(PoisonError::into_inner));
-        pages.into_iter().map(|(name, page)| ConnectionLog { name, content: content(page) }).collect()
+            |log: MemoryLog| std::mem::take(&mut *log.0.lock().unwrap_or_else(PoisonError::into_inner));
+        logs.into_iter().map(|(name, log)| ConnectionLog { name, content: content(log) }).collect()
     }
 }
 
@@ -77,7 +77,7 @@ impl PacketType {
 /// A decrypted packet, as the packet protection keys see it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LoggedPacket<'a> {
-    pub(crate) keys: PacketType,
+    pub(crate) packet_type: PacketType,
     pub(crate) number: u64,
     /// The length of the whole packet in bytes, including its header and its authentication tag.
     pub(crate) length: usize,
@@ -162,12 +162,12 @@ impl Qlog {
             return;
         }
         self.event(at, if sent { "transport:packet_sent" } else { "transport:packet_received" });
-        let LoggedPacket { keys, number, length, payload } = seen;
+        let LoggedPacket { packet_type, number, length, payload } = seen;
         let _ = write!(
             self.text,
             "{{\"header\":{{\"packet_type\":\"{}\",\"packet_number\":{number}}},\"raw\":{{\"length\":{length},\
              \"payload_length\":{}}},\"frames\":[",
-            keys.name(),
+            packet_type.name(),
             payload.len(),
         );
         let mut first = true;

@@ -2,7 +2,7 @@
 //! §4.6.1).
 //!
 //! Unlike a ticket of TLS over TCP, a QUIC ticket includes the limits that the server granted, which early data must
-//! obey (RFC 9000 §7.4.1). Therefore these connections use QUIC with the settings of the experiment.
+//! obey (RFC 9000 §7.4.1). Therefore this connection uses QUIC with the settings of the experiment.
 
 use crate::config::Config;
 use crate::endpoint::{Endpoint, EndpointOptions, Event};
@@ -43,8 +43,8 @@ pub fn obtain_tickets(settings: &dyn Settings, client: &Client, server: &Server)
     server.set_listening(Some(443));
     let mut now = Instant::ZERO;
     let id = client.connect(now, far)?;
-    // The server sends the tickets after the handshake. They have arrived when the handshake is done and no packet has
-    // been sent in two steps.
+    // The server sends the tickets after the handshake. They have arrived when the handshake is done and neither
+    // endpoint has sent a packet in two consecutive steps.
     let (mut stands, mut quiet) = (false, 0);
     for _ in 0..PATIENCE {
         let moved = carry(&mut client, &mut server, now) + carry(&mut server, &mut client, now);

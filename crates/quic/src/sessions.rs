@@ -1,5 +1,5 @@
-//! Implements the session engine for the QUIC endpoint. A QUIC connection is a session, and the two-way streams that
-//! the client begins are the streams of the session.
+//! Implements the session engine for the QUIC endpoint. A QUIC connection is a session, and the bidirectional streams
+//! that the client begins are the streams of the session.
 
 use crate::config::Config;
 use crate::endpoint::{Endpoint, Event, Id};
@@ -41,7 +41,7 @@ impl SessionEngine for Endpoint {
     }
 
     fn connect(&mut self, now: Instant, server: &Server) -> Result<Id, ConnectError> {
-        // If the server's address has no port, the UDP port equals the transport port.
+        // If the server's address has port 0, use `server.port` as the UDP port.
         let remote = server.addresses.first().copied().filter(|at| at.port() != 0).or(server.first());
         let remote = remote.ok_or_else(|| ConnectError::NoRoute("no address".to_owned()))?;
         Self::connect(self, now, remote).map_err(ConnectError::Refused)
@@ -160,8 +160,8 @@ impl SessionEngine for Endpoint {
         self.accepted()
     }
 
-    /// QUIC counts lost packets. The data of a lost packet is retransmitted in another packet, so this number also
-    /// stands for retransmissions.
+    /// QUIC counts lost packets, not retransmissions. The data of a lost packet is retransmitted in another packet, so
+    /// the number of lost packets is returned as the number of retransmissions.
     fn session_figures(&self, id: Id) -> Option<Figures> {
         let figures = self.stats(id)?;
         Some(Figures {

@@ -24,7 +24,8 @@ impl Shard {
         (index < count && count <= MAX).then_some(Self { index, count })
     }
 
-    /// Changes a connection ID so that it leads to this endpoint, and leaves it as random as possible.
+    /// Changes the first four bytes of a connection ID so that packets with this ID are assigned to this endpoint. The
+    /// bytes stay as random as possible.
     pub(crate) fn mark(self, id: &mut [u8]) {
         let Some(first) = id.first_chunk_mut::<4>() else { return };
         let drawn = u32::from_be_bytes(*first);
@@ -42,7 +43,8 @@ pub struct Steered {
 }
 
 impl Steered {
-    /// Creates the steering among `count` endpoints. Returns `None` if `count` is 0 or above the limit.
+    /// Creates the rule that assigns each packet to one of `count` endpoints. Returns `None` if `count` is 0 or above
+    /// the limit.
     #[must_use]
     pub fn new(count: u32) -> Option<Self> {
         (1..=MAX).contains(&count).then_some(Self { count })

@@ -28,7 +28,8 @@ pub fn payload(payload: &[u8]) {
         watch.wrote(StreamId::new(Side::Client, Dir::Bi, stream), 1_000);
     }
     for (number, level) in [(0, Level::Initial), (1, Level::Handshake), (2, Level::Data), (3, Level::Data)] {
-        let seen = LoggedPacket { keys: PacketType::OneRtt, number, length: payload.len() + 20, payload };
+        let seen =
+            LoggedPacket { packet_type: PacketType::OneRtt, number, length: payload.len() + 20, payload };
         watch.log_packet(true, seen);
         watch.on_packet_sent(level, number, payload, payload.len() + 20);
         watch.log_packet(false, seen);

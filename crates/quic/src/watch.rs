@@ -1,4 +1,4 @@
-//! Observes the packets that one connection sends and receives, at its packet protection keys.
+//! Observes the packets that one connection sends and receives, when they are encrypted or decrypted.
 //!
 //! quinn does not report which stream bytes are in which packet, nor which bytes were acknowledged. The packet
 //! protection keys see the number and the frames of each packet, so `keys` wraps them. quinn reports lost bytes only to
@@ -63,11 +63,11 @@ pub(crate) struct Watch {
 /// The peer's initial flow control limits for this end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct FlowControlLimits {
-    /// The number of bytes on all streams together.
+    /// The limit on the bytes of all streams together.
     pub(crate) data: u64,
-    /// The number of bytes on each two-way stream that the client begins.
+    /// The limit on the bytes of each bidirectional stream that the client begins.
     pub(crate) stream_data: u64,
-    /// The number of two-way streams that may be open at the same time.
+    /// The number of bidirectional streams that this end may have open at the same time.
     pub(crate) streams: u64,
 }
 
@@ -199,7 +199,7 @@ impl Watch {
         state.initial_limits = grants;
     }
 
-    /// Returns the number of two-way streams that the peer allows to be open at the same time.
+    /// Returns the number of bidirectional streams that the peer allows this side to have open at the same time.
     pub(crate) fn granted_streams(&self) -> u64 {
         self.lock_state().initial_limits.streams
     }
@@ -261,7 +261,7 @@ impl Watch {
         let mut events = Vec::new();
         let mut locked = None;
         for frame in Frames(payload) {
-            // Frames that only the trace needs are skipped. Most packets have no other frames.
+            // Without tracing, frames that only the trace needs are skipped. Most packets have no other frames.
             if !tracing && matches!(frame, Frame::Stream { .. } | Frame::Padding | Frame::Ping) {
                 continue;
             }
@@ -384,7 +384,7 @@ impl Watch {
         self.lock_state().in_flight
     }
 
-    /// If the reason why nothing can be sent has changed, traces the new reason. The next packet would have `packet`
+    /// Traces the reason why nothing can be sent, if this reason has changed. The next packet would have `packet`
     /// bytes.
     pub(crate) fn trace_limit(&self, packet: u64) {
         if !self.is_tracing() {

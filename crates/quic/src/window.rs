@@ -195,7 +195,7 @@ impl ControllerAdapter {
 impl Controller for ControllerAdapter {
     fn on_sent(&mut self, now: std::time::Instant, _: u64, last_packet_number: u64) {
         self.last_sent = last_packet_number;
-        // The byte count comes from the watch, because quinn's count includes packets that contain only
+        // The byte count comes from `factory.watch`, because quinn's count includes packets that contain only
         // acknowledgements.
         let bytes = self.factory.watch.take_sent_bytes();
         if bytes > 0 {
@@ -328,24 +328,24 @@ mod tests {
             epoch,
             watch: watch.clone(),
         };
-        let mut window = ControllerAdapter::new(factory, AlgorithmConfig::Bbr, 1_200);
+        let mut adapter = ControllerAdapter::new(factory, AlgorithmConfig::Bbr, 1_200);
         for round in 1..=20 {
             let sent = epoch + Duration::from_millis(50 * round);
             watch.on_packet_sent(Level::Data, round, &[0x01], 6_000);
-            window.on_sent(sent, 6_000, round);
-            window.delivered += 6_000;
-            window.newest = Some(sent);
-            window.on_end_acks(sent + Duration::from_millis(50), 0, app_limited, None);
+            adapter.on_sent(sent, 6_000, round);
+            adapter.delivered += 6_000;
+            adapter.newest = Some(sent);
+            adapter.on_end_acks(sent + Duration::from_millis(50), 0, app_limited, None);
         }
         watch.rate().expect("a pace").bits_per_second()
     }
 
-    /// If the application limits the sender, the delivery rate says nothing about the path, and BBR must not leave
-    /// Startup.
+    /// A path is slow. If the application does not limit the sender, the delivery rate shows the slow path, and BBR
+    /// must leave Startup. If the application limits the sender, BBR must not leave Startup.
     #[test]
     fn bbr_is_told_when_the_application_limits_the_sender() {
-        // The path delivers 6,000 bytes in 50 ms, which is 960 kbit/s. BBR's Startup begins at 277 % of ten packets per
-        // round trip, which is more than 5 Mbit/s.
+        // The path delivers 6,000 bytes in 50 ms, which is 960 kbit/s. In Startup, BBR first sends 277 % of ten packets
+        // of 1,200 bytes per round trip of 50 ms, which is more than 5 Mbit/s.
         let [limited, unlimited] = [true, false].map(pace);
         assert!(limited > 5_000_000 && unlimited <= 1_200_000, "{limited} {unlimited}");
     }

@@ -31,7 +31,8 @@ fn surroundings(world: &SimWorld) -> Surroundings {
     Surroundings::Simulated(Simulation::new(world.rng("tls"), move || clock.now()))
 }
 
-/// Runs `program` on two hosts that the link `spec` connects. Returns the program's result and the client's capture.
+/// Runs `program` on two hosts that a link connects; `link` is its specification. Returns the program's result and the
+/// client's capture.
 fn run<T, F: Future<Output = T>>(
     seed: u64,
     link: &str,
@@ -48,7 +49,7 @@ fn run<T, F: Future<Output = T>>(
 }
 
 /// Starts an echo server, and returns the client's connector to it.
-async fn ends(worlds: [SimWorld; 2], config: &Config, trusted: bool) -> QuicConnector<SimWorld> {
+async fn echo_connector(worlds: [SimWorld; 2], config: &Config, trusted: bool) -> QuicConnector<SimWorld> {
     let world = worlds[1].clone();
     let (mut listener, connector) = hosts(worlds, config, trusted).await;
     let there = world.clone();
@@ -69,7 +70,7 @@ async fn pair(worlds: [SimWorld; 2]) -> ([QuicSession<SimWorld>; 2], SimWorld) {
     let client = connector.connect(0).expect("begun");
     client.established().await.expect("stands");
     let server = listener.accept().await.expect("accepted");
-    // The listener lives as long as the world, so the port stays open.
+    // This task keeps the listener as long as the world exists, so the server's port stays open.
     world.spawn("listener", async move { drop(listener.accept().await) }).detach();
     ([client, server], world)
 }
@@ -133,7 +134,7 @@ async fn talk(
     bytes: usize,
 ) -> Result<[Instant; 2], CloseReason> {
     let world = worlds[0].clone();
-    let connector = ends(worlds, &config, true).await;
+    let connector = echo_connector(worlds, &config, true).await;
     let session = connector.connect(0).expect("begun");
     session.established().await?;
     let ready = world.now();
@@ -192,7 +193,7 @@ fn the_same_seed_gives_the_same_bytes() {
 #[test]
 fn an_untrusted_server_fails_the_handshake() {
     let (result, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {
-        let connector = ends(worlds, &Config::default(), false).await;
+        let connector = echo_connector(worlds, &Config::default(), false).await;
         let session = connector.connect(0).expect("begun");
         session.established().await
     });
@@ -220,7 +221,7 @@ fn every_controller_brings_a_transfer_to_its_end() {
 fn an_end_in_good_order_waits_for_what_was_written() {
     let (result, _) = run(1, "rate=10mbit,rtt=40ms,loss=2%", |worlds| async move {
         let [here, there] = worlds.clone();
-        let connector = ends(worlds, &Config::default(), true).await;
+        let connector = echo_connector(worlds, &Config::default(), true).await;
         let session = connector.connect(0).expect("begun");
         session.established().await.expect("established");
         let mut stream = session.open(0).expect("a stream");
@@ -241,7 +242,7 @@ fn an_end_in_good_order_waits_for_what_was_written() {
 fn an_abort_is_reported_as_an_abort() {
     let (result, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {
         let world = worlds[0].clone();
-        let connector = ends(worlds, &Config::default(), true).await;
+        let connector = echo_connector(worlds, &Config::default(), true).await;
         let session = connector.connect(0).expect("begun");
         session.established().await.expect("established");
         session.abort();
@@ -266,7 +267,7 @@ fn streams_come_and_go() {
     let (result, _) = run(1, "rate=100mbit,rtt=2ms", |worlds| async move {
         let mut config = Config::default();
         config.set("streams", "2").expect("a number");
-        let connector = ends(worlds, &config, true).await;
+        let connector = echo_connector(worlds, &config, true).await;
         let session = connector.connect(0).expect("begun");
         session.established().await.expect("established");
         for number in 0..1_000u64 {
@@ -295,7 +296,7 @@ fn certificates_of_virtual_time_are_of_no_use_on_a_real_network() {
             config: Config::default(),
             local: SocketAddr::new(SERVER, 443),
             rng: anabranch_base::Rng::new(1),
-            tls: pair.ends(surroundings),
+            tls: pair.host_tls(surroundings),
             segments: 1,
             shard: None,
             logs: None,
@@ -307,20 +308,20 @@ fn certificates_of_virtual_time_are_of_no_use_on_a_real_network() {
     assert!(refused.contains("of virtual time"), "{refused}");
 }
 
-/// A connection before the experiment gives the client tickets (RFC 8446 §4.6.1). With such a ticket, the client can
-/// send early data.
+/// An earlier connection gives the client tickets (RFC 8446 §4.6.1). With such a ticket, the client can send early data
+/// in the next connection.
 #[test]
 fn an_earlier_connection_leaves_tickets_for_early_data() {
     let simulated = Surroundings::Simulated(Simulation::new(anabranch_base::Rng::new(1), || Instant::ZERO));
-    let begins_early = |visits| {
-        let pair = Pair::with_resumption(3_000, visits, &["test"], &simulated, &|client, server| {
+    let begins_early = |resumption| {
+        let pair = Pair::with_resumption(3_000, resumption, &["test"], &simulated, &|client, server| {
             obtain_tickets(&Config::default(), client, server)
         });
         let mut endpoint = Endpoint::new(EndpointOptions {
             config: Config::default(),
             local: SocketAddr::from(([10, 0, 0, 1], 1000)),
             rng: anabranch_base::Rng::new(1),
-            tls: pair.expect("a pair").ends(&simulated),
+            tls: pair.expect("a pair").host_tls(&simulated),
             segments: 1,
             shard: None,
             logs: None,
@@ -401,8 +402,9 @@ fn a_stream_of_a_lower_rank_goes_first() {
     assert!(later >= sooner + Duration::from_millis(70), "{sooner} {later}");
 }
 
-/// The server begins more one-way streams than may be open at the same time, and the client begins one. Each stream
-/// carries data in one direction only. One-way streams are numbered separately from two-way streams.
+/// The server begins more unidirectional streams than may be open at the same time, and the client begins one. Each
+/// stream carries data in one direction only. Unidirectional streams are numbered separately from bidirectional
+/// streams.
 #[test]
 fn streams_of_one_way_go_one_way_and_are_counted_apart() {
     let (result, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {
@@ -444,7 +446,7 @@ fn there_are_always_more_streams() {
     let mut config = Config::default();
     config.set("streams", "4").expect("a number");
     let (result, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {
-        let session = ends(worlds, &config, true).await.connect(0).expect("begun");
+        let session = echo_connector(worlds, &config, true).await.connect(0).expect("begun");
         session.established().await.expect("stands");
         for number in 0..400 {
             let mut stream = begin(&session, false).await.expect("begun");
@@ -481,7 +483,8 @@ fn a_direction_is_cancelled_with_a_code() {
         let mut near = begin(&client, false).await.expect("begun");
         near.write_all(b"hi").await.expect("written");
         assert_eq!(server.accept().await.expect("accepted").read(&mut [0; 9]).await, Ok(2));
-        // quinn sends no CONNECTION_CLOSE while its congestion window is full.
+        // The server waits before it closes, because quinn sends no CONNECTION_CLOSE while its congestion window is
+        // full.
         world.sleep_until(world.now() + Duration::from_secs(1)).await;
         server.close_with(9, "enough");
         let reason = client.closed().await;
@@ -506,7 +509,7 @@ fn limit_unsent_bounds_written_data() {
         .0
     };
     let (all, some) = (taken(None), taken(Some(16_384)));
-    // The limited amount is the initial window (ten packets of 1200 bytes or more) plus the limit of 16,384 bytes.
+    // With the limit, the stream accepts the initial window (ten packets of at least 1200 bytes) plus 16,384 bytes.
     assert!(all > 2_000_000 && (28_000..40_000).contains(&some), "{all} {some}");
 }
 
@@ -514,7 +517,8 @@ async fn begin(session: &QuicSession<SimWorld>, one_way: bool) -> Result<QuicStr
     poll_fn(|cx| session.poll_begin(cx, one_way)).await
 }
 
-/// A one-way stream continues after its reader has released it. Only a reader that cancels the stream stops its writer.
+/// A unidirectional stream continues after its reader has released it. Only a reader that cancels the stream stops its
+/// writer.
 #[test]
 fn a_released_one_way_stream_is_not_stopped() {
     let (result, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {

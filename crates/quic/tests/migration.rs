@@ -19,7 +19,7 @@ struct Transfer {
     written: usize,
     read: usize,
     /// The bytes that the server has received from each address (`received_from`), and the bytes that it has sent to
-    /// each address.
+    /// each address (`sent_to`).
     received_from: BTreeMap<SocketAddr, usize>,
     sent_to: BTreeMap<SocketAddr, usize>,
 }
@@ -41,8 +41,8 @@ impl Transfer {
         Self { ends, ids, now, client: at(1, 1000), written: 0, read: 0, received_from: came, sent_to: went }
     }
 
-    /// Runs both ends for a millisecond. Delivers the server's packets for the client's public address to the client,
-    /// and returns the client's packets.
+    /// Runs both ends for a millisecond, and delivers their packets. Server packets to an address other than the
+    /// client's public address are lost. Returns copies of the client's packets.
     fn step(&mut self) -> Vec<DatagramInFlight> {
         self.now += Duration::from_millis(1);
         let ([near, far], now) = (&mut self.ends, self.now);
@@ -109,7 +109,8 @@ fn a_transfer_goes_on_at_another_address() {
         assert!(rounds < 1_000, "the client says nothing");
     }
     let (came, went) = (Transfer::of(&transfer.received_from, new), Transfer::of(&transfer.sent_to, new));
-    // A datagram with PATH_CHALLENGE may have the full size (RFC 9000 §8.2.1).
+    // RFC 9000 §8.2.1: the server may send one datagram of 1,200 bytes with PATH_CHALLENGE, even if this exceeds three
+    // times the bytes received.
     assert!(went > 0 && went <= (3 * came).max(1_200), "{went} bytes for {came}");
     transfer.until(BYTES);
     assert_eq!(transfer.read, BYTES);
@@ -118,13 +119,13 @@ fn a_transfer_goes_on_at_another_address() {
     assert!(Transfer::of(&transfer.sent_to, new) > BYTES / 2, "the rest went there, {after} to the old one");
 }
 
-/// RFC 9000 §9.3.1: if an attacker sends the client's packet from a victim's address, the server sends to the victim at
-/// most three times the packet's bytes, or one datagram. The client gets the rest of the transfer.
+/// RFC 9000 §9.3.1: an attacker sends the client's packet from a victim's address. The server must send to the victim
+/// at most three times the packet's bytes, or one datagram. The client must get the rest of the transfer.
 #[test]
 fn a_spoofed_source_cannot_redirect_a_transfer() {
     let mut transfer = Transfer::new();
     transfer.until(BYTES / 4);
-    // The client's next packet reaches the server only with the victim's address as its source.
+    // The attacker replaces the source address of the client's next packet with the victim's address.
     let victim = at(9, 9);
     let mut stolen = Vec::new();
     let client = transfer.client;
@@ -139,7 +140,7 @@ fn a_spoofed_source_cannot_redirect_a_transfer() {
     let came = size(&stolen);
     assert!(came > 0 && came == Transfer::of(&transfer.received_from, victim), "{came}");
     transfer.until(BYTES);
-    // The bytes sent to the victim include everything that the server's timers send later.
+    // The server's timers may send more bytes to the victim later. These bytes must also be within the limit.
     for _ in 0..10_000 {
         transfer.step();
     }

@@ -1,6 +1,6 @@
 //! Tests the size of batches and the growth of the window. The test itself carries the packets between the endpoints.
 
-use crate::validation::{at, ends, give, pair, sends, settle};
+use crate::validation::{at, give, pair, sends, settle, tls_settings};
 use anabranch_base::time::Duration;
 use anabranch_base::{Engine, Instant, Rng, SendBatch};
 use anabranch_quic::{Config, Endpoint, EndpointOptions};
@@ -11,7 +11,7 @@ fn packets_that_leave_together_fit_into_one_of_the_largest() {
     const LARGEST: usize = 65_535 - 48;
     let mut config = Config::default();
     config.set("iw", "100").expect("a number");
-    let [near, far] = ends(["test"; 2]);
+    let [near, far] = tls_settings(["test"; 2]);
     let end = |local, seed, ends, segments| {
         let (config, rng) = (config.clone(), Rng::new(seed));
         Endpoint::new(EndpointOptions { config, local, rng, tls: ends, segments, shard: None, logs: None })
@@ -43,8 +43,8 @@ fn what_leaves_as_a_recovery_begins_does_not_let_the_window_grow() {
     let mut windows = Vec::new();
     for round in 0..4 {
         let flight = sends(&mut near, now);
-        // Only the very first packet is lost. The packets of round 1 are sent at the instant at which the loss is
-        // detected.
+        // Only the first packet of round 0 is lost. The acknowledgements of round 0 reveal the loss, and round 1 begins
+        // at the same instant.
         let lost = usize::from(round == 0);
         now += Duration::from_millis(50);
         flight.iter().skip(lost).for_each(|sent| give(&mut far, now, sent));

@@ -11,7 +11,8 @@ fn both_ends_trace_a_connection_by_its_first_destination() {
     let mut both = pair(&Config::default());
     let near = both[0].connect(Instant::ZERO, at(2, 443)).expect("begun");
     let hello = sends(&mut both[0], Instant::ZERO);
-    // RFC 9000 §17.2: the destination connection ID follows the first byte, the version and the ID's length.
+    // RFC 9000 §17.2: in a long header, the destination connection ID begins at byte 6. The trace key is its first
+    // 6 bytes.
     let [.., a, b, c, d, e, f] = hello[0].bytes[..12] else { panic!("a short packet") };
     let key = u64::from_be_bytes([0, 0, a, b, c, d, e, f]);
     hello.iter().for_each(|sent| give(&mut both[1], Instant::ZERO, sent));

@@ -23,7 +23,7 @@ fn surroundings() -> Surroundings {
 }
 
 /// Creates the TLS settings of client and server, each with its application protocol (ALPN).
-pub(crate) fn ends(protocols: [&str; 2]) -> [HostTls; 2] {
+pub(crate) fn tls_settings(protocols: [&str; 2]) -> [HostTls; 2] {
     let (identity, root) = Identity::simulated(NAME, 4_000).expect("a chain");
     let [near, far] = protocols.map(|name| vec![name.as_bytes().to_vec()]);
     let settings = ServerSettings {
@@ -42,16 +42,16 @@ pub(crate) fn ends(protocols: [&str; 2]) -> [HostTls; 2] {
     ]
 }
 
-fn endpoint(local: SocketAddr, seed: u64, ends: HostTls, config: &Config, shard: Option<Shard>) -> Endpoint {
+fn endpoint(local: SocketAddr, seed: u64, tls: HostTls, config: &Config, shard: Option<Shard>) -> Endpoint {
     let (config, rng) = (config.clone(), Rng::new(seed));
-    let start = EndpointOptions { config, local, rng, tls: ends, segments: 1, shard, logs: None };
-    let mut endpoint = Endpoint::new(start).expect("an endpoint");
+    let options = EndpointOptions { config, local, rng, tls, segments: 1, shard, logs: None };
+    let mut endpoint = Endpoint::new(options).expect("an endpoint");
     endpoint.set_listening(endpoint.is_server().then_some(443));
     endpoint
 }
 
 pub(crate) fn pair(config: &Config) -> [Endpoint; 2] {
-    let [near, far] = ends(["test"; 2]);
+    let [near, far] = tls_settings(["test"; 2]);
     [endpoint(at(1, 1000), 1, near, config, None), endpoint(at(2, 443), 2, far, config, None)]
 }
 
@@ -110,7 +110,7 @@ fn stands(events: &[Event]) -> bool {
 
 /// Returns the number of bytes that a server sends within a minute after it received the datagrams `first` and nothing
 /// else.
-fn answers(far: &mut Endpoint, begun: Instant, first: &[DatagramInFlight]) -> usize {
+fn answered_bytes(far: &mut Endpoint, begun: Instant, first: &[DatagramInFlight]) -> usize {
     first.iter().for_each(|sent| give(far, begun, sent));
     let mut all = size(&sends(far, begun));
     let mut now = begun;
@@ -129,8 +129,9 @@ fn unvalidated_clients_get_at_most_three_times_their_bytes() {
     let [mut near, mut far] = pair(&Config::default());
     near.connect(Instant::ZERO, at(2, 443)).expect("begun");
     let hello = sends(&mut near, Instant::ZERO);
-    let (came, sent) = (size(&hello), answers(&mut far, Instant::ZERO, &hello));
-    // The certificate chain has 4 kB, so the server reaches the limit.
+    let (came, sent) = (size(&hello), answered_bytes(&mut far, Instant::ZERO, &hello));
+    // The server's certificate chain is 4 kB long. Without the limit, the server would send more than three times the
+    // received bytes.
     assert!(sent > came && sent <= 3 * came, "{sent} bytes for {came}");
 }
 
@@ -142,7 +143,7 @@ fn three_times_what_has_come_from_there_and_no_more() {
         let mut both = pair(&Config::default());
         both[0].connect(Instant::ZERO, at(2, 443)).expect("begun");
         let mut hello = sends(&mut both[0], Instant::ZERO);
-        // The bytes appended to the packet form no packet, but they count as received.
+        // The bytes appended to the client's datagram are not a QUIC packet, but they count as received.
         hello.iter_mut().for_each(|sent| sent.bytes.resize(sent.bytes.len() + more, 0));
         hello.iter().for_each(|sent| give(&mut both[1], Instant::ZERO, sent));
         for _ in 0..elsewhere {
@@ -158,7 +159,8 @@ fn three_times_what_has_come_from_there_and_no_more() {
         settle(&mut both, Instant::ZERO);
         assert!(stands(&events(&mut both[0])) && stands(&events(&mut both[1])), "{more}, {elsewhere}");
     }
-    // The server's retransmissions also count towards the limit.
+    // The server's retransmissions also count as sent bytes. Copies of the client's packets from another address do not
+    // raise the limit.
     let [mut near, mut far] = pair(&Config::default());
     near.connect(Instant::ZERO, at(2, 443)).expect("begun");
     let hello = sends(&mut near, Instant::ZERO);
@@ -167,13 +169,13 @@ fn three_times_what_has_come_from_there_and_no_more() {
     let copies: Vec<_> = (0..9)
         .flat_map(|_| hello.iter().map(|sent| DatagramInFlight { source: at(7, 7), ..sent.clone() }))
         .collect();
-    let all = first + answers(&mut far, Instant::ZERO, &copies);
+    let all = first + answered_bytes(&mut far, Instant::ZERO, &copies);
     assert!(all <= 3 * size(&hello), "{all} bytes for {}", size(&hello));
 }
 
-/// Thousands of clients with one address connect at the same instant. A client with a validated address that finds no
-/// room gets no answer, retries, and is accepted later. No client is refused, and the number of handshakes in progress
-/// is bounded.
+/// Thousands of clients with one address connect at the same instant. A client with a validated address gets no answer
+/// while the server has no room. It retries and is accepted later. No client is refused, and the number of handshakes
+/// in progress is bounded.
 #[test]
 fn thousands_that_begin_at_once_come_in_and_none_is_refused() {
     const CLIENTS: usize = 3_000;
@@ -242,7 +244,8 @@ fn what_answers_packets_out_of_the_blue_is_no_larger_than_they_are() {
     for short in [1, 5, 21] {
         assert!(answer(&packet(0x40, 0, short)).is_empty(), "{short}");
     }
-    // Two Initial packets: the first is in a datagram that is too short, and the second cannot be decrypted.
+    // An Initial packet in a datagram that is too short gets no answer. The answer to an undecryptable Initial packet
+    // is bounded.
     assert!(answer(&packet(0xc0, 1, 1_199)).is_empty());
     assert!(size(&answer(&packet(0xc0, 1, 1_200))) <= 3 * 1_200);
 }
@@ -266,14 +269,14 @@ fn answers_without_a_connection_that_wait_are_bounded() {
 #[test]
 fn a_server_that_has_forgotten_ends_a_connection_by_a_reset() {
     let config = Config::default();
-    let [near, far] = ends(["test"; 2]);
+    let [near, far] = tls_settings(["test"; 2]);
     let mut both =
         [endpoint(at(1, 1000), 1, near, &config, None), endpoint(at(2, 443), 2, far.clone(), &config, None)];
     let id = both[0].connect(Instant::ZERO, at(2, 443)).expect("begun");
     settle(&mut both, Instant::ZERO);
     assert!(stands(&events(&mut both[0])));
     let [mut near, _] = both;
-    // In virtual time all keys follow from the seed, so this server has the same reset key as the first server.
+    // The restarted server has the same random seed as the first server, so it has the same key for stateless resets.
     let mut again = endpoint(at(2, 443), 2, far, &config, None);
     let now = Instant::from_millis(10);
     near.send(now, id, 0, &[7; 500]).expect("written");
@@ -323,7 +326,7 @@ fn clients_without_a_token_leave_no_state() {
 #[test]
 fn under_load_strangers_are_told_to_come_back_and_the_rest_is_bounded() {
     let config = Config::default();
-    let [near, far] = ends(["test"; 2]);
+    let [near, far] = tls_settings(["test"; 2]);
     let mut server = endpoint(at(2, 443), 2, far, &config, None);
     let mut retried = 0;
     let begun = 300_u16;
@@ -390,7 +393,7 @@ fn early_data_is_taken_once() {
 
 #[test]
 fn endpoints_without_a_common_alpn_report_it() {
-    let [near, far] = ends(["h3", "other"]);
+    let [near, far] = tls_settings(["h3", "other"]);
     let config = Config::default();
     let mut both =
         [endpoint(at(1, 1000), 1, near, &config, None), endpoint(at(2, 443), 2, far, &config, None)];
@@ -428,7 +431,7 @@ fn a_client_believes_that_nobody_is_there_by_a_quote_alone() {
 #[test]
 fn packets_lead_to_the_endpoint_that_has_the_connection() {
     let config = Config::default();
-    let [near, far] = ends(["test"; 2]);
+    let [near, far] = tls_settings(["test"; 2]);
     let steered = Steered::new(3).expect("three");
     let mut used = [0; 3];
     for seed in 0..12 {
@@ -463,23 +466,22 @@ fn packets_lead_to_the_endpoint_that_has_the_connection() {
 }
 
 /// Clients send a request and acknowledge nothing. All data that the server holds for them stays within its memory
-/// budget. Clients that acknowledge and do not read need no budget, because quinn accepts no more than flow control
-/// allows.
+/// budget. Flow control bounds the data for clients that acknowledge but do not read, so the test has no such clients.
 #[test]
 fn data_for_silent_clients_stays_within_the_budget() {
     let memory = Budget::new(16 << 20, 100);
     let mut served = Config::profile("modern").expect("a profile");
     served.memory = Some(memory.clone());
-    let [near, far] = ends(["test"; 2]);
+    let [near, far] = tls_settings(["test"; 2]);
     let mut server = endpoint(at(2, 443), 2, far, &served, None);
     let (clients, mut held, now) = (60_u16, Vec::new(), Instant::ZERO);
     for number in 0..clients {
         let config = Config::default();
         let client = endpoint(at(1, 1000 + number), u64::from(number) + 10, near.clone(), &config, None);
         let mut both = [client, server];
-        let asks = both[0].connect(now, at(2, 443)).expect("begun");
+        let client_id = both[0].connect(now, at(2, 443)).expect("begun");
         settle(&mut both, now);
-        both[0].send(now, asks, 0, b"GET /").expect("written");
+        both[0].send(now, client_id, 0, b"GET /").expect("written");
         settle(&mut both, now);
         let [_, again] = both;
         server = again;

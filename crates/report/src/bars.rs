@@ -13,7 +13,7 @@ use anabranch_results::csv::optional;
 /// If a contestant has more runs than this, its dots have no tooltips.
 const MAX_TOOLTIP_RUNS: usize = 600;
 
-pub(super) fn render(out: &mut String, point: &Point, standing: &Ranking, wide: Width) {
+pub(super) fn render(out: &mut String, point: &Point, ranking: &Ranking, wide: Width) {
     let high = point
         .contestants
         .iter()
@@ -39,7 +39,7 @@ pub(super) fn render(out: &mut String, point: &Point, standing: &Ranking, wide: 
     let figure = Figure {
         name: "times".to_owned(),
         heading: format!("{quantity}: shorter is better"),
-        shows: format!("{quantity}. {}.", standing.headline(point)),
+        shows: format!("{quantity}. {}.", ranking.headline(point)),
         note: format!(
             "Bar: {} of the runs. Each dot is one run, with a {} of its own.{}",
             term("geometric mean", "geometric mean"),
@@ -51,7 +51,7 @@ pub(super) fn render(out: &mut String, point: &Point, standing: &Ranking, wide: 
         data,
         ..Figure::default()
     };
-    let rows = standing.ranked.len();
+    let rows = ranking.ranked.len();
     figure.render(out, wide, |svg, width| {
         let narrow = width.is_narrow();
         let (row, left) = if narrow { (54, 4) } else { (46, if width == Width::Main { 190 } else { 160 }) };
@@ -63,11 +63,11 @@ pub(super) fn render(out: &mut String, point: &Point, standing: &Ranking, wide: 
         };
         // The axis is 4 % longer than the highest time, which leaves room for the text right of the longest bar.
         let x = Axis::time(0.0, high * 1.04, if narrow { 4 } else { 6 });
-        // Space above the first bar, for the name of the limit and the first time.
+        // The space above the first bar has room for the name of the limit and for the time of the first bar.
         let label_offset = if narrow { -0.9 } else { -1.15 };
         let y = Axis::bare(rows as f64 - 0.5, label_offset);
         chart::draw(svg, frame, [&x, &y], |plot| {
-            for (i, ranked) in standing.ranked.iter().enumerate() {
+            for (i, ranked) in ranking.ranked.iter().enumerate() {
                 let values = standing::values(point, &point.contestants[ranked.index]).collect();
                 draw_row(plot, ranked, values, (i as f64, f64::from(row)), narrow);
             }
@@ -86,8 +86,8 @@ pub(super) fn render(out: &mut String, point: &Point, standing: &Ranking, wide: 
     });
 }
 
-/// Draws the bar of a contestant and its runs (`values`, each with its seed). `i` is the row's position, and `row` is
-/// its height in pixels.
+/// Draws the bar of a contestant, and a dot for each of its runs. `values` has the seed and the value of each run. `i`
+/// is the row's position, and `row` is the row's height in pixels.
 fn draw_row(
     plot: &mut Plot<'_, '_>,
     ranked: &RankedContestant,
@@ -122,13 +122,14 @@ fn draw_row(
     });
     chart::marks(plot, dots.collect::<Vec<_>>());
     if !narrow && let Some(ms) = ranked.ms {
-        // The contestant's time is written above the bar, where no dot covers it.
+        // The contestant's time is written above the bar, because the dots of the runs would cover it within the bar.
         chart::line(plot, [(ms, middle - 0.36), (ms, middle + 0.36)], Ink::named("ink"), 1.2);
         chart::text(plot, (ms, middle - 0.36), LabelPosition::Above, Ink::named("ink"), &time);
     }
 }
 
-/// Returns the mean limit of a point in milliseconds; `None` for a workload of messages, which has no limit.
+/// Returns the mean, over all runs of a point, of the limit that no contestant can beat, in milliseconds. `None` for a
+/// workload of messages, which has no limit.
 pub(super) fn limit(point: &Point) -> Option<f64> {
     if point.workload.messages {
         return None;

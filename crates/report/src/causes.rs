@@ -1,5 +1,5 @@
-//! Explains why the winner wins, as found by experiments. Names the setting that was changed in the loser, its effect
-//! on the loser's time, and the settings that did not matter.
+//! Explains why the winner wins. Experiments changed settings of the loser and measured the effect on its time. The
+//! text names the setting that matters, its effect, and the settings that do not matter.
 //!
 //! Writes the text and a small figure. Without experiments, the text says that no causes were searched. The parts of
 //! the response time (`parts`) show where time went, but name no cause.
@@ -19,11 +19,11 @@ pub(super) fn of(point: &Point) -> Option<(&Comparison, &Experiment)> {
 }
 
 /// Formats a ratio, for example `×1.6`.
-fn times(ratio: f64) -> String {
+fn format_ratio(ratio: f64) -> String {
     if ratio >= 9.995 { format!("×{ratio:.1}") } else { format!("×{ratio:.2}") }
 }
 
-/// Describes the change of a cause, both in words and in the form that the user types.
+/// Describes the changed setting of a cause, in words and as the user types it.
 fn subject(cause: &Cause) -> String {
     let explained = explained(&cause.factor, about(&cause.factor));
     let typed = match cause.change.split_once(',') {
@@ -69,30 +69,30 @@ fn connections(value: &str) -> String {
     if value == "1" { "one connection".to_owned() } else { format!("{} connections", escape(value)) }
 }
 
-/// Returns the gap between loser and winner that remains after an effect, with the interval of this gap.
+/// Returns the gap between loser and winner that remains after a change with this effect, and the interval of the gap.
 fn after(experiment: &Experiment, Effect { ratio, ci }: &Effect) -> (f64, [f64; 2]) {
     let of = |effect: f64| experiment.gap / effect.max(1e-9);
     (of(*ratio), [of(ci[1]), of(ci[0])])
 }
 
-/// Returns the gap that remains if only the change of this cause is made: a ratio and its interval.
-fn left(experiment: &Experiment, cause: &Cause) -> Option<(f64, [f64; 2])> {
+/// Returns the gap that remains after the change of `cause` alone: a ratio and its interval.
+fn remaining_gap(experiment: &Experiment, cause: &Cause) -> Option<(f64, [f64; 2])> {
     let tried = experiment.factors.iter().find(|tried| tried.change == cause.change)?;
     Some(after(experiment, &tried.alone))
 }
 
 /// Describes whether the loser ties with the winner or wins after the change; `None` if it still loses.
 fn turned(experiment: &Experiment, cause: &Cause, loser: &str) -> Option<String> {
-    let (ratio, [_, high]) = left(experiment, cause)?;
+    let (ratio, [_, high]) = remaining_gap(experiment, cause)?;
     if high < 1.0 && ratio <= 1.0 / 1.03 {
-        return Some(format!("{} would be ahead, by {}", escape(loser), times(1.0 / ratio)));
+        return Some(format!("{} would be ahead, by {}", escape(loser), format_ratio(1.0 / ratio)));
     }
     cause.enough.then(|| "the two would be level".to_owned())
 }
 
 fn line(experiment: &Experiment, cause: &Cause, loser: &str) -> String {
     let tried = experiment.factors.iter().find(|tried| tried.change == cause.change);
-    let (name, factor) = (escape(loser), times(cause.effect));
+    let (name, factor) = (escape(loser), format_ratio(cause.effect));
     let was = if is_plural(loser) { "were" } else { "was" };
     let how = match tried {
         Some(tried) if tried.shapley.is_some() => {
@@ -107,7 +107,7 @@ fn line(experiment: &Experiment, cause: &Cause, loser: &str) -> String {
         }
         _ => format!("raced again with this one change, {name} {was} {factor} sooner"),
     };
-    let mut text = format!("{}: {how}. The gap is {}", subject(cause), times(experiment.gap));
+    let mut text = format!("{}: {how}. The gap is {}", subject(cause), format_ratio(experiment.gap));
     if !cause.with.is_empty() {
         let _ = write!(text, "; only together with <code>{}</code>", escape(&cause.with.join(" or ")));
     } else if !cause.either.is_empty() {
@@ -178,8 +178,8 @@ fn circumstance(without: &str) -> &str {
 /// Describes the gap under changed conditions, for at most three conditions. Empty if no condition was tested.
 pub(super) fn conditions(experiment: &Experiment) -> Vec<String> {
     let condition_text = |condition: &Condition| {
-        let gap = times(condition.gap);
-        let whole = times(experiment.gap);
+        let gap = format_ratio(condition.gap);
+        let whole = format_ratio(experiment.gap);
         if condition.needed {
             format!(
                 "The gap is there only where {}: without that it is {gap} in place of {whole}.",
@@ -201,10 +201,11 @@ pub(super) fn conditions(experiment: &Experiment) -> Vec<String> {
     needed.chain(not_needed).take(3).map(condition_text).collect()
 }
 
-/// Writes the box about causes on the first screen: at most three lines, and the figure of the experiment.
-pub(super) fn render(out: &mut String, point: &Point, standing: &Ranking) {
+/// Writes the box at the top of the report that names the causes. It has at most three lines of text, and the diagram
+/// of the experiment that found the causes.
+pub(super) fn render(out: &mut String, point: &Point, ranking: &Ranking) {
     let Some((found, experiment)) = of(point) else {
-        if standing.ranked.len() > 1 && standing.ranked[0].ms.is_some() {
+        if ranking.ranked.len() > 1 && ranking.ranked[0].ms.is_some() {
             out.push_str(
                 "<section class=\"why\"><h2>Why</h2><p>No experiment was made to find the cause. Where the time went stands below: \
                  that describes what happened, and does not say what would change it.</p></section>\n",
@@ -232,18 +233,18 @@ pub(super) fn render(out: &mut String, point: &Point, standing: &Ranking) {
             "With {} as the winner has it {} would be later still: {}.",
             subject(first),
             escape(&loser),
-            times(first.effect)
+            format_ratio(first.effect)
         ));
     } else if let Some(left) =
         experiment.unexplained.as_ref().filter(|left| left.ci[0] > 1.0 && left.ratio >= 1.03)
     {
         lines.push(match found.causes.first() {
             Some(first) if first.enough => {
-                format!("The rest of the winner's settings, taken over as well, would bring a gap of {} back.", times(left.ratio))
+                format!("The rest of the winner's settings, taken over as well, would bring a gap of {} back.", format_ratio(left.ratio))
             }
             _ => format!(
                 "With every setting as the winner has it, a gap of {} is there: that is not explained by settings.",
-                times(left.ratio)
+                format_ratio(left.ratio)
             ),
         });
     }
@@ -370,7 +371,8 @@ mod tests {
         );
         let mut out = String::new();
         picture(&mut out, &experiment(), "SCTP");
-        // The gap that remains after the change is 2 / 1.6 = 1.25.
+        // Without the change, the loser takes 2 times as long as the winner. The change makes the loser 1.6 times
+        // faster, so it then takes 2 / 1.6 = 1.25 times as long.
         assert!(out.contains("iw=10,1.2500,1.1111,1.4286"), "{out}");
     }
 }

@@ -1,7 +1,8 @@
-//! The figure of a finding about one change: runs without and with the change beside the published values, row by row.
+//! A figure of a finding about one change. It compares our values without the change, our values with it, and the
+//! published values.
 //!
-//! In each row, every contestant has a disc (without the change), a ring (with the change) and an upright stroke (the
-//! published value).
+//! In each row, every contestant has three marks. A disc is our value without the change, a ring is our value with the
+//! change, and an upright stroke is the published value.
 
 use super::chart::{self, Axis, Data, Figure, Frame, Ink, Mark, Shape, Width};
 use super::svg::{escape, plain, short_unit, shortened};
@@ -9,7 +10,7 @@ use super::words::distinct;
 use anabranch_results::csv::optional;
 use std::fmt::Write;
 
-/// A finding about one change, with the values of its runs.
+/// A finding of a study: the effect of one change of the plan. Each row has our value without the change and with it.
 #[derive(Clone, Debug)]
 pub struct Contrast {
     /// The identifier of the finding.
@@ -20,7 +21,7 @@ pub struct Contrast {
     pub sentence: String,
     /// The change that the finding is about.
     pub change: String,
-    /// The table of the finding, and the fixed levels of its factors.
+    /// The name of the table that the finding is about, and the factors whose levels are the same in all rows.
     pub scope: String,
     /// The unit of the values.
     pub unit: String,
@@ -46,9 +47,9 @@ pub struct Marks {
     pub contestant: String,
     /// The published value; `None` if none is published.
     pub published: Option<f64>,
-    /// Our value without the change: the mean, and the two ends of its 95 % interval.
+    /// The simulated value without the finding's change: the mean, and the two ends of its 95 % interval.
     pub without: Option<[f64; 3]>,
-    /// Our value with the change: the mean, and the two ends of its 95 % interval.
+    /// The simulated value with the finding's change: the mean, and the two ends of its 95 % interval.
     pub with: Option<[f64; 3]>,
 }
 
@@ -91,7 +92,7 @@ pub(super) fn draw(out: &mut String, contrast: &Contrast) {
         data: data(contrast),
     };
     figure.render(out, Width::Half, |svg, width| {
-        // The contestants of a row are drawn one below the other.
+        // Each row draws its contestants one below the other.
         let (between, many) = (15, names.len().max(1));
         let row = between * many as u32 + 12;
         let height = row * contrast.rows.len() as u32 + 52;

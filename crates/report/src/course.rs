@@ -2,7 +2,7 @@
 //! that the network lost.
 
 use super::chart::{self, Axis, Data, Figure, Frame, Ink, Mark, Plot, Shape, Width};
-use super::svg::{bytes, count, ms, span};
+use super::svg::{bytes, format_count, ms, span};
 use super::words::{distinct, term};
 use anabranch_results::course::{Course, Loss};
 
@@ -31,7 +31,7 @@ fn windows(out: &mut String, course: &Course, subject: &str, end: f64) {
     let summary = format!("at most {}", bytes(most as f64));
     let lines = match connections.len() {
         1 => String::new(),
-        n => format!("; {} a line each", count(n as u64, "connection")),
+        n => format!("; {} a line each", format_count(n as u64, "connection")),
     };
     let figure = Figure {
         name: "windows".to_owned(),
@@ -41,7 +41,7 @@ fn windows(out: &mut String, course: &Course, subject: &str, end: f64) {
         ),
         shows: format!(
             "Congestion windows over time, {subject}: {summary}; {}.",
-            count(course.lost.len() as u64, "loss")
+            format_count(course.lost.len() as u64, "loss")
         ),
         data,
         ..Figure::default()
@@ -69,7 +69,7 @@ fn waits(out: &mut String, course: &Course, subject: &str, end: f64) {
     let summary = format!(
         "at most {}; {} lost, {queued} of them by a full queue",
         span(longest),
-        count(course.lost.len() as u64, "packet")
+        format_count(course.lost.len() as u64, "packet")
     );
     let mut data = Data::new(&["at (ms)", "path", "wait (ms)", "lost"]);
     for (at, path, wait) in &course.waits {
@@ -124,5 +124,5 @@ fn losses(plot: &mut Plot<'_, '_>, lost: &[Loss], high: f64) {
     }
 }
 
-/// The maximum number of strokes. More strokes would merge into one red area.
+/// The maximum number of strokes in a chart, one for each lost packet. More strokes would merge into one red area.
 const MOST_STROKES: usize = 300;

@@ -13,7 +13,7 @@ use anabranch_results::{Object, Point, Run};
 use std::fmt::Write;
 
 /// The height of the plot of the median run, in pixels.
-const STICKS: f64 = 120.0;
+const PLOT_HEIGHT: f64 = 120.0;
 
 pub(super) fn render(out: &mut String, point: &Point) {
     table(out, point);
@@ -33,8 +33,8 @@ pub(super) fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
     all
 }
 
-/// Returns the response times of a run's delivered objects in milliseconds. For a workload of messages, these are the
-/// delays of the messages.
+/// Returns the response times of a run's delivered objects in milliseconds, without background objects. For a workload
+/// of messages, these are the delays of the messages.
 pub(super) fn delays(run: &Run) -> impl Iterator<Item = f64> + '_ {
     let measured = run.objects.iter().filter(|object| !object.background);
     measured.filter_map(|o| Some(o.delivered_ns?.saturating_sub(o.issued_ns?) as f64 / 1e6))
@@ -75,7 +75,7 @@ fn table(out: &mut String, point: &Point) {
             cell(summary.object_p95_ms.geometric_mean),
             cell(summary.object_p99_ms.geometric_mean),
             cell(summary.object_max_ms.geometric_mean),
-            summary.undelivered.mean.map_or("–".to_owned(), svg::figure),
+            summary.undelivered.mean.map_or("–".to_owned(), svg::format_value),
         );
     }
     out.push_str(
@@ -144,7 +144,7 @@ fn sticks(out: &mut String, run: &Run, end: f64, width: Width) -> u32 {
     let (whole, left, right) = (f64::from(width.pixels()), 60.0, 16.0);
     let x = Scale::new(0.0, end, left, whole - left - right);
     let high = delays(run).fold(0.0_f64, f64::max).max(1e-6);
-    let y = Scale::new(0.0, high, STICKS, -STICKS + 8.0);
+    let y = Scale::new(0.0, high, PLOT_HEIGHT, -PLOT_HEIGHT + 8.0);
     let heights = Scale::new(0.0, high, 0.0, 1.0).ticks(3);
     for (tick, label) in heights.iter().zip(svg::time_labels(&heights)) {
         svg::line(out, "grid", (left, y.at(*tick)), (whole - right, y.at(*tick)));
@@ -152,14 +152,14 @@ fn sticks(out: &mut String, run: &Run, end: f64, width: Width) -> u32 {
     }
     let ticks = x.ticks(width.pick(4, 8));
     for (tick, label) in ticks.iter().zip(svg::time_labels(&ticks)) {
-        svg::text(out, "plain mid", (x.at(*tick), STICKS + 16.0), &label);
+        svg::text(out, "plain mid", (x.at(*tick), PLOT_HEIGHT + 16.0), &label);
     }
     let mut strokes = Strokes::default();
     for object in run.objects.iter().filter(|object| !object.background) {
         let Some(issued) = object.issued_ns else { continue };
         let at = x.at(issued as f64 / 1e6);
         let Some(delivered) = object.delivered_ns else {
-            let _ = write!(strokes.missing, "M{} {}l4 4m-4 0l4 -4", px(at - 2.0), px(STICKS - 5.0));
+            let _ = write!(strokes.missing, "M{} {}l4 4m-4 0l4 -4", px(at - 2.0), px(PLOT_HEIGHT - 5.0));
             continue;
         };
         let top = y.at(delivered.saturating_sub(issued) as f64 / 1e6);
@@ -167,10 +167,10 @@ fn sticks(out: &mut String, run: &Run, end: f64, width: Width) -> u32 {
             Some(part) => &mut strokes.parts[part],
             None => &mut strokes.unknown,
         };
-        let _ = write!(path, "M{} {}V{}", px(at), px(STICKS), px(top));
+        let _ = write!(path, "M{} {}V{}", px(at), px(PLOT_HEIGHT), px(top));
     }
     let count = run.objects.len().max(1) as f64;
     strokes.write(out, ((whole - left - right) / count * 0.8).clamp(0.4, 3.0));
-    svg::line(out, "axis", (left, STICKS), (whole - right, STICKS));
-    STICKS as u32 + 22
+    svg::line(out, "axis", (left, PLOT_HEIGHT), (whole - right, PLOT_HEIGHT));
+    PLOT_HEIGHT as u32 + 22
 }

@@ -14,7 +14,7 @@ pub(super) struct Samples<'a> {
     pub file: &'a str,
     /// The kind of value, for example `page times` or `delays of messages`.
     pub quantity: &'a str,
-    /// The names of the contestants in words, in the order of the plan.
+    /// The contestants' names as the reader of the report sees them, in the order of the plan.
     pub names: &'a [String],
     pub values: Vec<Vec<f64>>,
 }
@@ -60,7 +60,7 @@ impl Samples<'_> {
         }
     }
 
-    /// Returns the cumulative distribution: values, each with the share of all values up to it.
+    /// Returns the cumulative distribution: each point is a value, and the share of the values that are not larger.
     fn curve(values: &[f64]) -> Vec<ChartPoint> {
         let n = values.len();
         let step = n.div_ceil(MOST).max(1);

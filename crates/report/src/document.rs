@@ -19,8 +19,8 @@ pub fn end(out: &mut String) {
     let _ = write!(out, "<script>\n{SCRIPT}</script>\n</body></html>\n");
 }
 
-/// Returns the head of a page. Each of the `styles` is a style sheet with the attributes of its element. `script` is
-/// the only script that the page may have.
+/// Returns the head of a page. Each item of `styles` has the attributes of a `<style>` element, and the text of its
+/// style sheet. `script` is the only script that the page may have.
 pub fn head(title: &str, styles: &[(&str, &str)], script: Option<&str>) -> String {
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
@@ -37,9 +37,9 @@ pub fn head(title: &str, styles: &[(&str, &str)], script: Option<&str>) -> Strin
     out
 }
 
-/// Returns a policy that allows only this script and these style sheets, and no loading. Elements may have `style`
-/// attributes, for colours and lengths that show data. An injected `style` attribute can only spoil the look of the
-/// page.
+/// Returns a policy that allows only this script and these style sheets. The page may load nothing else. Elements may
+/// have `style` attributes, for colours and lengths that show data. An injected `style` attribute can only spoil the
+/// look of the page.
 fn policy(styles: &[(&str, &str)], script: Option<&str>) -> String {
     let sheets: String = styles.iter().map(|(_, text)| format!(" {}", source(text))).collect();
     let script = script.map_or("'none'".to_owned(), source);
@@ -49,8 +49,8 @@ fn policy(styles: &[(&str, &str)], script: Option<&str>) -> String {
     )
 }
 
-/// Returns the hash of an element's text in the form that a policy uses. The hash covers the line break with which the
-/// text in the element starts.
+/// Returns the hash of an element's text in the form that a Content Security Policy uses. The hash includes the line
+/// break at the start of the element's text.
 fn source(text: &str) -> String {
     let hash = Sha256::new().chain_update(b"\n").chain_update(text).finalize();
     format!("'sha256-{}'", base64(&hash))

@@ -1,5 +1,6 @@
 //! Draws the effects of the first path failure in the median run of each contestant. The figure shows how long nothing
-//! arrived, how long the rate was below half of the previous rate, and when the hosts detected the failure.
+//! arrived, and when the hosts detected the failure. It also shows how long the rate was below half of the rate before
+//! the failure.
 
 use super::chart::{self, Axis, Data, Figure, Frame, Ink, LabelPosition, Mark, Width};
 use super::svg::{ms, span};

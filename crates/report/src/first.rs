@@ -1,5 +1,5 @@
-//! The first screen of a point. It shows the winner and its lead, the cause, how the page filled up, how the network
-//! was shared, and what would change the result.
+//! The first screen of a point. It shows the winner and its lead, the cause, how the page loaded over time, how the
+//! contestants shared the network, and what would change the result.
 
 use super::chart::Width;
 use super::standing::Ranking;
@@ -9,13 +9,13 @@ use super::{bars, causes, failover, fairness, overview, progress, traffic};
 use anabranch_results::{Point, Race};
 use std::fmt::Write;
 
-/// Draws the result: times, cause, and what would change the result.
-pub(super) fn render(out: &mut String, race: &Race, point: &Point, standing: &Ranking) {
+/// Draws the result: the times, the causes, and the changes that would change the result.
+pub(super) fn render(out: &mut String, race: &Race, point: &Point, ranking: &Ranking) {
     out.push_str("<div class=\"first\"><div>");
-    bars::render(out, point, standing, Width::Main);
+    bars::render(out, point, ranking, Width::Main);
     out.push_str("</div><div>");
-    causes::render(out, point, standing);
-    change(out, race, point, standing);
+    causes::render(out, point, ranking);
+    change(out, race, point, ranking);
     out.push_str("</div></div>\n");
 }
 
@@ -23,16 +23,16 @@ pub(super) fn render(out: &mut String, race: &Race, point: &Point, standing: &Ra
 pub(super) fn several(out: &mut String, points: &[Point]) {
     out.push_str("<div class=\"two\">");
     for (i, point) in points.iter().enumerate() {
-        let standing = Ranking::of(point);
+        let ranking = Ranking::of(point);
         let _ = writeln!(
             out,
             "<div><h2 class=\"bare\"><a href=\"#p{i}\">{}</a></h2><p class=\"lead\"><b>{}</b>. {}</p>",
             escape(&overview::point_label(point)),
-            escape(&standing.headline(point)),
-            escape(&standing.margin())
+            escape(&ranking.headline(point)),
+            escape(&ranking.margin())
         );
-        bars::render(out, point, &standing, Width::Half);
-        causes::render(out, point, &standing);
+        bars::render(out, point, &ranking, Width::Half);
+        causes::render(out, point, &ranking);
         if let Some(first) = conditions(point).first() {
             let _ = write!(out, "<p class=\"note\">{first}</p>");
         }
@@ -50,8 +50,8 @@ pub(super) fn course(out: &mut String, point: &Point) {
     fairness::render(out, point);
 }
 
-/// Writes the terms of the race: how each contestant uses the network, then the unequal terms (marked), then the equal
-/// terms (collapsed).
+/// Writes the terms of the race: how each contestant uses the network, then the settings that differ between
+/// contestants (marked), then the settings that are equal for all (collapsed).
 pub(super) fn terms(out: &mut String, lines: &[String]) {
     if lines.is_empty() {
         return;
@@ -59,8 +59,8 @@ pub(super) fn terms(out: &mut String, lines: &[String]) {
     out.push_str("<section class=\"terms\"><h2>On what terms</h2>");
     for line in lines {
         let (key, text) = line.split_once(": ").unwrap_or(("terms", line));
-        // The names of contestants keep their case. Other words are in capitals, for example `UNEQUAL`, and become
-        // `Unequal`.
+        // A key in capitals, for example `UNEQUAL`, becomes `Unequal`. In any other key, such as a contestant's name,
+        // only the first letter changes.
         let word = if key.chars().any(char::is_lowercase) { key.to_string() } else { key.to_lowercase() };
         let (key, text) = (words::capital(&word), escape(text));
         let _ = match key.as_str() {
@@ -76,8 +76,8 @@ pub(super) fn terms(out: &mut String, lines: &[String]) {
 }
 
 /// Writes by how much the winner is ahead, in words below the headline.
-pub(super) fn lead(out: &mut String, point: &Point, standing: &Ranking) {
-    let margin = standing.margin();
+pub(super) fn lead(out: &mut String, point: &Point, ranking: &Ranking) {
+    let margin = ranking.margin();
     if !margin.is_empty() {
         let _ = writeln!(out, "<p class=\"lead\">{}</p>", escape(&margin));
     }
@@ -85,18 +85,18 @@ pub(super) fn lead(out: &mut String, point: &Point, standing: &Ranking) {
     if !failover.is_empty() {
         let _ = writeln!(out, "<p class=\"lead\">{}</p>", escape(&failover));
     }
-    let unfinished = standing.unfinished(point);
+    let unfinished = ranking.unfinished(point);
     if !unfinished.is_empty() {
         let _ = writeln!(out, "<p class=\"lead bad\">{}</p>", escape(&unfinished));
     }
 }
 
-/// Lists what would change the result, as far as it is known: tested conditions, other points, and the possible gain up
-/// to the limit.
-fn change(out: &mut String, race: &Race, point: &Point, standing: &Ranking) {
+/// Lists what would change the result, as far as it is known: the tested conditions, the other points of the sweep, and
+/// how much faster than the winner any transport could be.
+fn change(out: &mut String, race: &Race, point: &Point, ranking: &Ranking) {
     let mut lines = causes::remedies(point);
     lines.extend(conditions(point));
-    if let (Some(limit), Some(first)) = (bars::limit(point), standing.ranked.first())
+    if let (Some(limit), Some(first)) = (bars::limit(point), ranking.ranked.first())
         && let Some(ms) = first.ms
     {
         lines.push(format!(

@@ -1,5 +1,6 @@
-//! A map of a study's table, with one row per level and one column per contestant. Each cell shows the contestant's
-//! time divided by the smallest time of its row. Each combination of the other factors has its own map.
+//! A heat map of a study's table, with one row per level of one factor and one column per contestant. Each cell shows
+//! the contestant's time divided by the smallest time of its row. Each combination of the other factors has its own
+//! map.
 //!
 //! The map is an HTML table, which a browser can read aloud, copy and print without script or drawing.
 
@@ -9,7 +10,7 @@ use super::words::capital;
 use std::fmt::Write;
 
 /// The largest ratio to the fastest contestant that counts as a tie: 3 %, as in all other statements about races.
-const LEVEL: f64 = 1.03;
+const TIE_RATIO: f64 = 1.03;
 /// The smallest ratio at which a cell has the darkest colour.
 const DARKEST: f64 = 2.0;
 
@@ -60,8 +61,11 @@ fn cell(out: &mut String, own: f64, ratio: f64) {
         own if own >= 10.0 => format!("{own:.1}"),
         own => format!("{own:.2}"),
     };
-    let (class, share) =
-        if ratio <= LEVEL { ("least", 0.0) } else { ("", (ratio.ln() / f64::ln(DARKEST)).clamp(0.0, 1.0)) };
+    let (class, share) = if ratio <= TIE_RATIO {
+        ("least", 0.0)
+    } else {
+        ("", (ratio.ln() / f64::ln(DARKEST)).clamp(0.0, 1.0))
+    };
     let times = if ratio < 1.005 { "least".to_owned() } else { format!("\u{d7}{ratio:.2}") };
     let _ = write!(
         out,

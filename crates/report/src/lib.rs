@@ -53,19 +53,19 @@ pub struct PageContext<'a> {
     pub command: &'a str,
     /// The files that the command read.
     pub inputs: &'a [Input],
-    /// The terms on which the contestants raced: a list of lines for each point.
+    /// The terms on which the contestants raced: for each point of the race, the lines of text about its terms.
     pub terms: &'a [Vec<String>],
     /// The decoded captures of the median runs.
     pub captures: &'a [Captured],
 }
 
 impl PageContext<'_> {
-    /// Returns the terms of a point.
+    /// Returns the terms on which the contestants raced at a point, as lines.
     fn terms_of(&self, point: usize) -> &[String] {
         self.terms.get(point).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the terms of all points if they are the same, otherwise `None`.
+    /// Returns the terms on which the contestants raced if they are the same at all points, otherwise `None`.
     fn common_terms(&self) -> Option<&[String]> {
         let first = self.terms.first()?;
         self.terms.iter().all(|other| other == first).then_some(first)
@@ -79,11 +79,11 @@ pub struct Captured {
     pub point: usize,
     /// The index of the contestant.
     pub contestant: usize,
-    /// The host of the capture, and the seed of the run.
+    /// The host whose packets were captured, and the seed of the run.
     pub about: String,
     /// The contents of the capture.
     pub decoded: Decoded,
-    /// The course of the run: congestion windows, queueing delays and losses, which its packets do not show.
+    /// The congestion windows, queueing delays and losses of the run over time. A capture does not contain them.
     pub course: Course,
 }
 
@@ -106,7 +106,7 @@ pub fn names(point: &Point) -> Vec<String> {
 
 /// Renders the whole page.
 #[must_use]
-pub fn html(race: &Race, framing: &PageContext<'_>) -> String {
+pub fn html(race: &Race, context: &PageContext<'_>) -> String {
     let title = match race.points.as_slice() {
         [] => "No results".to_owned(),
         [point] => Ranking::of(point).headline(point),
@@ -117,13 +117,13 @@ pub fn html(race: &Race, framing: &PageContext<'_>) -> String {
     match race.points.as_slice() {
         [] => out.push_str("</header>\n"),
         [point] => {
-            let standing = Ranking::of(point);
-            lead(&mut out, race, point, &standing);
+            let ranking = Ranking::of(point);
+            lead(&mut out, race, point, &ranking);
             out.push_str("</header>\n");
             warnings(&mut out, race);
-            first::render(&mut out, race, point, &standing);
-            first::terms(&mut out, framing.terms_of(0));
-            sections(&mut out, race, (0, point), framing);
+            first::render(&mut out, race, point, &ranking);
+            first::terms(&mut out, context.terms_of(0));
+            sections(&mut out, race, (0, point), context);
         }
         points => {
             let _ =
@@ -134,33 +134,33 @@ pub fn html(race: &Race, framing: &PageContext<'_>) -> String {
                 first::several(&mut out, points);
             }
             overview::change(&mut out, points);
-            let common = framing.common_terms();
+            let common = context.common_terms();
             first::terms(&mut out, common.unwrap_or_default());
             overview::render(&mut out, points);
             for (i, point) in points.iter().enumerate().take(DRAWN_POINTS) {
-                let standing = Ranking::of(point);
+                let ranking = Ranking::of(point);
                 let _ = writeln!(
                     out,
                     "<section class=\"point\" id=\"p{i}\"><h2>{}</h2>\n<h1 class=\"of-point\">{}</h1>",
                     escape(&factors(point)),
-                    escape(&standing.headline(point))
+                    escape(&ranking.headline(point))
                 );
-                lead(&mut out, race, point, &standing);
+                lead(&mut out, race, point, &ranking);
                 // If there are several points, only the figures of the first few points are open. Only open figures are
                 // printed on paper.
                 let open = if i < OPEN_POINTS { " open" } else { "" };
                 let _ = writeln!(out, "<details{open}><summary>figures of this point</summary>");
                 if !few {
-                    first::render(&mut out, race, point, &standing);
+                    first::render(&mut out, race, point, &ranking);
                 }
                 if common.is_none() {
-                    first::terms(&mut out, framing.terms_of(i));
+                    first::terms(&mut out, context.terms_of(i));
                 }
-                sections(&mut out, race, (i, point), framing);
+                sections(&mut out, race, (i, point), context);
                 out.push_str("</details></section>\n");
             }
             if let more @ 1.. = points.len().saturating_sub(DRAWN_POINTS) {
-                let more = svg::count(more as u64, "point");
+                let more = svg::format_count(more as u64, "point");
                 let _ = writeln!(
                     out,
                     "<p class=\"note\">{more} more have no figures of their own here: race one alone.</p>"
@@ -171,7 +171,7 @@ pub fn html(race: &Race, framing: &PageContext<'_>) -> String {
     terms::expectations(&mut out, race);
     parts::glossary(&mut out);
     words::glossary(&mut out);
-    terms::reproduce(&mut out, race, framing);
+    terms::reproduce(&mut out, race, context);
     let world = match race.world {
         World::Virtual => {
             "Run in virtual time: processing costs none, and the same seed gives the same bytes. These numbers \
@@ -194,13 +194,13 @@ pub fn html(race: &Race, framing: &PageContext<'_>) -> String {
 }
 
 /// Writes the result of the point, and describes its workload and its network.
-fn lead(out: &mut String, race: &Race, point: &Point, standing: &Ranking) {
-    first::lead(out, point, standing);
+fn lead(out: &mut String, race: &Race, point: &Point, ranking: &Ranking) {
+    first::lead(out, point, ranking);
     let about = (escape(&subject(point)), escape(&circumstances(race, point)));
     let _ = writeln!(out, "<p class=\"meta\">{}. {}.</p>", about.0, about.1);
 }
 
-fn sections(out: &mut String, race: &Race, (number, point): (usize, &Point), framing: &PageContext<'_>) {
+fn sections(out: &mut String, race: &Race, (number, point): (usize, &Point), context: &PageContext<'_>) {
     first::course(out, point);
     if point.workload.messages {
         delays::render(out, point);
@@ -213,12 +213,12 @@ fn sections(out: &mut String, race: &Race, (number, point): (usize, &Point), fra
     traffic::render(out, race, point);
     terms::work(out, point);
     terms::settings(out, point);
-    sequences(out, point, number, framing);
+    sequences(out, point, number, context);
 }
 
 /// Draws the packets of the median runs.
-fn sequences(out: &mut String, point: &Point, number: usize, framing: &PageContext<'_>) {
-    let own: Vec<&Captured> = framing.captures.iter().filter(|captured| captured.point == number).collect();
+fn sequences(out: &mut String, point: &Point, number: usize, context: &PageContext<'_>) {
+    let own: Vec<&Captured> = context.captures.iter().filter(|captured| captured.point == number).collect();
     if own.is_empty() {
         return;
     }
@@ -275,7 +275,7 @@ fn circumstances(race: &Race, point: &Point) -> String {
         }
         _ => "no runs".to_owned(),
     };
-    let objects = svg::count(point.workload.objects, "object");
+    let objects = svg::format_count(point.workload.objects, "object");
     let world = match race.world {
         World::Virtual => "virtual network",
         World::Emulated => "emulated network, live packets",
@@ -298,18 +298,18 @@ fn median_runs(point: &Point) -> impl Iterator<Item = (usize, String, &Run)> {
     named.filter_map(|((i, name), contestant)| Some((i, name, median_run(contestant)?)))
 }
 
-/// The maximum duration of the longest run, as a multiple of the shortest run's duration, at which runs share a time
-/// scale.
+/// Runs share a time scale if the longest run is at most this many times as long as the shortest run.
 const MAX_STRETCH: u64 = 4;
 
-/// Returns the end of the time scale that runs of these lengths share; `None` if the shortest run would become too
-/// small to read.
+/// Returns the end in nanoseconds of a time scale that runs of these lengths can share. `None` if the shortest run
+/// would be too small to read on this scale.
 fn shared_end(lengths: impl Iterator<Item = u64> + Clone) -> Option<u64> {
     let (shortest, longest) = (lengths.clone().min()?, lengths.max()?);
     (longest <= shortest.saturating_mul(MAX_STRETCH)).then_some(longest)
 }
 
-/// Returns the end of the run: its page time, or the last recorded instant if it has no page time.
+/// Returns the end of the run in nanoseconds: the time at which the page was complete, or the last recorded instant if
+/// the page was not completed.
 fn end_ns(run: &Run) -> u64 {
     let of_object = |object: &anabranch_results::Object| object.delivered_ns.or(object.issued_ns);
     run.page_ns.unwrap_or_else(|| run.objects.iter().filter_map(of_object).max().unwrap_or(0))
@@ -327,10 +327,10 @@ fn outcome(run: &Run) -> &'static str {
 /// The maximum number of points that have figures of their own. It limits the size of the page.
 const DRAWN_POINTS: usize = 48;
 
-/// If there are at most this many points, they share the first screen.
+/// If the result has at most this many points, the first screen of the report shows all of them.
 const FEW_POINTS: usize = 4;
 
-/// The number of points whose figures are open at first, if there are several points.
+/// The number of points (combinations of factor levels) whose figures are expanded when the page loads.
 const OPEN_POINTS: usize = 3;
 
 const STYLE: &str = include_str!("style.css");

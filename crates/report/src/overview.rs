@@ -1,8 +1,8 @@
-//! The overview of several points: a sentence about who wins where, a grid of all points, curves over each factor, and
-//! the levels at which the lead changes.
+//! The overview of several points: a sentence that names the fastest contestant at each point, a grid of all points,
+//! curves over each factor, and the levels at which the lead changes.
 //!
-//! Changes of the lead are computed only along factors whose levels are quantities. The rest of the overview works for
-//! all factors.
+//! Changes of the lead are computed only along factors whose levels are numbers, for example a loss rate. The rest of
+//! the overview works for all factors.
 
 use super::bars::legend;
 use super::causes;
@@ -15,10 +15,11 @@ use anabranch_results::verdict::and;
 use anabranch_results::{Contestant, Point};
 use std::fmt::Write;
 
-/// Returns the leaders of a point, as the user typed them. No other contestant is clearly ahead of a leader.
+/// Returns the names of a point's leaders, as the user typed them. The leaders are the fastest contestant and all
+/// contestants that are not clearly slower.
 fn leaders(point: &Point) -> Vec<&str> {
-    let standing = Ranking::of(point);
-    standing.leaders().iter().map(|place| point.contestants[place.index].name.as_str()).collect()
+    let ranking = Ranking::of(point);
+    ranking.leaders().iter().map(|place| point.contestants[place.index].name.as_str()).collect()
 }
 
 /// Returns all contestants in the order of appearance. The contestants may differ from point to point.
@@ -47,8 +48,8 @@ pub(super) fn headline(points: &[Point]) -> String {
     let few = points.len() <= 4;
     // If there are many points, all points without a clear winner are grouped under one outcome.
     let outcome = |point: &Point| {
-        let standing = Ranking::of(point);
-        if few || standing.leaders().len() == 1 { standing.outcome() } else { "no clear winner".to_owned() }
+        let ranking = Ranking::of(point);
+        if few || ranking.leaders().len() == 1 { ranking.outcome() } else { "no clear winner".to_owned() }
     };
     let mut outcomes: Vec<(String, Vec<&Point>)> = Vec::new();
     for point in points {
@@ -58,8 +59,8 @@ pub(super) fn headline(points: &[Point]) -> String {
             None => outcomes.push((outcome_text, vec![point])),
         }
     }
-    // Outcomes with a winner come before outcomes without one. Within each group, the outcome of the most points comes
-    // first.
+    // Outcomes with a winner come before outcomes without a winner. Within each group, the outcome of the most points
+    // comes first.
     let wins = |outcome_text: &str| outcome_text.ends_with(" win") || outcome_text.ends_with(" wins");
     outcomes.sort_by_key(|(outcome_text, at)| (!wins(outcome_text), std::cmp::Reverse(at.len())));
     let describe = |(outcome_text, at): &(String, Vec<&Point>)| {
@@ -121,12 +122,12 @@ fn find<'a>(point: &'a Point, name: &str) -> Option<&'a Contestant> {
     point.contestants.iter().find(|contestant| contestant.name == name)
 }
 
-/// A change of the lead between two contestants along a factor whose levels are quantities. It is between the last
-/// level at which one contestant is clearly ahead and the first level at which the other contestant is clearly ahead.
+/// A change of the lead between two contestants along a factor whose levels are quantities. One contestant is clearly
+/// ahead up to some level, and the other contestant from some higher level on. The change is between these levels.
 #[derive(Clone, PartialEq, Debug)]
 struct Crossing<'a> {
-    /// The contestant that is ahead above the level of the crossing. The next field is the contestant that is ahead
-    /// below that level.
+    /// The indices of the contestants that are ahead at levels above the crossing (`winner_above`) and below it
+    /// (`winner_below`).
     winner_above: usize,
     winner_below: usize,
     at: String,
@@ -146,8 +147,8 @@ fn crossings<'a>(points: &[Point], factor: &Factor<'a>, names: &[(&str, String)]
         };
         for a in 0..names.len() {
             for b in a + 1..names.len() {
-                // Computes, along ascending levels, the logarithm of a's time divided by b's time, and whether the
-                // comparison is decided.
+                // Computes the logarithm of the time of contestant `a` divided by the time of contestant `b`, at each
+                // level in ascending order. Also computes whether the comparison is decided.
                 let along = scale.rising().iter().filter_map(|&level| {
                     let point = at_level(level)?;
                     let (one, other) = (find(point, names[a].0)?, find(point, names[b].0)?);
@@ -158,8 +159,8 @@ fn crossings<'a>(points: &[Point], factor: &Factor<'a>, names: &[(&str, String)]
                 let decided: Vec<usize> = (0..curve.len()).filter(|&index| curve[index].2).collect();
                 for pair in decided.windows(2) {
                     let (from, until) = (curve[pair[0]], curve[pair[1]]);
-                    // The sign makes the logarithm positive at the start of the curve, because the curve must fall to
-                    // cross zero.
+                    // `Scale::crossing` expects a curve that falls from positive to negative values. The sign makes
+                    // the first logarithm positive.
                     let sign = from.1.signum();
                     let step: Vec<(usize, f64)> =
                         curve[pair[0]..=pair[1]].iter().map(|(level, log, _)| (*level, log * sign)).collect();
@@ -189,15 +190,15 @@ fn changes(points: &[Point], factor: &Factor<'_>, names: &[(&str, String)]) -> V
     let crossing_text = |crossing: &Crossing| {
         let with = if crossing.slice.is_empty() { String::new() } else { format!(" at {}", crossing.slice) };
         let [from, until] = crossing.between;
-        // With only two levels an interpolated value would be a guess, so only the interval between the levels is
-        // given.
+        // If the factor was run at only two values, an interpolated value would be a guess. The text then gives only
+        // the two values.
         match crossing.levels {
             0..=2 => format!("Above some {} between {from} and {until}{with}", factor.name),
             _ => format!("Above about {} {}{with}", crossing.at, factor.name),
         }
     };
-    // Each entry has three parts: a text that says where the lead changes, the contestants ahead above that level, and
-    // the contestants ahead below that level.
+    // Each entry has three parts: a text with the level of the factor at which the lead changes, the contestants that
+    // lead above this level, and those that lead below.
     let mut found: Vec<(String, Vec<usize>, Vec<usize>)> = Vec::new();
     for crossing in crossings(points, factor, names) {
         let crossing_text = crossing_text(&crossing);
@@ -245,10 +246,11 @@ pub(super) fn change(out: &mut String, points: &[Point]) {
     }
 }
 
-/// The maximum number of points for which helpful changes of settings are listed.
+/// The maximum number of points for which the list has changes of the loser's settings.
 const MOST_REMEDIES: usize = 4;
 
-/// Draws who wins where: the map over two factors, the times over each factor, and the table of all points.
+/// Draws the results of all points: a map of the fastest contestants if there are two factors, the times along each
+/// factor, and a table of all points.
 pub(super) fn render(out: &mut String, points: &[Point]) {
     let (names, factors) = (contestants(points), factors(points));
     let shown: Vec<String> = names.iter().map(|(_, name)| name.clone()).collect();
@@ -364,13 +366,13 @@ fn map(
         })
     };
     let mut data = Data::new(&[across.name, down.name, "ahead", "sooner than the next by"]);
-    // Returns the fastest contestant, whether it is clearly ahead of all others, and its lead over the second.
+    // Returns the fastest contestant, whether it is clearly ahead of all others, and its lead over the second-fastest.
     let state = |point: &Point| -> Option<(usize, bool, f64)> {
-        let standing = Ranking::of(point);
-        let first = standing.ranked.first().filter(|place| place.ms.is_some())?;
+        let ranking = Ranking::of(point);
+        let first = ranking.ranked.first().filter(|place| place.ms.is_some())?;
         let name = point.contestants[first.index].name.as_str();
-        let alone = standing.leaders().len() == 1;
-        let ratio = standing.lead().and_then(|lead| lead.ratio).unwrap_or(1.0);
+        let alone = ranking.leaders().len() == 1;
+        let ratio = ranking.lead().and_then(|lead| lead.ratio).unwrap_or(1.0);
         Some((names.iter().position(|(known, _)| *known == name)?, alone, ratio))
     };
     for point in points {
@@ -427,7 +429,6 @@ fn map(
     });
 }
 
-/// Writes the table of all points.
 fn table(out: &mut String, points: &[Point], names: &[(&str, String)]) {
     let factors = distinct(points.iter().flat_map(|point| point.factors.keys()));
     out.push_str(

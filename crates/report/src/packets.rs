@@ -1,11 +1,11 @@
-//! Draws the packets of a capture: which sequence numbers were sent when, when they were acknowledged, and why they
-//! were retransmitted. It also shows how much data was in flight, and how long round trips took.
+//! Draws the packets of a capture: when each sequence number was sent and acknowledged, and why data was retransmitted.
+//! It also shows how much data was in flight, and how long round trips took.
 //!
 //! This module also renders the page that `decode --html` writes for any capture.
 
 use super::chart::{self, Axis, ChartPoint, Data, Figure, Frame, Ink, Mark, Shape, Width};
 use super::document;
-use super::svg::{bytes, count, escape, grouped, ms, span};
+use super::svg::{bytes, escape, format_count, grouped, ms, span};
 use super::words::{self, term};
 use anabranch_capture::results::{Conversation, Decoded};
 use anabranch_capture::views::{SendReason, View};
@@ -13,7 +13,8 @@ use std::fmt::Write;
 
 /// The maximum number of conversations that are drawn per capture. The conversations with the most data are drawn.
 const CONVERSATIONS: usize = 8;
-/// The maximum number of conversations per contestant in a report, which has captures of several contestants.
+/// The maximum number of conversations that a report draws per contestant. It is smaller than [`CONVERSATIONS`],
+/// because a report contains the captures of several contestants.
 pub(super) const OF_A_CONTESTANT: usize = 2;
 /// The maximum number of data records that are kept per direction. The start of a long transfer is enough to see how it
 /// works.
@@ -61,7 +62,7 @@ fn legend(out: &mut String, conversations: &[&Conversation]) {
     );
 }
 
-/// Returns the conversations with the most data, in their order in the capture.
+/// Returns at most `most` conversations, those with the most bytes of data, in their order in the capture.
 fn largest(decoded: &Decoded, most: usize) -> Vec<&Conversation> {
     let size = |talk: &Conversation| talk.directions.iter().map(|direction| direction.bytes).sum::<u64>();
     let mut all: Vec<(usize, &Conversation)> =
@@ -92,7 +93,7 @@ pub(super) fn views(out: &mut String, decoded: &Decoded, subject: &str, most: us
         let _ = writeln!(
             out,
             "<p class=\"note\">{} with less data not drawn.</p>",
-            count(more as u64, "conversation")
+            format_count(more as u64, "conversation")
         );
     }
 }
@@ -100,8 +101,9 @@ pub(super) fn views(out: &mut String, decoded: &Decoded, subject: &str, most: us
 fn draw_conversation(out: &mut String, talk: &Conversation, side: usize, subject: &str) {
     let (view, direction) = (&talk.views[side], &talk.directions[side]);
     // Data of a transport with streams is numbered by chunk (TSN). Data of other transports is numbered by byte.
-    let pieces = !direction.streams.is_empty();
-    let (unit, axis) = if pieces { ("TSN", "TSN, from the first") } else { ("byte", "byte, from the first") };
+    let has_chunks = !direction.streams.is_empty();
+    let (unit, axis) =
+        if has_chunks { ("TSN", "TSN, from the first") } else { ("byte", "byte, from the first") };
     let again = &direction.retransmitted;
     let summary = format!(
         "{} from {} to {}: {} sent again ({} fast, {} by timeout, {} otherwise; {} of all needlessly)",
@@ -154,12 +156,12 @@ fn draw_conversation(out: &mut String, talk: &Conversation, side: usize, subject
         } else {
             "time in the capture"
         });
-        let y = Axis::linear(0.0, high, 6, shown(pieces)).named(if narrow { "" } else { axis });
+        let y = Axis::linear(0.0, high, 6, shown(has_chunks)).named(if narrow { "" } else { axis });
         chart::draw(svg, frame, [&x, &y], |plot| {
             let acknowledged = view.acknowledged.iter().map(|(at, unit)| (ms(*at), *unit as f64));
             chart::line(plot, chart::steps((start, 0.0), acknowledged), Ink::named("ahead"), 1.0);
-            // First transmissions are numerous, so all of them are one path without tooltips. Each retransmission has a
-            // tooltip.
+            // First transmissions are numerous, so one SVG path without tooltips draws all of them. Each retransmission
+            // is an element with a tooltip.
             let new: Vec<ChartPoint> = view
                 .data
                 .iter()
@@ -173,32 +175,34 @@ fn draw_conversation(out: &mut String, talk: &Conversation, side: usize, subject
                     "{unit} {} at {:.1} ms{}: {words}",
                     piece.start,
                     ms(piece.at_ns),
-                    if pieces { format!(", stream {}", piece.stream) } else { String::new() }
+                    if has_chunks { format!(", stream {}", piece.stream) } else { String::new() }
                 );
                 Mark::dot((ms(piece.at_ns), piece.start as f64), radius, Ink::named(ink), title)
             });
-            chart::marks(plot, repaired.take(MOST_SPOKEN).collect::<Vec<_>>());
+            chart::marks(plot, repaired.take(MAX_TOOLTIPS).collect::<Vec<_>>());
         })
     });
-    over_time(out, view, subject, pieces, (start, end));
+    over_time(out, view, subject, has_chunks, (start, end));
 }
 
-/// Returns the function that formats a number of chunks (if `pieces` is set) or of bytes.
-fn shown(pieces: bool) -> fn(f64) -> String {
-    if pieces { grouped } else { bytes }
+/// Returns a function that formats a number of chunks. If `has_chunks` is not set, the function formats a number of
+/// bytes.
+fn shown(has_chunks: bool) -> fn(f64) -> String {
+    if has_chunks { grouped } else { bytes }
 }
 
 /// The maximum number of retransmissions with tooltips per drawing.
-const MOST_SPOKEN: usize = 1_500;
+const MAX_TOOLTIPS: usize = 1_500;
 
 /// Draws the data in flight and the round-trip times, over time.
-fn over_time(out: &mut String, view: &View, subject: &str, pieces: bool, (start, end): (f64, f64)) {
+fn over_time(out: &mut String, view: &View, subject: &str, has_chunks: bool, (start, end): (f64, f64)) {
     out.push_str("<div class=\"two\">");
     let axes = |width: Width| {
         let frame = Frame { left: 60, bottom: 22, ..Frame::new(width.pixels(), 170) };
         (frame, Axis::time(start, end, width.pick(4, 6)))
     };
-    let mut data = Data::new(&["at (ms)", if pieces { "under way (chunks)" } else { "under way (bytes)" }]);
+    let mut data =
+        Data::new(&["at (ms)", if has_chunks { "under way (chunks)" } else { "under way (bytes)" }]);
     for (at, flight) in &view.flight {
         data.row(&[format!("{:.6}", ms(*at)), flight.to_string()]);
     }
@@ -216,7 +220,7 @@ fn over_time(out: &mut String, view: &View, subject: &str, pieces: bool, (start,
     if most > 0.0 {
         figure.render(out, Width::Half, |svg, width| {
             let (frame, x) = axes(width);
-            let y = Axis::linear(0.0, most * 1.05, 4, shown(pieces));
+            let y = Axis::linear(0.0, most * 1.05, 4, shown(has_chunks));
             chart::draw(svg, frame, [&x, &y], |plot| {
                 let flight = view.flight.iter().map(|(at, flight)| (ms(*at), *flight as f64));
                 chart::line(plot, chart::steps((start, 0.0), flight), Ink::named("cwnd"), 1.1);
@@ -266,7 +270,7 @@ fn over_time(out: &mut String, view: &View, subject: &str, pieces: bool, (start,
 #[must_use]
 pub fn html(decoded: &Decoded, text: &str) -> String {
     let file = decoded.file.rsplit('/').next().unwrap_or_default();
-    let title = format!("{file}: {}", count(decoded.packets, "packet"));
+    let title = format!("{file}: {}", format_count(decoded.packets, "packet"));
     let mut out = document::begin(&title);
     let _ =
         write!(out, "<header><p class=\"over\">anabranch decode</p>\n<h1>{}</h1></header>\n", escape(&title));

@@ -1,8 +1,8 @@
 //! Renders a study as a page: published values on our curves, each finding with its effect, and each claim with its
 //! result.
 //!
-//! This module decides the order of the page. The content is plain data ([`Paper`]), so the report
-//! does not depend on studies.
+//! This module decides the order of the sections on the page. The content is plain data ([`Paper`]), so this crate
+//! does not depend on the crate with the studies.
 
 use super::contrast::{self, Contrast};
 use super::sheet::{self, Sheet};
@@ -19,7 +19,7 @@ pub struct Paper {
     pub source: String,
     /// The question that the published work asks.
     pub question: String,
-    /// The differences from the study as shipped.
+    /// The differences between this study and the study that is shipped with the program.
     pub changed: Vec<String>,
     /// One line per table, and one line for the claims.
     pub summary: Vec<String>,
@@ -29,7 +29,7 @@ pub struct Paper {
     pub prose: String,
     /// The tables of the published work, as curves.
     pub tables: Vec<Sheet>,
-    /// The result of every published cell.
+    /// One row for each published value, with its result.
     pub cells: Grid,
     /// The findings.
     pub causes: Grid,
@@ -123,8 +123,8 @@ fn grid(out: &mut String, grid: &Grid, class: &str) {
     grid_of(out, grid, class, None);
 }
 
-/// Writes a table of text. If `rows_are` is given, it names the kind of row. Each row then has an anchor made of that
-/// kind and the name in its first cell, for links.
+/// Writes a table of text. If `rows_are` is given, for example `cause`, other parts of the page can link to each row. A
+/// row's anchor consists of `rows_are` and the text of the first cell.
 fn grid_of(out: &mut String, grid: &Grid, class: &str, rows_are: Option<&str>) {
     if grid.rows.is_empty() {
         out.push_str("<p class=\"note\">None.</p>\n");

@@ -2,17 +2,17 @@
 //! contestant's objects.
 
 use super::chart::{self, Axis, Data, Figure, Frame, Ink, LabelPosition, Mark, Width};
-use super::svg::{self, escape, figure as figure_of};
+use super::svg::{self, escape, format_value};
 use super::words;
 use anabranch_results::label::labels;
 use anabranch_results::{Contestant, Point, SendDetail, TimeBreakdown};
 use std::fmt::Write;
 
-/// A part as drawn: the name of its colour in the style sheet, its label, and its meaning.
+/// A part of the response time, as it is drawn: the name of its colour in the style sheet, its label, and its meaning.
 pub(super) type Part = (&'static str, &'static str, &'static str);
 
-/// All parts in the order in which they occur. The part `send` is split into its three details, because a full
-/// congestion window, a full receive window and data of other objects are different causes.
+/// All parts of a response time, in the order in which they occur. The part `send` is shown as three parts, because a
+/// sender may wait for three reasons: the congestion window, the receive window, and data of other objects.
 pub(super) const PARTS: [Part; 13] = [
     ("connect", "connect", "waiting for the handshake of its connection, retransmitted packets included"),
     ("secure", "secure", "waiting for the handshake of TLS, after that of the transport"),
@@ -54,8 +54,8 @@ pub(super) fn index(key: &str) -> usize {
     PARTS.iter().position(|(known, _, _)| *known == key).unwrap_or(0)
 }
 
-/// Returns the parts of an object in nanoseconds, in the order of [`PARTS`]. Unknown parts are 0. `send` counts as
-/// `turn` if its details are not known.
+/// Returns the parts of an object in nanoseconds, in the order of [`PARTS`]. Unknown parts are 0. If the details of
+/// `send` are not known, all of its time counts as `turn`.
 pub(super) fn values(why: &TimeBreakdown, detail: Option<&SendDetail>) -> [u64; 13] {
     let [turn, cwnd, rwnd] = match detail {
         Some(detail) => [detail.turn_ns, detail.cwnd_ns, detail.rwnd_ns].map(Some),
@@ -79,8 +79,8 @@ pub(super) fn legend(out: &mut String, present: [bool; 13]) {
     out.push_str("</ul>\n");
 }
 
-/// Returns the mean milliseconds of each part over the objects of all runs for which every part is known; `None` if
-/// there is no such object.
+/// Returns the mean of each part in milliseconds, over the objects of all runs. Background objects and objects with an
+/// unknown part are left out. `None` if no object is left.
 fn means(contestant: &Contestant) -> Option<[f64; 13]> {
     let (mut sums, mut n) = ([0.0; 13], 0_u64);
     for object in contestant.runs.iter().flat_map(|run| &run.objects).filter(|object| !object.background) {
@@ -93,17 +93,18 @@ fn means(contestant: &Contestant) -> Option<[f64; 13]> {
     (n > 0).then(|| sums.map(|sum| sum / n as f64))
 }
 
-/// The contestants whose parts are known, and the parts that are large enough to show.
+/// The contestants of a point whose response times are divided into known parts, and the parts that are large enough to
+/// show.
 struct Means<'a> {
     point: &'a Point,
-    /// The index of each contestant whose parts are known, with the means of its parts.
+    /// The index of each contestant whose parts are known, with the means of its parts over all objects.
     known: Vec<(usize, [f64; 13])>,
     present: [bool; 13],
     longest: f64,
 }
 
-/// The paths of a hand-written drawing: one for each part, one for times whose parts are unknown, and one for
-/// undelivered objects. All strokes of a part are one path, which keeps the file small.
+/// The SVG paths of a drawing that is made without plotters: one for each part, one for times whose parts are unknown,
+/// and one for undelivered objects. All strokes of a part are one path, which keeps the file small.
 #[derive(Default)]
 pub(super) struct Strokes {
     pub parts: [String; 13],
@@ -198,7 +199,7 @@ impl Means<'_> {
                     );
                     let mut from = 0.0;
                     for ((key, name, _), ms) in PARTS.iter().zip(parts).filter(|(_, ms)| **ms > 0.0) {
-                        let title = format!("{name}: {} ms, {:.0} %", figure_of(*ms), 100.0 * ms / sum);
+                        let title = format!("{name}: {} ms, {:.0} %", format_value(*ms), 100.0 * ms / sum);
                         chart::marks(
                             plot,
                             [Mark::bar((from, middle), (from + ms, middle), 20.0, Ink::named(key), title)],
@@ -237,12 +238,12 @@ impl Means<'_> {
         for (i, parts) in &self.known {
             let _ = write!(out, "<tr><th>{}</th>", words::head(point, &point.contestants[*i]));
             for (ms, _) in parts.iter().zip(present).filter(|(_, present)| *present) {
-                let _ = write!(out, "<td>{}</td>", figure_of(*ms));
+                let _ = write!(out, "<td>{}</td>", format_value(*ms));
             }
             if has_rest {
-                let _ = write!(out, "<td>{}</td>", figure_of(rest(parts)));
+                let _ = write!(out, "<td>{}</td>", format_value(rest(parts)));
             }
-            let _ = write!(out, "<td>{}</td></tr>", figure_of(parts.iter().sum::<f64>()));
+            let _ = write!(out, "<td>{}</td></tr>", format_value(parts.iter().sum::<f64>()));
         }
         let short: Vec<String> = point.contestants.iter().filter_map(Contestant::shortfall).collect();
         let over = match short.as_slice() {

@@ -1,5 +1,5 @@
-//! The tables of a study's page: curves of our values, with the published values on them. The module `heat` draws the
-//! same tables as maps.
+//! Draws the tables of a study as charts: curves of our values, with marks for the published values. The module `heat`
+//! draws the same tables as heat maps.
 
 use super::bars::legend;
 use super::chart::{self, Axis, ChartPoint, Data, Figure, Frame, Ink, Mark, Shape, Width};
@@ -21,7 +21,7 @@ pub struct Sheet {
     pub along: String,
     /// One panel for each combination of the other factors.
     pub panels: Vec<Panel>,
-    /// Whether the table is also drawn as a map of the fastest contestants.
+    /// Whether the table is also drawn as a heat map, in which the fastest contestant of each row stands out.
     pub map: bool,
 }
 
@@ -49,8 +49,8 @@ pub struct Panel {
 pub struct Curve {
     /// The name of the contestant.
     pub name: String,
-    /// Our values at each level, as `[low, mean, high]`. `low` and `high` are the 2.5th and 97.5th percentile of means
-    /// over as many runs as a published value averages.
+    /// Our values at each level, as `[low, mean, high]`. `low` and `high` are the 2.5th and 97.5th percentile of
+    /// resampled means. Each mean is over as many runs as the paper averaged.
     pub ours: Vec<Option<[f64; 3]>>,
     /// The published value at each level; `None` for a level without a published value.
     pub published: Vec<Option<f64>>,

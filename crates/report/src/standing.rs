@@ -4,7 +4,7 @@
 //! Times are geometric means. Therefore the ratio that is shown beside two times is their quotient. The verdict of the
 //! comparison decides what the text concludes from that ratio.
 
-use super::svg::count;
+use super::svg::format_count;
 use super::words::{self, capital, is_plural, short_time};
 use anabranch_results::stats::decision::{WinFrequency, rounded_up, usual};
 use anabranch_results::stats::interval::ci95;
@@ -19,13 +19,13 @@ pub(super) struct RankedContestant {
     pub index: usize,
     /// The name of the contestant in words.
     pub name: String,
-    /// The time of the contestant in milliseconds; `None` if no run finished.
+    /// The page time of the contestant in milliseconds, or the 95th percentile of its message delays if the workload
+    /// has only messages. `None` if no run finished.
     pub ms: Option<f64>,
-    /// The number of unfinished runs, and the number of all runs. If the total time of the workload is measured,
-    /// unfinished runs count with their deadline.
+    /// The number of unfinished runs, and the number of all runs. For pages and transfers, unfinished runs count with
+    /// their deadline.
     pub unfinished: (usize, usize),
-    /// Whether the time is only a lower bound. This is so if some runs did not finish and the workload does not consist
-    /// of messages.
+    /// Whether the time is only a lower bound, because some runs did not finish. Never set for a workload of messages.
     pub at_least: bool,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Ranking {
     to_fastest: Vec<Option<Comparison>>,
 }
 
-/// Returns the time of a run in milliseconds; `None` if it has none.
+/// Returns the time of a run in milliseconds; `None` if the run has no time.
 pub(super) fn value(point: &Point, run: &Run) -> Option<f64> {
     metrics::value(run, point.decisive()).filter(|ms| *ms > 0.0)
 }
@@ -132,12 +132,13 @@ impl Ranking {
         Self { ranked: contestants, to_fastest: comparisons }
     }
 
-    /// Returns the comparison of the second contestant with the first.
+    /// Returns the comparison of the second-fastest contestant with the fastest.
     pub fn lead(&self) -> Option<&Comparison> {
         self.to_fastest.get(1)?.as_ref()
     }
 
-    /// Returns the leaders. No other contestant is clearly ahead of a leader. A winner is the only leader.
+    /// Returns the leaders: the fastest contestant and all contestants that are not clearly slower. A winner is the
+    /// only leader.
     pub fn leaders(&self) -> Vec<&RankedContestant> {
         let Some(first) = self.ranked.first().filter(|place| place.ms.is_some()) else { return Vec::new() };
         let is_tied = |place: &RankedContestant, comparison: &Option<Comparison>| {
@@ -149,8 +150,8 @@ impl Ranking {
         all.filter(|(place, comparison)| is_tied(place, comparison)).map(|(place, _)| place).collect()
     }
 
-    /// Returns the headline of a point, for example `Six TCP connections win: 2.3 s; SCTP 3.8 s; one TCP connection 4.2
-    /// s`.
+    /// Returns the headline for the result of a point, for example `Six TCP connections win: 2.3 s; SCTP 3.8 s; one TCP
+    /// connection 4.2 s`.
     pub fn headline(&self, point: &Point) -> String {
         let listed = |contestants: &[&RankedContestant]| {
             contestants
@@ -175,8 +176,8 @@ impl Ranking {
                     |place: &RankedContestant| leaders.iter().any(|leader| leader.index == place.index);
                 let rest = listed(&all.iter().filter(|place| !is_leader(place)).collect::<Vec<_>>());
                 let rest = rest.iter().map(|other| format!("; {other}")).collect::<String>();
-                // If there are two leaders, only their times follow, because the outcome has already named them in the
-                // same order.
+                // The sentence begins with the outcome, which names all leaders. After two leaders, only their times
+                // follow, in the same order.
                 let times = match leaders {
                     [_, _] => and(&leaders.iter().map(|place| format_time(place)).collect::<Vec<_>>()),
                     _ => listed(leaders).join("; "),
@@ -259,7 +260,7 @@ impl Ranking {
                 (Some(more), _) => {
                     format!(
                         " That is undecided; about {} would decide.",
-                        count(rounded_up(more), "more seed")
+                        format_count(rounded_up(more), "more seed")
                     )
                 }
                 (None, Some(_)) => " Unfinished runs leave it open.".to_owned(),

@@ -113,7 +113,7 @@ fn draw_run(out: &mut String, name: &str, index: usize, run: &Run) {
     });
 }
 
-/// Returns the corners of a stepped curve that shows the number of instants up to each time.
+/// Returns the corners of a step curve. The height of the curve at a time is the number of `instants` up to that time.
 fn stairs(instants: &[f64], end: f64) -> Vec<ChartPoint> {
     let mut sorted = instants.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);

@@ -45,7 +45,7 @@ pub(super) fn px(value: f64) -> String {
 }
 
 /// Formats a value with about three digits, for example `1 234`, `123`, `12.3`, `1.23` or `0.12`.
-pub(super) fn figure(value: f64) -> String {
+pub(super) fn format_value(value: f64) -> String {
     let size = value.abs();
     if size >= 100.0 || value == 0.0 {
         grouped(value)
@@ -70,7 +70,7 @@ pub(super) fn grouped(value: f64) -> String {
 }
 
 /// Formats a number with its noun, for example `1 object` or `72 objects`.
-pub(super) fn count(number: u64, noun: &str) -> String {
+pub(super) fn format_count(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", grouped(number as f64), if number == 1 { "" } else { "s" })
 }
 
@@ -81,7 +81,7 @@ pub(super) fn span(ms: f64) -> String {
     } else if ms >= 1_000.0 {
         format!("{:.2}\u{a0}s", ms / 1e3)
     } else {
-        format!("{}\u{a0}ms", figure(ms))
+        format!("{}\u{a0}ms", format_value(ms))
     }
 }
 
@@ -91,16 +91,16 @@ pub(super) fn interval(low: f64, high: f64) -> String {
         let decimals = if high >= 10_000.0 { 1 } else { 2 };
         format!("{:.decimals$} – {:.decimals$}\u{a0}s", low / 1e3, high / 1e3)
     } else {
-        format!("{} – {}\u{a0}ms", figure(low), figure(high))
+        format!("{} – {}\u{a0}ms", format_value(low), format_value(high))
     }
 }
 
 /// Formats bytes in decimal units.
 pub(super) fn bytes(count: f64) -> String {
     match count {
-        c if c >= 1e9 => format!("{}\u{a0}GB", figure(c / 1e9)),
-        c if c >= 1e6 => format!("{}\u{a0}MB", figure(c / 1e6)),
-        c if c >= 1e3 => format!("{}\u{a0}kB", figure(c / 1e3)),
+        c if c >= 1e9 => format!("{}\u{a0}GB", format_value(c / 1e9)),
+        c if c >= 1e6 => format!("{}\u{a0}MB", format_value(c / 1e6)),
+        c if c >= 1e3 => format!("{}\u{a0}kB", format_value(c / 1e3)),
         c => format!("{c:.0}\u{a0}B"),
     }
 }
@@ -189,8 +189,11 @@ mod tests {
 
     #[test]
     fn numbers_are_set_for_people() {
-        assert_eq!(figure(1234.5), "1\u{202f}234");
-        assert_eq!((figure(99.96), figure(0.0), figure(0.126)), ("100.0".into(), "0".into(), "0.13".into()));
+        assert_eq!(format_value(1234.5), "1\u{202f}234");
+        assert_eq!(
+            (format_value(99.96), format_value(0.0), format_value(0.126)),
+            ("100.0".into(), "0".into(), "0.13".into())
+        );
         assert_eq!(grouped(-1_234_567.0), "−1\u{202f}234\u{202f}567");
         assert_eq!((span(3214.0), span(940.0)), ("3.21\u{a0}s".into(), "940\u{a0}ms".into()));
         assert_eq!(name("tcp:iw=1,<x"), "<span class=\"name\">tcp:<wbr>iw=1,<wbr>&lt;x</span>");

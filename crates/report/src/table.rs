@@ -1,11 +1,12 @@
 //! The table of a race on standard output.
 //!
-//! Each point has two blocks and a sentence. The first block shows times with their intervals. The second block shows
-//! the work of network and transports, and the parts of the response time. Then come the terms on which each contestant
-//! raced, because six connections claim a larger share of the bandwidth than one association.
+//! For each point of a race, the table has two blocks and a sentence. The first block shows times with their intervals.
+//! The second block shows the work of network and transports, and the parts of the response time. Lines about the terms
+//! on which each contestant raced follow, because six connections claim a larger share of the bandwidth than one
+//! association.
 //!
-//! If a race has a few points, a grid and a sentence about all points come at the end. If a race has many points, only
-//! the grid and the sentence are shown. Lines have at most 100 columns.
+//! If a race has several points, a grid with the winner of each point and a sentence about all points follow. If a race
+//! has many points, only the grid and the sentence are shown. Lines have at most 100 columns.
 
 mod crossing;
 mod grid;
@@ -75,15 +76,18 @@ pub struct Table {
     style: Style,
     count: usize,
     summary: Summary,
-    /// The text of each point that is shown, by its index: without its terms, and with its terms.
+    /// The text of each point that is shown, by the index of the point. The first text is without the terms of the
+    /// point, the second with them.
     blocks: BTreeMap<usize, [String; 2]>,
     about: CommonTerms,
 }
 
-/// The terms and the workload of the first point, and whether all points have the same terms and the same workload.
+/// The terms (conditions of the race) and the workload of the first point. Two flags say whether the terms and the
+/// workload of all other points are the same.
 #[derive(Clone, Default, Debug)]
 struct CommonTerms {
-    /// The terms of the first point. They are shown once, after all blocks, if every point has the same terms.
+    /// The terms (conditions of the race) of the first point. They are shown once, after the text of all points, if
+    /// every point has the same terms.
     terms: Vec<String>,
     /// The workload and the seeds of the first point.
     workload: String,
@@ -93,7 +97,7 @@ struct CommonTerms {
     same_workload: bool,
 }
 
-/// The largest number of points that are shown one by one.
+/// The largest number of points for which the report has one table for each point. More points are only summarised.
 const BLOCKS: usize = 4;
 
 impl Table {
@@ -129,7 +133,7 @@ impl Table {
         for warning in warnings {
             out += &wrapped(&format!("warning: {warning}"), 0);
         }
-        // If all points have the same terms, these terms are written once, after the points.
+        // If the terms (conditions of the race) are the same at all points, they are written once, after the points.
         let shared = about.same_terms && about.points > 1;
         let blocks: Vec<&str> =
             self.blocks.values().map(|block| block[usize::from(!shared)].as_str()).collect();
@@ -172,7 +176,7 @@ pub fn expectations(expectations: &[Expectation]) -> String {
     for expectation in expectations {
         missed += usize::from(!expectation.met);
         if all || (!expectation.met && missed <= MOST_EXPECTATIONS) {
-            let found = expectation.found.map_or("nothing finished".to_owned(), figure);
+            let found = expectation.found.map_or("nothing finished".to_owned(), format_value);
             let word = if expectation.met { "met" } else { "MISSED" };
             out += &wrapped(&format!("{word}: {} (found {found})", expectation.expected), 2);
         }
@@ -184,21 +188,23 @@ pub fn expectations(expectations: &[Expectation]) -> String {
     out
 }
 
-/// Returns the terms on which the contestants of a point raced, in the words of a report. `names` are the names of the
-/// contestants. The lines say how each contestant uses the network, which terms are unequal, and which are equal.
+/// Returns the lines of a report about the conditions under which the contestants of a point raced. The lines say how
+/// each contestant uses the network, which conditions are unequal, and which are equal. `names` are the contestants'
+/// names.
 #[must_use]
 pub fn terms(point: &Point, protocols: Protocols<'_>, names: &[String]) -> Vec<String> {
     terms::in_words(point, protocols, names)
 }
 
-/// The largest number of expectations that are listed one by one.
+/// The maximum number of expectations that are all listed. If a plan has more, only the missed ones are listed, at most
+/// as many as this.
 const MOST_EXPECTATIONS: usize = 40;
 
 fn faint_lines(lines: &[String], style: Style) -> String {
     lines.iter().map(|line| style_lines(&wrapped(line, 2), |line| style.faint(line))).collect()
 }
 
-/// Renders one point, with these lines about its terms.
+/// Renders one point. `terms` are lines about the contestants' settings (module `terms`), which follow the results.
 fn point_table(point: &Point, terms: &[String], style: Style) -> String {
     let mut out = String::new();
     if !point.factors.is_empty() {
@@ -240,8 +246,8 @@ fn point_table(point: &Point, terms: &[String], style: Style) -> String {
     out + &why(point)
 }
 
-/// Renders why the winner is faster than the next contestant that does not tie with it, with one line per finding of
-/// the experiments.
+/// Returns the text that explains why the winner is faster than the fastest contestant that does not tie with it. Each
+/// finding of the experiments is one line.
 fn why(point: &Point) -> String {
     let ranks = |comparison: &Comparison| comparison.experiment.as_ref().map(|experiment| experiment.ranks);
     let of_winner = |comparison: &&Comparison| ranks(comparison).is_some_and(|[first, _]| first == 1);
@@ -277,16 +283,16 @@ fn run_seeds(point: &Point) -> String {
 
 fn times(point: &Point, style: Style) -> String {
     let name_width = name_width(point);
-    let whole = format!("{} ms", point.workload.workload_noun());
-    let whole_width = whole.len().max(7);
+    let time_heading = format!("{} ms", point.workload.workload_noun());
+    let time_width = time_heading.len().max(7);
     // A bulk transfer is one object, and the table already has its time.
-    let objects = !point.workload.is_bulk();
-    let last = |text: &str| if objects { format!("  {text:>8}") } else { String::new() };
-    let column_width = name_width + whole_width + 32 + last("").len();
-    let (versus, ratio_width) = versus("ratio to", point, column_width);
+    let has_objects = !point.workload.is_bulk();
+    let last = |text: &str| if has_objects { format!("  {text:>8}") } else { String::new() };
+    let other_columns_width = name_width + time_width + 32 + last("").len();
+    let (versus, ratio_width) = versus("ratio to", point, other_columns_width);
     let mut out = style_lines(
         &format!(
-            "{:<name_width$}  {whole:>whole_width$}  {:>15}  {versus:>ratio_width$}  {:>7}{}\n",
+            "{:<name_width$}  {time_heading:>time_width$}  {:>15}  {versus:>ratio_width$}  {:>7}{}\n",
             "",
             "10-90 % of runs",
             "x limit",
@@ -297,7 +303,7 @@ fn times(point: &Point, style: Style) -> String {
     for (contestant, name) in point.contestants.iter().zip(names(point)) {
         let page = &contestant.summary.page_ms;
         let range = match page.p10.zip(page.p90) {
-            Some((low, high)) if low < high => format!("{}-{}", figure(low), figure(high)),
+            Some((low, high)) if low < high => format!("{}-{}", format_value(low), format_value(high)),
             Some(_) if !point.chance => "one case".to_owned(),
             Some(_) if page.n > 1 => "all alike".to_owned(),
             _ => "-".to_owned(),
@@ -305,7 +311,7 @@ fn times(point: &Point, style: Style) -> String {
         let ratio = ratio(point, &contestant.name, "page_ms");
         let _ = writeln!(
             out,
-            "{:<name_width$}  {:>whole_width$}  {range:>15}  {ratio:>ratio_width$}  {:>7}{}",
+            "{:<name_width$}  {:>time_width$}  {range:>15}  {ratio:>ratio_width$}  {:>7}{}",
             name,
             format!("{}{}", at_least(page), typical(page)),
             contestant.summary.limit_ratio.geometric_mean.map_or("-".to_owned(), |x| format!("{x:.2}")),
@@ -315,17 +321,18 @@ fn times(point: &Point, style: Style) -> String {
     out
 }
 
-/// Returns the prefix `>=` if some runs did not finish. Unfinished runs count with their deadline, so the figure is a
-/// lower bound.
+/// Returns the prefix `>=` if some runs did not finish. An unfinished run counts as if it had finished at the deadline,
+/// so the number after the prefix is a lower bound.
 fn at_least(stat: &Stat) -> &'static str {
     if stat.failed > 0 && stat.n > 0 { ">=" } else { "" }
 }
 
-/// Returns the heading and the width of the column that compares contestants with the first contestant. `column_width`
-/// is the width of all other columns. If there is room, the column is wide enough for the first contestant's name.
-fn versus(what: &str, point: &Point, column_width: usize) -> (String, usize) {
+/// Returns the heading and the width of the column that compares contestants with the first contestant.
+/// `other_columns_width` is the width of all other columns. If there is room, the column is wide enough for the first
+/// contestant's name.
+fn versus(what: &str, point: &Point, other_columns_width: usize) -> (String, usize) {
     let first = point.contestants.first().map_or("", Contestant::label);
-    let room = COLUMNS.saturating_sub(column_width).max(RATIO_WIDTH);
+    let room = COLUMNS.saturating_sub(other_columns_width).max(RATIO_WIDTH);
     let heading = format!("{what} {}", shortened(first, room - what.len() - 1));
     let width = heading.chars().count().max(RATIO_WIDTH);
     (heading, width)
@@ -399,7 +406,7 @@ fn work(point: &Point, style: Style) -> String {
     for (contestant, name) in point.contestants.iter().zip(names(point)) {
         let per_run = |count: fn(&anabranch_results::Run) -> u64| {
             let n = contestant.runs.len().max(1) as f64;
-            figure(contestant.runs.iter().map(count).sum::<u64>() as f64 / n)
+            format_value(contestant.runs.iter().map(count).sum::<u64>() as f64 / n)
         };
         let room = COLUMNS.saturating_sub(name_width + 40);
         let most = (1..=4).rev().map(|n| verdict::dominant(contestant, n)).find(|text| text.len() <= room);
@@ -435,8 +442,8 @@ fn failures(point: &Point, style: Style) -> String {
         let cell = |stat: &Stat| match (runs, stat.n, stat.mean) {
             (0, ..) => "-".to_owned(),
             (_, 0, _) | (.., None) => "never".to_owned(),
-            (all, n, Some(mean)) if n < all => format!("{} ({n} of {all})", figure(mean)),
-            (.., Some(mean)) => figure(mean),
+            (all, n, Some(mean)) if n < all => format!("{} ({n} of {all})", format_value(mean)),
+            (.., Some(mean)) => format_value(mean),
         };
         let summary = &contestant.summary;
         let _ = writeln!(
@@ -472,12 +479,12 @@ fn sharing(point: &Point) -> Option<String> {
     ))
 }
 
-/// The heading above the contestants' names in the table of failover times, which count from the path failure.
+/// The heading above the contestants' names in the table of failover times. These times count from the path failure.
 const FAILOVER: &str = "failover ms, until";
 
 /// Renders the path state changes that the contestant detected in its median run. For example: `sctp, seed 4, after the
 /// failure: path 1 failed at 8.02 s by the server, path 1 active at 14.3 s by the server`. Times count from the path
-/// failure, or from the start if there is none.
+/// failure, or from the start of a run without a path failure.
 fn path_events(point: &Point, contestant: &Contestant) -> Option<String> {
     let run = contestant.runs.iter().find(|run| run.seed == contestant.median_seed)?;
     let failure = point.failure_ns;
@@ -499,7 +506,7 @@ fn path_events(point: &Point, contestant: &Contestant) -> Option<String> {
         .then(|| format!("{}, seed {}{since}: {}", contestant.label(), run.seed, parts.join(", ")))
 }
 
-/// The maximum number of path events in the line of a contestant.
+/// The maximum number of path events that are listed for a run. The others are only counted.
 const PATH_EVENTS: usize = 6;
 
 /// Returns the names of the contestants as shown in the rows.
@@ -518,13 +525,13 @@ fn name_width(point: &Point) -> usize {
         .clamp(10, 22)
 }
 
-/// Formats the geometric mean. The printed ratio of two contestants is the quotient of their geometric means.
+/// Formats the geometric mean, because the printed ratio of two contestants is the quotient of their geometric means.
 fn typical(stat: &Stat) -> String {
     optional(stat.geometric_mean)
 }
 
 fn optional(value: Option<f64>) -> String {
-    value.map_or("-".to_owned(), figure)
+    value.map_or("-".to_owned(), format_value)
 }
 
 fn mean(stat: &Stat) -> String {
@@ -533,7 +540,7 @@ fn mean(stat: &Stat) -> String {
 
 /// Formats a value with about four digits and without an exponent, for example `12345`, `1234`, `123.4`, `12.3`, `1.2`
 /// or `7`.
-fn figure(value: f64) -> String {
+fn format_value(value: f64) -> String {
     match value.abs() {
         v if v >= 1000.0 || v == v.trunc() => format!("{value:.0}"),
         v if v >= 1.0 => format!("{value:.1}"),

@@ -2,7 +2,7 @@
 //! expectations of the plan. Also says how to reproduce the race.
 
 use super::PageContext;
-use super::svg::{bytes, escape, figure};
+use super::svg::{bytes, escape, format_value};
 use super::words;
 use anabranch_results::{Contestant, Point, Race, Run};
 use std::collections::BTreeSet;
@@ -73,7 +73,7 @@ fn table(out: &mut String, point: &Point, keys: &[&str]) {
 /// A row of the table: its label, a function for the value of a run, and whether the value is in bytes.
 type Row = (&'static str, fn(&Run) -> Option<f64>, bool);
 
-/// Writes the work of the network and the transports, as means over the runs.
+/// Writes a table of the packets, bytes and events of the network and the transports, as means over the runs.
 pub(super) fn work(out: &mut String, point: &Point) {
     out.push_str(
         "<h2>Packets and events</h2>\n<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th>means over the runs</th>",
@@ -102,7 +102,7 @@ pub(super) fn work(out: &mut String, point: &Point) {
         for contestant in &point.contestants {
             let shown = match mean(contestant, value) {
                 Some(mean) if is_bytes => bytes(mean),
-                Some(mean) => figure(mean),
+                Some(mean) => format_value(mean),
                 None => "not known".to_owned(),
             };
             let _ = write!(out, "<td>{shown}</td>");
@@ -125,7 +125,7 @@ pub(super) fn expectations(out: &mut String, race: &Race) {
     for expectation in &race.expectations {
         let found = expectation
             .found
-            .map_or("nothing finished".to_owned(), |found| format!("found {}", figure(found)));
+            .map_or("nothing finished".to_owned(), |found| format!("found {}", format_value(found)));
         let met = if expectation.met { "met" } else { "<span class=\"bad\">missed</span>" };
         let _ = write!(
             out,
@@ -136,16 +136,16 @@ pub(super) fn expectations(out: &mut String, race: &Race) {
     out.push_str("</tbody></table></div>\n");
 }
 
-pub(super) fn reproduce(out: &mut String, race: &Race, framing: &PageContext<'_>) {
+pub(super) fn reproduce(out: &mut String, race: &Race, context: &PageContext<'_>) {
     out.push_str("<h2>Reproduce this race</h2>\n");
-    if !framing.command.is_empty() {
-        let _ = writeln!(out, "<pre>{}</pre>", escape(framing.command));
+    if !context.command.is_empty() {
+        let _ = writeln!(out, "<pre>{}</pre>", escape(context.command));
     }
-    if !framing.inputs.is_empty() {
+    if !context.inputs.is_empty() {
         out.push_str(
             "<p class=\"note\">It read these files:</p><div class=\"scroll\" tabindex=\"0\"><table><tbody>",
         );
-        for input in framing.inputs {
+        for input in context.inputs {
             let _ = write!(
                 out,
                 "<tr><th>{}</th><td class=\"wrap\">{} bytes, SHA-256 <code>{}</code></td></tr>",

@@ -13,7 +13,8 @@ use std::collections::BTreeMap;
 
 const MS: u64 = 1_000_000;
 
-/// Returns an object, issued at `issued`, whose parts add up to its response time.
+/// Returns an object that was issued at `issued` (in nanoseconds). The parts of its response time have random lengths,
+/// and their sum is the response time.
 fn object(rng: &mut Rng, name: String, issued: u64, slow: u64) -> Object {
     let mut some = |most: u64, one_in: u64| if rng.below(one_in) == 0 { rng.below(most * MS) } else { 0 };
     let (connect, queue, turn, cwnd) =
@@ -260,7 +261,7 @@ fn check(html: &str) {
     }
     assert!(open.iter().all(|element| *element == "body"), "{open:?}");
     for foreign in ["http:", "https:", "src=", "@import", "url(", "<script", "<link"] {
-        // The SVG namespace is the only address, and nothing is fetched from it.
+        // These are the ways to name or load a foreign resource. The body must contain none of them.
         assert!(!body.contains(foreign) && !STYLE.contains(foreign), "{foreign}");
     }
     assert_eq!(html.matches("<script").count(), 1);
@@ -302,7 +303,8 @@ fn a_plain_race_has_every_section() {
     assert!(html.len() < 1_100_000, "{} bytes", html.len());
 }
 
-/// Checks that the number of elements of the page grows with what is shown, not with everything that was measured.
+/// The page shows only three runs of each contestant and the slowest objects. Checks that the number of its HTML
+/// elements is limited, although many more runs and objects were measured.
 #[test]
 fn thirty_runs_of_three_hundred_objects_stay_small_and_complete() {
     let mut one = point(1, 1, 1);
@@ -405,14 +407,14 @@ fn changes_of_the_lead_are_described() {
         point
     });
     let html = page("crossing", &race(points.to_vec()));
-    // The logarithms at 1 % and 2 % have nearly equal size and opposite signs, so the lead changes about halfway
-    // between the two levels.
+    // The logarithms of the ratios of times at 1 % and 2 % loss have nearly equal size and opposite signs. So the lead
+    // changes about halfway between the two levels.
     let sentence = "Above about 1.5% loss, one SCTP connection is sooner than six TCP connections.";
     assert!(html.contains(sentence), "{}", &html[html.find("What would change").unwrap_or(0)..][..600]);
 }
 
-/// Several comparisons have experiments. Checks that the page shows the comparison whose contestants have the best
-/// ranks.
+/// Two comparisons have experiments on the causes of the gap. Checks that the page explains the gap between the two
+/// fastest contestants.
 #[test]
 fn the_experiment_with_the_best_ranks_is_shown() {
     let mut point = point(12, 3, 1);
@@ -477,8 +479,8 @@ fn means_over_some_of_the_objects_say_so() {
 fn missing_results_do_not_break_the_page() {
     let mut race = race(vec![point(12, 3, 1)]);
     let contestants = &mut race.points[0].contestants;
-    // A result with every kind of gap: no run finished, causes are unknown, one object was never issued, and one object
-    // failed.
+    // A result that lacks every kind of value: no run finished, causes are unknown, one object was never requested, and
+    // one object failed.
     contestants[0].summary = Summary::default();
     contestants[0].summary.page_ms.failed = 3;
     for run in &mut contestants[0].runs {

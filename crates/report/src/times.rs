@@ -3,14 +3,14 @@
 use super::delays::{delays, sorted};
 use super::distributions::Samples;
 use super::standing;
-use super::svg::{self, escape, figure, span};
+use super::svg::{self, escape, format_value, span};
 use super::words::{self, capital};
 use anabranch_results::Point;
 use std::fmt::Write;
 
 pub(super) fn render(out: &mut String, point: &Point) {
-    let whole = point.workload.workload_noun();
-    let _ = writeln!(out, "<h2>{} time in figures</h2>", capital(whole));
+    let noun = point.workload.workload_noun();
+    let _ = writeln!(out, "<h2>{} time in figures</h2>", capital(noun));
     let first = point.contestants.first();
     let rivals = point.contestants.len() > 1;
     let versus = first.filter(|_| rivals).map_or(String::new(), |first| {
@@ -70,7 +70,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
     other_times(out, point);
     let names = words::names(point);
     let times = point.contestants.iter().map(|own| sorted(standing::values(point, own).map(|(_, ms)| ms)));
-    let quantity = format!("{whole} times");
+    let quantity = format!("{noun} times");
     Samples { file: "times", quantity: &quantity, names: &names, values: times.collect() }.render(out);
     if !point.workload.is_bulk() {
         let responses = point.contestants.iter().map(|own| sorted(own.runs.iter().flat_map(delays)));
@@ -105,7 +105,7 @@ fn other_times(out: &mut String, point: &Point) {
         let goodput = summary
             .goodput_bps
             .mean
-            .map_or("–".to_owned(), |bps| format!("{}\u{a0}Mbit/s", figure(bps / 1e6)));
+            .map_or("–".to_owned(), |bps| format!("{}\u{a0}Mbit/s", format_value(bps / 1e6)));
         let _ = write!(
             out,
             "<tr><th>{}</th><td data-of=\"response time\">{}</td><td data-of=\"first byte\">{}</td><td data-of=\"connection set-up\">{}</td><td data-of=\"goodput\">{goodput}</td>",

@@ -2,7 +2,7 @@
 //! failures and the return of service are marked.
 
 use super::chart::{self, Axis, ChartPoint, Data, Figure, Frame, Ink, LabelPosition, Plot, Width};
-use super::svg::{Scale, escape, figure, ms, px, span};
+use super::svg::{Scale, escape, format_value, ms, px, span};
 use super::words::{self, capital, term};
 use super::{end_ns, median_runs, shared_end};
 use anabranch_base::time::nanos;
@@ -26,8 +26,8 @@ pub(super) fn render(out: &mut String, race: &Race, point: &Point) {
         term("queue", "queue")
     );
     let shared = shared_end(runs.iter().map(|(.., run)| length(run)));
-    // All panels of one direction have the same scale, so that contestants and paths can be compared. On the scale of
-    // the responses, requests would be invisible.
+    // All panels of one direction have the same scale, so that contestants and paths can be compared. The two
+    // directions have different scales, because requests would be invisible on the scale of the responses.
     let down = runs.iter().map(|(.., run)| peak_down(run)).fold(1e-6, f64::max);
     let up = runs.iter().map(|(.., run)| peak(run, |path| &path.up)).fold(1e-6, f64::max);
     let whole = Drawing { down, up, failures: &failures };
@@ -100,7 +100,7 @@ impl Drawing<'_> {
                 let x = Axis::time(0.0, end, width.pick(4, 8));
                 let x = if last { x } else { x.unlabelled() };
                 let y = Axis::linear(0.0, peak, if is_down { 3 } else { 2 }, |mbit| {
-                    if mbit == 0.0 { "0".to_owned() } else { format!("{}\u{a0}Mbit", figure(mbit)) }
+                    if mbit == 0.0 { "0".to_owned() } else { format!("{}\u{a0}Mbit", format_value(mbit)) }
                 });
                 chart::draw(out, frame, [&x, &y], |plot| {
                     let bucket = run.series.bucket_ns;
@@ -116,12 +116,12 @@ impl Drawing<'_> {
                     for failure in self.failures.iter().filter(|failure| failure.path == i + 1) {
                         failure.draw(plot, end, peak, is_down);
                     }
-                    // A host's view of a path decides which path it sends on. The server's path events are therefore
-                    // shown with the responses, and the client's path events with the requests.
+                    // Each host chooses its sending path by the path states that it has detected. Therefore the
+                    // server's path events are shown with the responses, and the client's with the requests.
                     let side = if is_down { Side::Server } else { Side::Client };
                     draw_path_events(plot, run, (i as u64 + 1, side), (end, peak));
                     if is_down && i == 0 {
-                        self.went_on(plot, run, (end, peak));
+                        self.draw_recovery(plot, run, (end, peak));
                     }
                 });
                 out.push_str("</g>");
@@ -131,8 +131,8 @@ impl Drawing<'_> {
         top
     }
 
-    /// Marks when new data arrived and when service was restored after the first failure.
-    fn went_on(&self, plot: &mut Plot<'_, '_>, run: &Run, (end, peak): (f64, f64)) {
+    /// Marks two times after the first link failure: when new data arrived again, and when service was restored.
+    fn draw_recovery(&self, plot: &mut Plot<'_, '_>, run: &Run, (end, peak): (f64, f64)) {
         let Some(first) = self.failures.iter().map(|f| f.at_ms).reduce(f64::min) else { return };
         for (after, label, share) in
             [(run.failover_ns, "delivery goes on", 0.78), (run.restored_ns, "service restored", 0.6)]
@@ -144,7 +144,7 @@ impl Drawing<'_> {
     }
 }
 
-/// Draws an upright line. Its label is on the side of the line that has room.
+/// Draws a vertical line at `x`, with a label at its right; near the end of the axis, the label is at its left.
 fn upright(plot: &mut Plot<'_, '_>, x: f64, (end, peak, share): (f64, f64, f64), (ink, label): (Ink, &str)) {
     chart::line(plot, [(x, 0.0), (x, peak)], ink, 1.0);
     let position = if x > end * 0.7 { LabelPosition::Left } else { LabelPosition::Right };
@@ -158,7 +158,8 @@ fn draw_path_events(plot: &mut Plot<'_, '_>, run: &Run, (path, by): (u64, Side),
     let Some(connection) = run.path_events.iter().find(is_on_path).map(|event| event.connection) else {
         return;
     };
-    // The start of the last label of each kind. The next label of the same kind is left out if there is no room for it.
+    // For each kind of state change, the time in ms of its last label. A label is left out if it would overlap the last
+    // label of its kind.
     let mut last = [f64::NEG_INFINITY; 3];
     for event in run.path_events.iter().filter(is_on_path).filter(|e| e.connection == connection).take(MARKS)
     {
@@ -180,7 +181,8 @@ fn draw_path_events(plot: &mut Plot<'_, '_>, run: &Run, (path, by): (u64, Side),
 /// The maximum number of marks per path.
 const MARKS: usize = 20;
 
-/// Returns the corners of a stepped curve of rates, which starts and ends at zero. `values` are bytes per bucket.
+/// Returns the corners of a stepped curve of rates, which starts and ends at zero. `values` are the bytes in each time
+/// bucket.
 fn steps(values: &[u64], bucket_ns: u64) -> Vec<ChartPoint> {
     let mut points: Vec<ChartPoint> = vec![(0.0, 0.0)];
     for (i, value) in values.iter().enumerate() {
@@ -193,8 +195,8 @@ fn steps(values: &[u64], bucket_ns: u64) -> Vec<ChartPoint> {
     points
 }
 
-/// Draws a thin strip below a waterfall, with the traffic to the client over all paths. `top` and `tall` are its
-/// position and height.
+/// Draws a thin strip below a waterfall, with the traffic to the client over all paths. `top` is the upper edge of the
+/// strip, and `tall` is its height, both in pixels. `peak` is the rate in Mbit/s at the upper edge.
 pub(super) fn strip(out: &mut String, run: &Run, scale: &Scale, (top, tall): (f64, f64), peak: f64) {
     let bucket = run.series.bucket_ns.max(1);
     let sum = |pick: fn(&PathSeries) -> &Vec<u64>| -> Vec<u64> {
@@ -243,7 +245,7 @@ pub(super) fn peak_down(run: &Run) -> f64 {
     peak(run, |path| &path.down)
 }
 
-/// Returns the time in nanoseconds at which the last record of a run ends.
+/// Returns the time in nanoseconds at which the last time bucket of a run ends.
 pub(super) fn length(run: &Run) -> u64 {
     let longest = |series: &PathSeries| series.wire.len().max(series.delivered.len());
     let buckets = run.series.paths.iter().map(|p| longest(&p.up).max(longest(&p.down))).max().unwrap_or(0);

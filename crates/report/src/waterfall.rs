@@ -93,13 +93,13 @@ fn one(
     run: &Run,
     (end, shared, peak): (u64, bool, f64),
 ) {
-    let whole = point.workload.workload_noun();
-    let time = run.page_ns.map_or("not finished".to_owned(), |ns| format!("{whole} time {}", span(ms(ns))));
+    let noun = point.workload.workload_noun();
+    let time = run.page_ns.map_or("not finished".to_owned(), |ns| format!("{noun} time {}", span(ms(ns))));
     let own = if shared { "" } else { "; time scale of its own" };
     let about = format!(
         "{step}: seed {}, {time}, {}{}{own}",
         run.seed,
-        svg::count(run.connections, "connection"),
+        svg::format_count(run.connections, "connection"),
         outcome(run)
     );
     let figure = Figure {
@@ -120,7 +120,7 @@ const NAMED_ROWS: usize = 160;
 /// The space above the first row, in pixels.
 const TOP: f64 = 20.0;
 /// The height of the traffic strip, in pixels.
-const WIRE: f64 = 44.0;
+const STRIP_HEIGHT: f64 = 44.0;
 
 /// Returns the height of a row and the style of its name. Both depend on the number of rows.
 fn rows(count: usize, width: Width) -> (f64, Option<&'static str>) {
@@ -187,29 +187,28 @@ fn draw(out: &mut String, width: Width, run: &Run, end: u64, peak: f64) -> u32 {
         let x = scale.at(*tick);
         let class = if narrow && *tick == 0.0 { "plain" } else { "plain mid" };
         svg::text(out, class, (x.min(whole - 18.0), 13.0), &label);
-        svg::line(out, "grid", (x, TOP), (x, bottom + WIRE + 4.0));
+        svg::line(out, "grid", (x, TOP), (x, bottom + STRIP_HEIGHT + 4.0));
     }
     let top = bottom + 4.0;
     // The lines are drawn before the labels, so that they do not strike through the labels.
     for (at, class) in [(run.limit_ns, "limit"), (run.page_ns, "ends")] {
         if let Some(ns) = at {
             let x = scale.at(ms(ns));
-            svg::line(out, class, (x, TOP), (x, top + WIRE));
+            svg::line(out, class, (x, TOP), (x, top + STRIP_HEIGHT));
         }
     }
     bars(out, &run.objects, row, &scale, names.is_some() && narrow);
     for (i, object) in run.objects.iter().enumerate() {
         label(out, object, i + 1, (TOP + i as f64 * row, row), names, (&scale, left, narrow));
     }
-    traffic::strip(out, run, &scale, (top, WIRE), peak);
+    traffic::strip(out, run, &scale, (top, STRIP_HEIGHT), peak);
     if !narrow {
         svg::text(out, "plain end", (left - 8.0, top + 12.0), "wire, to the client");
     }
-    svg::line(out, "axis", (left, top + WIRE), (whole - right, top + WIRE));
-    (top + WIRE + 4.0).ceil() as u32
+    svg::line(out, "axis", (left, top + STRIP_HEIGHT), (whole - right, top + STRIP_HEIGHT));
+    (top + STRIP_HEIGHT + 4.0).ceil() as u32
 }
 
-/// Draws the bars of all rows.
 fn bars(out: &mut String, objects: &[Object], row: f64, scale: &Scale, below_name: bool) {
     let mut strokes = Strokes::default();
     let thick = if below_name { row * 0.4 } else { (row * 0.82).max(row - 2.5) };
@@ -249,15 +248,15 @@ fn bars(out: &mut String, objects: &[Object], row: f64, scale: &Scale, below_nam
     strokes.write(out, thick);
 }
 
-/// Returns the parts of an object; all are zero if they are not known.
+/// Returns the parts of an object's response time; all are zero if they are not known.
 fn parts_of(object: &Object) -> [u64; 13] {
     object.why.as_ref().map_or([0; 13], |breakdown| parts::values(breakdown, object.send_detail.as_ref()))
 }
 
 /// Returns the span of time of each part of an object's response time, as (part, from, until) in nanoseconds.
 ///
-/// Only some instants and the lengths of all parts are known. Parts between the same two instants are therefore drawn
-/// in a fixed order.
+/// The result records only some instants, but the lengths of all parts. Several parts can lie between the same two
+/// instants. These parts are drawn in a fixed order.
 fn segments(object: &Object, issued: u64, delivered: u64) -> Vec<(usize, u64, u64)> {
     let Some(at) = &object.instants else { return Vec::new() };
     let mut left = parts_of(object);
@@ -290,7 +289,8 @@ fn segments(object: &Object, issued: u64, delivered: u64) -> Vec<(usize, u64, u6
     found
 }
 
-/// The parts that may share an interval while the sender waits.
+/// The parts of the time for which an object waits at the sender. Several of them may lie between the same two
+/// instants.
 const SENDING: [&str; 4] = ["turn", "cwnd", "rwnd", "stalled"];
 
 fn label(
@@ -320,7 +320,7 @@ fn label(
         return;
     }
     let baseline = y + row * 0.5 + row.min(12.0) * 0.3;
-    // The number of letters that fit into the margin at the size of the row's text.
+    // The number of letters of an object's name that fit into the left margin, at the text size of this row.
     let width = match class {
         "obj" => 30,
         "obj small" => 34,
@@ -355,7 +355,7 @@ fn slowest_in_words(run: &Run) -> String {
         .take(3)
         .map(|(_, object, ns)| format!("{} {}", svg::shortened(&object.name, 60), span(ms(ns))))
         .collect();
-    format!("{}; slowest {}", svg::count(run.objects.len() as u64, "object"), longest.join(", "))
+    format!("{}; slowest {}", svg::format_count(run.objects.len() as u64, "object"), longest.join(", "))
 }
 
 /// Writes a table of the slowest objects by name, for drawings whose rows have no names.

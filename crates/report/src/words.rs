@@ -1,4 +1,4 @@
-//! The words of the report, for readers who do not know SCTP.
+//! Names and explanations that the report shows to readers who do not know SCTP.
 //!
 //! Provides the names of contestants in words, numbers in words, and the meaning of each term. The page shows a meaning
 //! as a tooltip, and lists all used terms at its end.
@@ -10,8 +10,8 @@ use std::fmt::Write;
 /// Returns the unique names of a point's contestants in words, in their order, for example `six TCP connections` and
 /// `one SCTP connection`. If words do not distinguish them, nicknames or settings are appended.
 pub(super) fn names(point: &Point) -> Vec<String> {
-    let requests = !point.workload.messages && !point.workload.is_bulk();
-    let plain: Vec<String> = point.contestants.iter().map(|one| in_words(one, requests)).collect();
+    let has_requests = !point.workload.messages && !point.workload.is_bulk();
+    let plain: Vec<String> = point.contestants.iter().map(|one| in_words(one, has_requests)).collect();
     let distinct = |(i, name): (usize, &String)| {
         let alike = plain.iter().filter(|other| *other == name).count() > 1;
         match label::split(&point.contestants[i].name) {
@@ -33,14 +33,14 @@ pub(super) fn names(point: &Point) -> Vec<String> {
     names
 }
 
-/// Describes a contestant in words. If `requests` is set, the workload is HTTP, and the name uses the HTTP version,
+/// Describes a contestant in words. If `has_requests` is set, the workload is HTTP, and the name uses the HTTP version,
 /// which says more than the transport.
-fn in_words(contestant: &Contestant, requests: bool) -> String {
+fn in_words(contestant: &Contestant, has_requests: bool) -> String {
     let setting = |key: &str| contestant.settings.get(key).map(String::as_str);
     let (_, name) = label::split(&contestant.name);
     let bare = name.split(':').next().unwrap_or(name);
     let transport_name = setting("transport").unwrap_or(bare);
-    let version = setting("http").filter(|version| requests && ["2", "3"].contains(version));
+    let version = setting("http").filter(|version| has_requests && ["2", "3"].contains(version));
     let transport = match transport_name.strip_suffix("-kernel") {
         _ if version.is_some() => format!("HTTP/{}", version.unwrap_or_default()),
         Some(own) => format!("the kernel's {}", own.to_uppercase()),

@@ -21,7 +21,8 @@ pub struct Axis {
 pub struct Axes(pub Vec<Axis>);
 
 impl Axes {
-    /// Returns the factors of `points`, if the points are all combinations of their levels, in order; otherwise `None`.
+    /// Returns the factors of `points`. Returns `None` unless the points are all combinations of the factors' levels,
+    /// in order.
     #[must_use]
     pub fn of<'a>(
         points: impl ExactSizeIterator<Item = &'a BTreeMap<String, String>> + Clone,
@@ -74,14 +75,14 @@ impl Axes {
         indices
     }
 
-    /// Returns the index of the point (from 0) with these levels.
+    /// Returns the index (from 0) of the point with these levels. `indices` has the index of the level of each factor.
     #[must_use]
     pub fn index(&self, indices: &[usize]) -> usize {
         self.0.iter().zip(indices).fold(0, |index, (axis, level)| index * axis.levels.len() + level)
     }
 
-    /// Describes these points in words, for example `loss is 0 and rtt is 20ms or 80ms`. Returns `None` if their levels
-    /// alone do not separate them from all other points.
+    /// Describes these points in words, for example `loss is 0 and rtt is 20ms or 80ms`. Returns `None` if the
+    /// description would also match other points.
     #[must_use]
     pub fn box_of(&self, indices: &[usize]) -> Option<String> {
         let mut levels: Vec<Vec<usize>> = vec![Vec::new(); self.0.len()];

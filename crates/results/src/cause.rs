@@ -1,7 +1,7 @@
 //! The causes of one contestant's lead over another, as found by experiments.
 //!
-//! All figures are ratios of times. For example, an effect of 1.6 means that one change makes the loser 1.6 times
-//! faster. This module also writes the lines about causes below the table.
+//! All figures are ratios of times. For example, an effect of 1.6 means that one change makes the slower contestant 1.6
+//! times faster. This module also writes the lines about causes below the table of results.
 
 use super::{Comparison, label};
 use serde::{Deserialize, Serialize};
@@ -19,12 +19,11 @@ pub struct Cause {
     pub factor: String,
     /// How many times faster the change makes the loser.
     pub effect: f64,
-    /// The interval of the effect. It is wide enough that the intervals of all factors hold at the same time with 95 %
-    /// confidence.
+    /// The confidence interval of `effect`. The intervals of all factors hold at the same time with 95 % confidence.
     pub ci: [f64; 2],
     /// Whether this change alone brings the two contestants within 3 % of one another.
     pub enough: bool,
-    /// Changes that must be made together with this change, because it has no effect without them.
+    /// Changes that must be made together with this change. Without them, this change has no effect.
     pub with: Vec<String>,
     /// Alternatives to this change. Each alternative has the same effect on its own.
     pub either: Vec<String>,
@@ -80,24 +79,25 @@ pub struct TestedFactor {
     pub change: String,
     /// The previous value of the settings.
     pub was: String,
-    /// The loser with this change alone, written as a contestant that anyone can race.
+    /// The loser with this change alone, as a contestant that a user can type.
     pub contestant: String,
     /// How many times faster the change alone makes the loser.
     pub alone: Effect,
-    /// How many times faster the change makes a loser that already has all other changes; null if not tested.
+    /// How many times faster the change makes the loser if all other changes were already made; null if not tested.
     pub last: Option<Effect>,
     /// The mean effect of the change over all orders in which the changes can be made (Shapley value); null if not all
     /// orders were tested.
     pub shapley: Option<Effect>,
-    /// How many times slower the opposite change makes the winner, as a mean over all orders; null if not tested.
+    /// How many times slower the winner gets if it takes the loser's value of these settings. This is the mean over all
+    /// orders in which the winner can take the loser's settings; null if not tested.
     pub reverse: Option<Effect>,
 }
 
-/// The gap between the two contestants after a condition was removed for both of them.
+/// The gap between the two contestants after a condition, such as packet loss, was removed for both of them.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Condition {
     /// The removed condition: `loss`, `handshake`, `queue`, `rate`, `server time` or `failure`. `security` means TLS
-    /// and DTLS where they are layers of their own. `order` means that messages wait for earlier messages.
+    /// and DTLS where these are separate layers. `order` means that messages wait for earlier messages.
     pub without: String,
     /// The gap without the condition.
     pub gap: f64,
@@ -108,7 +108,7 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// Returns, in words, the only circumstances in which the gap exists.
+    /// Returns a phrase for the circumstances to which the gap is limited.
     fn circumstance(&self) -> &str {
         match self.without.as_str() {
             "loss" => "where packets are lost",
@@ -131,7 +131,7 @@ impl Comparison {
     pub fn why(&self, most: usize) -> Option<Vec<String>> {
         let experiment = self.experiment.as_ref()?;
         let (winner, loser) = (label::shown(&experiment.winner), label::shown(&experiment.loser));
-        let gap = times(experiment.gap);
+        let gap = format_ratio(experiment.gap);
         let causes = self.independent_causes();
         let mut lines: Vec<String> = causes.iter().take(most).map(|cause| because(cause, &gap)).collect();
         if let more @ 1.. = causes.len().saturating_sub(most) {
@@ -141,17 +141,17 @@ impl Comparison {
             lines.push(format!(
                 "with {} {loser} would be later still: {}",
                 subject(first),
-                times(first.effect)
+                format_ratio(first.effect)
             ));
         }
         if let Some(left) = experiment.unexplained.as_ref().filter(|left| left.is_significant()) {
-            lines.push(format!("not explained by settings: {}", times(left.ratio)));
+            lines.push(format!("not explained by settings: {}", format_ratio(left.ratio)));
         }
         // The gap without TLS and DTLS has a line of its own, because readers who would never disable security want to
         // know its cost.
         let clear = experiment.conditions.iter().find(|it| it.without == "security" && !it.needed);
         let clear = clear.filter(|it| (it.gap / experiment.gap).ln().abs() >= MIN_REPORTED_GAP);
-        lines.extend(clear.map(|it| format!("without TLS and DTLS it would be {}", times(it.gap))));
+        lines.extend(clear.map(|it| format!("without TLS and DTLS it would be {}", format_ratio(it.gap))));
         let needed = experiment.conditions.iter().find(|condition| condition.needed);
         lines.extend(needed.map(|condition| format!("only {}", condition.circumstance())));
         if experiment.factors.is_empty() {
@@ -165,7 +165,8 @@ impl Comparison {
         Some(lines)
     }
 
-    /// Returns the causes, without those that an earlier cause names in `with` or `either`.
+    /// Returns the causes that no earlier cause includes. An earlier cause includes a change if it lists the change in
+    /// `either`, or as the only change in `with`.
     fn independent_causes(&self) -> Vec<&Cause> {
         let brings = |earlier: &Cause, change: &String| {
             earlier.with == [change.clone()] || earlier.either.contains(change)
@@ -183,7 +184,7 @@ impl Effect {
     }
 }
 
-/// The smallest change of a gap that gets a line: 3 %, as a logarithm.
+/// The smallest change of a gap that gets its own line in the text: 3 %, as a natural logarithm.
 const MIN_REPORTED_GAP: f64 = 0.029_558_802_241_544_4;
 
 fn because(cause: &Cause, gap: &str) -> String {
@@ -195,7 +196,7 @@ fn because(cause: &Cause, gap: &str) -> String {
     for other in &cause.either {
         text += &format!(" or {other}");
     }
-    text += &format!(": {} of {gap}", times(cause.effect));
+    text += &format!(": {} of {gap}", format_ratio(cause.effect));
     if !cause.with.is_empty() {
         text += &format!(", only together with {}", cause.with.join(" or "));
     } else if cause.enough {
@@ -204,8 +205,8 @@ fn because(cause: &Cause, gap: &str) -> String {
     text
 }
 
-/// Names the group of the settings and the change. If there are several changes, names the first change and the number
-/// of the other changes.
+/// Names the group of settings and the change, for example `windows (iw=10, not 2)`. If there are several changes,
+/// names the first change and the number of the other changes.
 fn subject(cause: &Cause) -> String {
     match cause.change.split_once(',') {
         None => format!("{} ({}, not {})", cause.factor, cause.change, cause.was),
@@ -214,7 +215,7 @@ fn subject(cause: &Cause) -> String {
 }
 
 /// Formats a ratio, for example `x1.64` or `x11.7`.
-fn times(ratio: f64) -> String {
+fn format_ratio(ratio: f64) -> String {
     if ratio >= 9.995 { format!("x{ratio:.1}") } else { format!("x{ratio:.2}") }
 }
 
@@ -235,9 +236,10 @@ mod tests {
         }
     }
 
-    /// Renders the lines about a comparison with these causes. At most three causes are named.
+    /// Returns the text lines that explain a comparison whose experiment found `causes`. `change` may modify that
+    /// experiment first. The text names at most three causes.
     fn lines(causes: Vec<Cause>, change: impl FnOnce(&mut Experiment)) -> Vec<String> {
-        let run = crate::stats::metrics::PointTerms { deadline_ns: None, chance: true };
+        let run = crate::stats::metrics::PointTerms { deadline_ns: None, is_random: true };
         let mut comparison =
             crate::stats::metrics::compare(("tcp", &[]), ("six=tcp:iw=10", &[]), "page_ms", run);
         let tried = |cause: &Cause| TestedFactor {

@@ -1,18 +1,18 @@
-//! The course of a run: congestion windows, losses and delays over time. They are collected when a run is repeated for
-//! its capture.
+//! The course of a run: congestion windows, losses and queueing delays over time. They are collected when a run is
+//! repeated in order to capture its packets.
 
 use serde::{Deserialize, Serialize};
 
-/// The course of one run, as the network and the sender of the data see it. A capture of the packets does not show this
-/// data.
+/// Measurements over the time of one run, taken in the network and at the sender of the data. A packet capture does not
+/// contain them.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Course {
     /// The changes of congestion windows: the time, the connection, and the new window in bytes.
     pub windows: Vec<(u64, u64, u64)>,
     /// Packets that the network lost.
     pub lost: Vec<Loss>,
-    /// The queueing delay of each packet: arrival time, path (counted from 0), and delay in nanoseconds beyond that of
-    /// the fastest packet of the same size.
+    /// The queueing delay of each packet: its arrival time, its path (counted from 0), and its extra delay. The extra
+    /// delay is in nanoseconds and relative to the fastest packet of the same size.
     pub waits: Vec<(u64, usize, u64)>,
 }
 

@@ -1,4 +1,4 @@
-//! Counts the objects whose response time is known in every part.
+//! Counts the objects for which every part of the response time is known.
 
 use super::{Contestant, TimeBreakdown};
 
@@ -13,8 +13,8 @@ impl Contestant {
         })
     }
 
-    /// Returns a note if the mean parts cover only some of the delivered objects, for example `sctp: where time went is
-    /// known for 194 of 329 delivered objects`. `None` if the parts are known for all objects or for none.
+    /// Returns a note if the parts of the response time are known for only some of the delivered objects, for example
+    /// `sctp: where time went is known for 194 of 329 delivered objects`. `None` if they are known for all or none.
     #[must_use]
     pub fn shortfall(&self) -> Option<String> {
         let (known, all) = self.coverage();

@@ -16,14 +16,14 @@ pub fn render(race: &Race) -> String {
 #[must_use]
 pub fn around_points(race: &Race) -> (String, String) {
     let text = render(&Race { points: Vec::new(), ..race.clone() });
-    // No key or string contains a raw line feed, so the text of the empty list occurs only once.
+    // JSON escapes line feeds in keys and strings, so `EMPTY` occurs only once in the text.
     let (before, after) = text.split_once(EMPTY).unwrap_or((&text, ""));
     (format!("{before}\n  \"points\": ["), format!("\n  ],{after}"))
 }
 
 const EMPTY: &str = "\n  \"points\": [],";
 
-/// Renders one point exactly as [`render`] writes it within its race.
+/// Renders one point exactly as [`render`] writes it within its race. `first` is set for the first point of the race.
 #[must_use]
 pub fn point(point: &Point, first: bool) -> String {
     let mut within = Shallow::default();
@@ -35,7 +35,7 @@ pub fn point(point: &Point, first: bool) -> String {
     format!("{separator}\n    {}", written(point, within))
 }
 
-/// The nesting depth of a point, which is inside the race and the list of points.
+/// The nesting depth of a point in the JSON document. The two outer levels are the race and its list of points.
 const POINT_DEPTH: usize = 2;
 
 fn written(value: &impl Serialize, formatter: Shallow) -> String {
@@ -46,7 +46,7 @@ fn written(value: &impl Serialize, formatter: Shallow) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// A JSON formatter that breaks and indents lines down to each run. The run itself is on one line.
+/// A JSON formatter with indented lines down to the list of runs. Each run is on one line.
 #[derive(Default)]
 struct Shallow {
     depth: usize,
@@ -54,8 +54,8 @@ struct Shallow {
     compact: CompactFormatter,
 }
 
-/// The deepest level with line breaks, counted as race, points, point, contestants, contestant, runs. The contents of a
-/// run are deeper.
+/// The deepest level with line breaks: race, points, point, contestants, contestant, runs. The contents of a run are
+/// deeper, so they stay on one line.
 const DEEPEST_WITH_LINES: usize = 6;
 
 /// Calls a method of the formatter for the current depth.

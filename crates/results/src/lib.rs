@@ -7,9 +7,9 @@
 //! written in the order of the fields, maps in alphabetical order, so equal results have equal bytes. Facts of the host
 //! are only in [`Host`].
 //!
-//! [`stats`] computes the figures of a race, and [`verdict`] and [`cell`] say who wins. [`label`] names contestants.
-//! [`json`] and [`csv`] write results. [`calibration`] compares recorded loads with simulated ones. [`course`] holds facts
-//! of a run that neither results nor packets contain.
+//! [`stats`] computes the figures of a race, and [`verdict`] and [`cell`] determine which contestant is fastest.
+//! [`label`] names contestants. [`json`] and [`csv`] write results. [`calibration`] compares recorded loads with
+//! simulated ones. [`course`] holds facts of a run that neither results nor packets contain.
 
 pub mod axes;
 pub mod calibration;
@@ -89,7 +89,7 @@ pub struct Host {
     /// The version of the kernel, if the race used the kernel's protocols and namespaces (the emulated world).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
-    /// Whether the kernel has an SCTP of its own.
+    /// Whether the kernel has its own SCTP implementation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel_sctp: Option<bool>,
 }
@@ -101,15 +101,16 @@ pub struct Point {
     pub factors: BTreeMap<String, String>,
     /// The network, described in one line.
     pub network: String,
-    /// When the first path fails, in nanoseconds on a run's clock; absent if no path fails.
+    /// When the first path fails, in nanoseconds on the clock of the network; absent if no path fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_ns: Option<u64>,
     /// The workload of this point.
     pub workload: Workload,
-    /// Whether anything is drawn from the seed, for example loss or jitter. If not, identical runs count as one.
+    /// Whether runs can differ by chance, for example because of random loss or jitter. If not, all identical runs
+    /// count as a single run in the statistics.
     pub chance: bool,
-    /// How contestants that raced at the same time shared the network, one entry per seed; left out if each raced
-    /// alone.
+    /// How contestants that raced at the same time shared the network, one entry per seed; left out if each contestant
+    /// raced alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sharing: Vec<Sharing>,
     /// The contestants, in the order of the plan.
@@ -139,7 +140,8 @@ pub struct Workload {
     /// deadline.
     #[serde(default)]
     pub deadline_ns: Option<u64>,
-    /// Whether the objects are messages. The figures of messages are their delays, not the time until the last message.
+    /// Whether the objects are messages. Contestants are then compared by the delays of the messages, and not by the
+    /// time until the last message arrives.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub messages: bool,
 }
@@ -173,7 +175,7 @@ pub struct Contestant {
     pub settings: BTreeMap<String, String>,
     /// The seed with the median page time. Its run is shown when one run represents all.
     pub median_seed: u64,
-    /// The number of runs that differ in more than their seed.
+    /// The number of different results among the runs. Runs that differ only in their seed have the same result.
     pub distinct_runs: u64,
     /// The runs, one for each seed, in the order of the seeds.
     pub runs: Vec<Run>,
@@ -188,8 +190,8 @@ pub struct Run {
     pub seed: u64,
     /// How the run ended.
     pub outcome: Outcome,
-    /// When the run started, on the clock of the network, which also times path failures. Absent in the simulation,
-    /// where both clocks are the same.
+    /// The start of the run on the clock of the network, in nanoseconds. Path failures are given on the same clock.
+    /// Absent in the simulation, where the run's clock and the network's clock are the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_ns: Option<u64>,
     /// Time from the start until every object was delivered; null unless the outcome is `done`.
@@ -217,7 +219,7 @@ pub struct Run {
     pub objects: Vec<Object>,
     /// The number of packets in each direction.
     pub packets: Directions<Packets>,
-    /// The packets that iptables rules counted; absent if the links, and not iptables rules, dropped packets.
+    /// The packets that iptables rules counted. Absent if the links dropped packets without iptables rules.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<Directions<Rules>>,
     /// Whether Multipath TCP connections remained multipath; absent for other transports.
@@ -239,7 +241,7 @@ pub struct Run {
 pub struct PathEvent {
     /// The number of the path, from 1.
     pub path: u64,
-    /// When the host of the transport detected the change, in nanoseconds.
+    /// When the host `by` detected the change, in nanoseconds on the clock of the network.
     pub at_ns: u64,
     /// The state after the change.
     pub state: PathState,
@@ -299,7 +301,7 @@ pub enum Outcome {
 /// The record of one object in one run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Object {
-    /// The object's name, a path or URL as in the page.
+    /// The object's name: a path or URL, as the page lists it.
     pub name: String,
     /// The number of body bytes.
     pub bytes: u64,
@@ -344,9 +346,10 @@ pub struct TimeBreakdown {
     /// Time that the request waited for a free stream or slot.
     pub queue_ns: Option<u64>,
     /// Time that the request and the response waited at their senders while nothing had to be retransmitted. A sender
-    /// waited for window or pacing, or sent other objects.
+    /// waited for window space or pacing, or sent other objects.
     pub send_ns: Option<u64>,
-    /// Time that the request and the response waited at their senders while lost bytes of other objects were repaired.
+    /// Time that the request and the response waited at their senders while lost bytes of other objects were
+    /// retransmitted.
     pub stalled_ns: Option<u64>,
     /// Time that the request waited behind earlier exchanges of its connection.
     pub ahead_ns: Option<u64>,
@@ -356,14 +359,14 @@ pub struct TimeBreakdown {
     pub recovery_ns: Option<u64>,
     /// Time to repair lost bytes of the object by a retransmission timer.
     pub timeout_ns: Option<u64>,
-    /// Network time of the two decisive packets, of request and response: queues, serialization, propagation.
+    /// Network time (queues, serialization, propagation) of two packets: those whose arrival completed the request and
+    /// the response.
     pub wire_ns: Option<u64>,
     /// Time that the complete object was withheld at the receiver because bytes of another object were missing.
     pub blocked_ns: Option<u64>,
 }
 
-/// Returns the value of `secure_ns` for older results without this field, which come from versions of this program
-/// without TLS.
+/// Returns the value of `secure_ns` for results without this field. These come from old program versions without TLS.
 #[expect(clippy::unnecessary_wraps, reason = "the part's type")]
 const fn no_time() -> Option<u64> {
     Some(0)
@@ -376,7 +379,7 @@ pub const PARTS: [&str; 11] = [
 ];
 
 impl TimeBreakdown {
-    /// Returns the parts in the order of [`PARTS`]; a part is `None` if it is not known.
+    /// Returns the parts of the response time in the order of [`PARTS`]. A part is `None` if it is not known.
     #[must_use]
     pub const fn parts(&self) -> [Option<u64>; 11] {
         [
@@ -400,7 +403,7 @@ impl TimeBreakdown {
         self.parts().iter().all(Option::is_some)
     }
 
-    /// Returns the sum of all parts in nanoseconds. Unknown parts count as zero.
+    /// Returns the sum of all parts of the time in nanoseconds. Unknown parts count as zero.
     #[must_use]
     pub fn sum(&self) -> u64 {
         self.parts().into_iter().flatten().sum()
@@ -414,7 +417,7 @@ pub struct SendDetail {
     pub cwnd_ns: u64,
     /// Time while the receiver's window was full.
     pub rwnd_ns: u64,
-    /// Time while the sender served other objects first, or waited for a reason of its own.
+    /// Time while the sender served other objects first, or while it waited although neither window was full.
     pub turn_ns: u64,
 }
 
@@ -422,11 +425,11 @@ pub struct SendDetail {
 /// `delivered`, are in [`Object`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Instants {
-    /// The connection is usable, and a stream or slot is free.
+    /// The moment from which the object can use a connection: the connection is usable, and a stream or slot is free.
     pub assigned_ns: u64,
     /// First transmission of the packet whose arrival completed the request.
     pub req_sent_ns: u64,
-    /// The transmission whose arrival completed the request. It is the first transmission or a retransmission.
+    /// The transmission of that packet whose arrival completed the request: its first transmission or a retransmission.
     pub req_copy_ns: u64,
     /// The request is complete at the server's host.
     pub req_in_ns: u64,
@@ -436,7 +439,8 @@ pub struct Instants {
     pub written_ns: u64,
     /// First transmission of the packet whose arrival completed the object.
     pub sent_ns: u64,
-    /// The transmission whose arrival completed the object. It is the first transmission or a retransmission.
+    /// Transmission of the copy that arrived and completed the object. This copy is the first transmission of its
+    /// packet or a retransmission.
     pub copy_ns: u64,
     /// All bytes of the object have arrived at the receiver.
     pub complete_ns: u64,
@@ -477,7 +481,7 @@ pub struct Packets {
 pub struct Rules {
     /// Packets that the iptables rules examined.
     pub packets: u64,
-    /// Packets that the rules dropped. The lost packets of the direction include them.
+    /// Packets that the rules dropped. The direction's number of lost packets includes them.
     pub dropped: u64,
 }
 
@@ -509,7 +513,8 @@ pub struct Series {
     pub bucket_ns: u64,
     /// The paths, in their order in the network.
     pub paths: Vec<Directions<PathSeries>>,
-    /// Body bytes that the receiving application read. A response that was fetched again counts from its second start.
+    /// Body bytes that the receiving application read. If a response was fetched twice, only the bytes of the second
+    /// fetch count.
     pub application: Vec<u64>,
 }
 

@@ -129,9 +129,9 @@ pub struct Stat {
 /// Comparison of two contestants on the same seeds: the ratio of `a` to `b`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Comparison {
-    /// The contestant in the numerator, as typed.
+    /// The contestant in the numerator of the ratio, as typed.
     pub a: String,
-    /// The contestant in the denominator, as typed. It comes before `a` in the plan.
+    /// The contestant in the denominator of the ratio, as typed. The plan lists `b` before `a`.
     pub b: String,
     /// Name of the metric, one of [`Summary::METRICS`].
     pub metric: String,
@@ -142,19 +142,19 @@ pub struct Comparison {
     pub ci95: Option<[f64; 2]>,
     /// Number of pairs of runs; 1 if `exact`.
     pub n: u64,
-    /// Whether the ratio is a bound because runs did not finish; left out if all finished.
+    /// Whether the ratio is only an upper or lower bound, because some runs did not finish; left out if all finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<Bound>,
     /// Whether nothing is random and all runs are identical, so that the ratio is exact and not an estimate.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exact: bool,
-    /// Number of pairs in which a's value is less than b's.
+    /// Number of pairs in which the value of `a` is less than the value of `b`.
     pub less: u64,
-    /// Number of pairs in which a's value is more than b's.
+    /// Number of pairs in which the value of `a` is more than the value of `b`.
     pub more: u64,
     /// The conclusion from these figures.
     pub verdict: Verdict,
-    /// How many more seeds would decide the comparison, if their ratios spread like those of the present seeds. Null if
+    /// How many more seeds would decide the comparison, assuming that the spread of the ratios stays the same. Null if
     /// the comparison is decided, or if no number of seeds would decide it.
     pub more_seeds: Option<u64>,
     /// The causes that experiments found for the difference, largest effect first; empty if no cause is named.
@@ -166,7 +166,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Returns the same comparison with the contestants swapped: `b` over `a`.
+    /// Returns the same comparison with the contestants `a` and `b` swapped. The ratio becomes its reciprocal.
     #[must_use]
     pub fn inverse(&self) -> Self {
         Self {
@@ -200,8 +200,8 @@ pub struct Sharing {
     /// simulation.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub from_ns: u64,
-    /// When the first contestant finished, in nanoseconds on the clock of the network. Until then all contestants were
-    /// loading.
+    /// When the first contestant finished, in nanoseconds on the clock of the network. All contestants were loading
+    /// from `from_ns` until then.
     pub until_ns: u64,
     /// Body bytes that each contestant received from `from_ns` until `until_ns`.
     pub bytes: Vec<u64>,
@@ -219,11 +219,11 @@ fn is_zero(value: &u64) -> bool {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// a's value is less than b's. For times, a is faster.
+    /// The value of `a` is less than the value of `b`. For times, `a` is faster.
     Less,
-    /// a's value is more than b's. For times, a is slower.
+    /// The value of `a` is more than the value of `b`. For times, `a` is slower.
     More,
-    /// The contestants are level: any gap between them is too small to matter.
+    /// The contestants tie: any gap between them is too small to matter.
     Level,
     /// There are too few seeds to decide.
     Undecided,
@@ -252,16 +252,17 @@ impl Verdict {
     }
 }
 
-/// The kind of bound. A ratio is a bound if runs did not finish and count with their deadline.
+/// The kind of bound that a ratio is. If some runs did not finish, the ratio is computed with their deadlines in place
+/// of their times, and is only a bound of the true ratio.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Bound {
-    /// Runs of `a` did not finish, so the true ratio is this or more.
+    /// Some runs of `a`, the numerator, did not finish, so the true ratio is this or more.
     #[serde(rename = "at least")]
     AtLeast,
     /// Runs of `b` did not finish, so the true ratio is this or less.
     #[serde(rename = "at most")]
     AtMost,
-    /// Runs of `a` and runs of `b` did not finish, with different seeds, so there is no bound.
+    /// Some runs of `a` and, under other seeds, some runs of `b` did not finish, so there is no bound.
     #[serde(rename = "unknown")]
     Unknown,
 }
@@ -275,10 +276,11 @@ impl Contestant {
 }
 
 impl Point {
-    /// Returns the properties of the point that are needed to interpret its runs.
+    /// Returns the properties of the point that are needed to interpret its runs: the deadline, and whether runs with
+    /// different seeds can differ.
     #[must_use]
     pub fn terms(&self) -> metrics::PointTerms {
-        metrics::PointTerms { deadline_ns: self.workload.deadline_ns, chance: self.chance }
+        metrics::PointTerms { deadline_ns: self.workload.deadline_ns, is_random: self.chance }
     }
 
     /// Compares `a` with `b` in this metric. The two contestants may be in either order in the plan.

@@ -1,9 +1,9 @@
 //! The verdict of a point in one sentence, and the parts of the response time.
 //!
-//! The winner is the contestant with the smallest geometric mean. The comparison decides whether its lead is
-//! significant ([`decision`](crate::stats::decision)). The sentence does not say why the winner is faster. The parts of
-//! a contestant's response time do not show which change would make it faster. The largest difference between the parts
-//! of two contestants need not be the cause.
+//! The winner is the contestant with the smallest geometric mean of its times. The module
+//! [`decision`](crate::stats::decision) decides whether its lead is significant. The sentence does not say why the
+//! winner is faster, because the parts of the response time do not show the cause. Even the part that differs most
+//! between two contestants need not be the cause.
 
 use crate::stats::decision::{WinFrequency, rounded_up, usual};
 use crate::stats::metrics;
@@ -11,9 +11,9 @@ use crate::{Comparison, Contestant, Outcome, PARTS, Point, Verdict};
 use anabranch_base::time::Duration;
 use anabranch_base::units::format_duration;
 
-/// Returns the mean milliseconds per object in each part, in the order of [`PARTS`]. The mean covers every object, in
-/// any run, all of whose parts are known. `None` if there is no such object. If the mean covers only some objects,
-/// [`Contestant::shortfall`] says so.
+/// Returns the mean milliseconds per object in each part of the response time, in the order of [`PARTS`]. The mean is
+/// over the objects of all runs. Objects with an unknown part are left out, which [`Contestant::shortfall`] reports.
+/// `None` if no object is left.
 #[must_use]
 pub fn mean_parts(contestant: &Contestant) -> Option<[f64; PARTS.len()]> {
     let mut sums = [0.0; PARTS.len()];
@@ -53,7 +53,7 @@ pub fn dominant(contestant: &Contestant, most: usize) -> String {
 #[derive(Default)]
 struct Clauses {
     faster: Vec<String>,
-    level: Vec<String>,
+    tied: Vec<String>,
     undecided: Vec<String>,
 }
 
@@ -77,7 +77,8 @@ fn finished(contestant: &Contestant, metric: &str) -> bool {
     contestant.runs.iter().any(|run| metrics::value(run, metric).is_some())
 }
 
-/// Returns one sentence about page times or message delays at a point.
+/// Returns one sentence that compares the contestants' page times, transfer times or message delays at one point of a
+/// sweep.
 #[must_use]
 pub fn sentence(point: &Point) -> String {
     let metric = point.decisive();
@@ -103,11 +104,10 @@ pub fn sentence(point: &Point) -> String {
     } else if rest.is_empty() {
         parts.push(format!("{name} {does} in {}", milliseconds(*time)));
     }
-    // If there is no clause yet, the winner is faster than none of the others. In this case the next clause must name
-    // the winner.
+    // If there is no earlier clause, the winner is not named yet, so the next clause names it.
     let mut subject = if parts.is_empty() { format!("{name} is ") } else { String::new() };
-    if !clauses.level.is_empty() {
-        parts.push(format!("{}level with {}", std::mem::take(&mut subject), and(&clauses.level)));
+    if !clauses.tied.is_empty() {
+        parts.push(format!("{}level with {}", std::mem::take(&mut subject), and(&clauses.tied)));
     }
     if !clauses.undecided.is_empty() {
         let contestants = and(&clauses.undecided);
@@ -150,7 +150,7 @@ impl Clauses {
                 };
                 self.faster.push(format!("{at_least}{ratio:.2}x ({digits}) sooner than {other}{usually}"));
             }
-            Verdict::Level => self.level.push(format!("{other} ({ratio:.2}x, {digits})")),
+            Verdict::Level => self.tied.push(format!("{other} ({ratio:.2}x, {digits})")),
             Verdict::Less | Verdict::Undecided => {
                 let more = match (found.more_seeds, found.bound) {
                     (Some(1), _) => "; 1 more seed".to_owned(),
@@ -210,8 +210,8 @@ fn restored(point: &Point) -> String {
     format!(" When a path fails at {at} s, service is restored {}.", and(&all))
 }
 
-/// Returns a note that names the runs stopped by the deadline, and the deadline to use instead: a sentence with a
-/// leading space, or an empty string.
+/// Returns a note on the runs that the deadline stopped, with advice on a longer deadline: a sentence with a leading
+/// space, or an empty string.
 fn cut_off(point: &Point) -> String {
     let late = |contestant: &Contestant| {
         contestant.runs.iter().filter(|run| run.outcome == Outcome::Deadline).count()
@@ -237,8 +237,9 @@ fn cut_off(point: &Point) -> String {
     format!(" The deadline (--deadline {}) ended {}; {advice}.", span(deadline), and(&ended))
 }
 
-/// Returns a deadline in whole seconds. The stopped runs would have met it at their mean rate so far, with a margin of
-/// a fifth. It is at least twice the present deadline. `None` if a stopped run has received nothing.
+/// Returns a deadline in nanoseconds, rounded up to whole seconds, by which the runs that the present deadline stopped
+/// would have finished. Each run is assumed to continue at its mean rate. The result has a margin of a fifth, and is at
+/// least twice the present deadline. `None` if a stopped run has received nothing.
 fn enough(point: &Point, deadline: u64) -> Option<u64> {
     let runs = point
         .contestants

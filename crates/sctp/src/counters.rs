@@ -52,7 +52,7 @@ impl AssociationCounters {
         self.rare.get_or_insert_default()
     }
 
-    /// Returns all counters. `messages_received` is counted elsewhere.
+    /// Returns all counters. The receive half counts the messages and supplies `messages_received`.
     pub(crate) fn stats(&self, messages_received: u64) -> AssociationStats {
         AssociationStats {
             packets_sent: self.packets_sent,
@@ -81,7 +81,7 @@ pub(crate) struct PathCounters {
     pub(crate) bytes_sent: u64,
     pub(crate) packets_received: u64,
     pub(crate) bytes_received: u64,
-    // HEARTBEATs are rare, so 32 bits are enough. Every association holds these counters.
+    // HEARTBEATs are rare, so 32 bits are enough. A server has many idle paths, so small counters save memory.
     pub(crate) heartbeats_sent: u32,
     pub(crate) heartbeats_acked: u32,
     pub(crate) bytes_acked: u64,

@@ -53,13 +53,14 @@ pub enum SnapError {
     /// The bytes are not exactly one INIT chunk, or its values are not allowed (RFC 9260 §3.3.2).
     #[error("{} is no valid INIT chunk", match .0 { SnapSide::Local => "that of this side", SnapSide::Peer => "that of the peer" })]
     NoInit(SnapSide),
-    /// Both chunks have the same initiate tag: the local chunk was also passed as the peer's chunk.
+    /// Both chunks have the same initiate tag. The caller has probably passed the local chunk as the peer's chunk.
     #[error("both INIT chunks have the same tag")]
     SameTag,
-    /// An association already has the tag of the local chunk, so the chunk was used before.
+    /// Another association already has the initiate tag of the local INIT chunk. The caller has probably used this
+    /// chunk before.
     #[error("there is already an association with the tag of this INIT chunk")]
     TagInUse,
-    /// A reason for which any association may fail to start, with or without signalling.
+    /// An error that can also occur when an association is started without signalling.
     #[error(transparent)]
     Associate(#[from] AssociateError),
 }
@@ -116,7 +117,7 @@ pub enum KeyError {
     /// No key has this identifier.
     #[error("no key has this identifier")]
     NoSuchKey,
-    /// The key is the active key. Another key must be activated first.
+    /// The active key cannot be deactivated or deleted. Another key must be activated first.
     #[error("the key is the active one")]
     Active,
     /// The maximum of 256 keys is reached.
@@ -146,7 +147,7 @@ pub enum ResetError {
     /// A stream number is not below the number of streams.
     #[error("no such stream")]
     NoSuchStream,
-    /// The request names no streams, or the total would exceed 65,535.
+    /// The request adds no streams, or there would be more than 65,535 streams in one direction.
     #[error("an association has from 1 to 65535 streams")]
     TooManyStreams,
     /// The same request is already pending, too many requests are queued, or the TSNs were reset less than 30 s ago.

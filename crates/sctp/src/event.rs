@@ -28,15 +28,15 @@ pub enum Event {
         port: u16,
         /// The peer's port.
         peer_port: u16,
-        /// The address of the peer that packets are sent to first.
+        /// The address from which the peer sent its INIT. This is the association's primary address at the start.
         peer: IpAddr,
         /// Number of streams that this side may send on.
         outbound_streams: u16,
         /// Number of streams that the peer may send on.
         inbound_streams: u16,
     },
-    /// A stream has data to read. The event is reported once. It is reported again only after a `recv` on that stream
-    /// has returned `None`, or `recv_bytes` has reported that no data is left.
+    /// A stream has data to read. The event is reported again only after `recv` on that stream has returned `None`, or
+    /// `recv_bytes` has reported that no data is left.
     Readable {
         /// The association.
         id: AssociationId,
@@ -80,8 +80,9 @@ pub enum Event {
     /// association of the message has ended (`Closed` follows). The peer has restarted (`Restarted` follows). The peer
     /// does not grant the stream of the message.
     ///
-    /// One event is reported for each message that was neither acknowledged nor abandoned before. While about 65,000
-    /// events are waiting, no more events of this kind are added, but the counters still count the messages.
+    /// Each queued or sent message gets its own event, unless the message is already acknowledged or abandoned.
+    /// While about 65,000 events are waiting, no more events of this kind are added. The counters still count the
+    /// messages.
     SendFailed {
         /// The association.
         id: AssociationId,
@@ -149,10 +150,10 @@ pub enum Event {
         id: AssociationId,
         /// The direction of the streams.
         direction: Direction,
-        /// The streams in ascending order. An empty list stands for all streams.
+        /// The numbers of the streams in ascending order. An empty list stands for all streams of this direction.
         streams: Vec<u16>,
-        /// True if the peer had sent no message on these incoming streams. The streams were already in their initial
-        /// state, so no reset took place.
+        /// True if the peer has sent no message on these incoming streams since their last reset. They were already in
+        /// their initial state, so the peer did not reset them.
         idle: bool,
     },
     /// The peer asks this side to reset streams on which this side sends (RFC 6525 §5.2.3). The reset waits until
@@ -160,7 +161,7 @@ pub enum Event {
     ResetRequested {
         /// The association.
         id: AssociationId,
-        /// The streams in ascending order. An empty list stands for all streams.
+        /// The numbers of the streams in ascending order. An empty list stands for all outgoing streams.
         streams: Vec<u16>,
         /// True if no message has been sent on the streams since their last reset, and no message is queued. In this
         /// case the streams are already in their initial state, so no `Event::StreamsReset` follows.
@@ -190,7 +191,7 @@ pub enum Event {
         id: AssociationId,
         /// The direction of the streams; `None` if the whole association was to be reset.
         direction: Option<Direction>,
-        /// The streams in ascending order. An empty list stands for all streams.
+        /// The numbers of the streams in ascending order. An empty list stands for all streams of this direction.
         streams: Vec<u16>,
         /// The reason that the peer gave.
         result: ReconfigResult,
@@ -210,13 +211,12 @@ pub enum Event {
     PathAdded {
         /// The association.
         id: AssociationId,
-        /// Index of the path, as in `info` and `stats`: a new index, or that of a removed path.
+        /// Index of the path, as in `info` and `stats`. The index of a removed path may be used again.
         path: usize,
         /// The destination address of the path.
         address: IpAddr,
     },
-    /// The peer has removed an address (RFC 5061). The index of the path is unused until a `PathAdded` assigns it
-    /// again.
+    /// The peer has removed an address (RFC 5061). A later `PathAdded` may use the index of this path again.
     PathRemoved {
         /// The association.
         id: AssociationId,
@@ -290,9 +290,9 @@ pub enum Event {
         /// The destination address.
         address: IpAddr,
     },
-    /// The transfer of user data has resumed after an interruption. The transfer resumed on another path, on a path that
-    /// had failed, or after outstanding data had waited for longer than a retransmission timeout (RTO). Only
-    /// associations with several paths have this event.
+    /// The transfer of user data has resumed after an interruption. It resumed on another path, on a path that had
+    /// failed, or after a wait longer than a retransmission timeout (RTO). Reported only for associations with several
+    /// paths.
     Interrupted {
         /// The association.
         id: AssociationId,
@@ -303,7 +303,7 @@ pub enum Event {
         outage: Duration,
         /// The peer's address on the path that was used for the last data before the interruption.
         from: IpAddr,
-        /// The peer's address on the path that is used for data now.
+        /// The peer's address on the path on which data has resumed.
         to: IpAddr,
     },
 }
@@ -364,13 +364,13 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// Returns true if streams on which this side sends are included.
+    /// Returns true if this direction includes streams on which this side sends.
     #[must_use]
     pub const fn is_outgoing(self) -> bool {
         !matches!(self, Self::Incoming)
     }
 
-    /// Returns true if streams on which the peer sends are included.
+    /// Returns true if this direction includes streams on which the peer sends.
     #[must_use]
     pub const fn is_incoming(self) -> bool {
         !matches!(self, Self::Outgoing)
@@ -407,7 +407,7 @@ impl ReconfigResult {
     }
 }
 
-/// The result of a change of this side's addresses at the peer.
+/// The peer's answer to a request to add, remove or prefer one of this side's addresses (RFC 5061).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum AddressChange {
@@ -445,6 +445,13 @@ pub enum CloseReason {
     Aborted(Option<u16>),
     /// The peer did not answer in time: it was declared unreachable (RFC 9260 §8.1), or the handshake timed out.
     Unreachable,
+    /// The peer answers HEARTBEATs but acknowledges no data. Its packets may be too large for the path (RFC 8899 §4.3).
+    BlackHole {
+        /// The destination address.
+        address: IpAddr,
+        /// The size of the packet of the lowest unacknowledged chunk in bytes, IP header included.
+        size: u32,
+    },
     /// The peer has restarted, and a new association with it was accepted
     /// ([`Endpoint::replace_restarted`](crate::Endpoint::replace_restarted)).
     PeerRestarted,
@@ -452,10 +459,21 @@ pub enum CloseReason {
     NotListening,
     /// The peer did not complete the shutdown in time (T5-shutdown-guard).
     ShutdownTimeout,
-    /// The peer reported repeatedly that the State Cookie was stale (RFC 9260 §5.2.6).
+    /// The peer reported that the State Cookie was stale (RFC 9260 §5.2.6). This happened too often, or the handshake
+    /// could not be repeated without losing acknowledged data.
     StaleCookie,
     /// The peer violated the protocol. The text names the section of the RFC.
     PeerViolated(&'static str),
     /// The peer does not support something that this side requires.
     PeerIncompatible(&'static str),
+}
+
+impl CloseReason {
+    /// Describes a black hole in one line, with a setting that avoids it. Other reasons give an empty text.
+    #[must_use]
+    pub fn details(&self) -> String {
+        let Self::BlackHole { size, .. } = self else { return String::new() };
+        let advice = if *size > 1280 { "; with pmtud=plpmtud the sender begins with 1200 bytes" } else { "" };
+        format!("heartbeats are answered, but packets of {size} bytes are never acknowledged{advice}")
+    }
 }

@@ -109,8 +109,8 @@
 //!
 //! # Inside
 //!
-//! `Association` consists of structures, each of which owns a part of the state in private fields. `Association` passes
-//! each call on to the structure that owns the state concerned:
+//! `Association` consists of structures that each own a part of the state in private fields. It passes a call on to the
+//! structure that owns the state:
 //!
 //! - `Paths` has one `Path` for each destination, which owns all state that differs between destinations. `Paths` also
 //!   has the primary path, the path for new data, and the error counter of the association.
@@ -123,19 +123,20 @@
 //! - `Outbox` has the control chunks that are to be sent.
 //!
 //! Handlers of events record which packets must be sent, and only `association/outbound/` builds packets. An
-//! `OpenPacket` belongs to a batch. A `FinalPacket` is sent whatever happens to the association: ABORT, SHUTDOWN
+//! `OpenPacket` is written into a batch. A `StatelessPacket` is sent even if the association has ended: ABORT, SHUTDOWN
 //! COMPLETE, INIT ACK, and answers without an association. A module may use its parent. Sibling modules import each
 //! other in one direction only, which the repository's `tests/tests/circles.rs` checks.
 //!
-//! `association/fast_path/` handles the two kinds of packets that make up a transfer without loss.
-//! [`Endpoint::set_fast_path`] turns the fast path off, and `tests/fast_path.rs` compares the results with and
-//! without it.
+//! `association/fast_path/` handles the two kinds of packets in a transfer without loss: DATA with the next message in
+//! order, and a SACK that only advances the cumulative TSN. [`Endpoint::set_fast_path`] turns the fast path off, and
+//! `tests/fast_path.rs` compares the results with and without it.
 //!
-//! Over a channel of datagrams, both ends have the unspecified address. Only this address distinguishes such a path
-//! from other paths. The path has no IP headers, lists no addresses and accepts none. INIT chunks from signalling are
-//! read by the same rules as INIT chunks in packets.
+//! Over a channel of datagrams, both ends have the unspecified address. A path with this address has no IP headers,
+//! lists no addresses and accepts none. In all other respects it is a path like any other. INIT chunks from signalling
+//! are read by the same rules as INIT chunks in packets.
 //!
-//! A client that opens six associations to the same port of one server needs six local ports.
+//! Addresses and ports identify an association. A client that opens six associations to the same port of one server
+//! therefore needs six local ports.
 
 mod association;
 pub mod config;

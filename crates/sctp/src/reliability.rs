@@ -40,7 +40,7 @@ pub enum Policy {
     Lifetime,
     /// The limit of [`Reliability::Retransmissions`] was reached.
     Retransmissions,
-    /// A message with [`Reliability::Priority`] had to make room in the send buffer.
+    /// The send buffer was full, so a message with [`Reliability::Priority`] was dropped to make room for another.
     Priority,
     /// The application cancelled all messages of a stream (`Endpoint::cancel`).
     Cancelled,

@@ -50,7 +50,7 @@ anabranch_base::counters! {
         retransmitted_timeout,
         /// Tail loss probes sent (RFC 8985 §7).
         tail_probes,
-        /// Retransmissions that were unnecessary, because the peer reported the chunk as a duplicate.
+        /// Unnecessary retransmissions: the peer reported the retransmitted chunk as a duplicate.
         retransmitted_spurious,
         /// Packets that contained at least one retransmitted DATA chunk.
         packets_retransmitted,
@@ -76,7 +76,7 @@ anabranch_base::counters! {
         ecn_reductions,
         /// Messages passed to `send`.
         messages_sent,
-        /// Messages delivered completely to the application.
+        /// Messages that have arrived completely and are in order, so that the application can read them.
         messages_received,
         /// Chunks and packets dropped because they were not authenticated as required.
         auth_refused,
@@ -122,9 +122,9 @@ pub struct Totals {
     pub path_changes: Vec<PathChange>,
     /// Interruptions of user data in associations with several paths, in chronological order (the first 1024).
     pub interruptions: Vec<Interruption>,
-    /// One entry for each address of a peer, from associations with several paths (the first 1024 addresses). The
-    /// counters of packets and bytes are sums over these associations. All other fields are the status of the path in
-    /// the newest of these associations, or the last status if that association has ended.
+    /// One entry for each address of a peer, from associations with several paths (the first 1024 addresses). Several
+    /// associations may have the same address. The counters of packets and bytes are sums over these associations. All
+    /// other fields describe the path of the newest association.
     pub paths: Vec<PathInfo>,
 }
 
@@ -156,8 +156,8 @@ impl Totals {
 const MAX_PATHS: usize = 1024;
 
 /// An interruption of at least 100 ms in the transfer of user data. Either no sent data was acknowledged, or nothing
-/// arrived after this side had sent data. The transfer resumed on another path, on a path that had failed, or after
-/// data that is known to be outstanding had waited for longer than a retransmission timeout.
+/// arrived after this side had sent data. The transfer resumed on another path, on a path that had failed, or after a
+/// wait longer than a retransmission timeout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Interruption {
@@ -165,13 +165,13 @@ pub struct Interruption {
     pub connection: u64,
     /// The peer's address on the path that was used for the last data before the interruption.
     pub from: IpAddr,
-    /// The peer's address on the path that was used for the first data after the interruption.
+    /// The peer's address on the path on which the transfer of data resumed after the interruption.
     pub to: IpAddr,
     /// True if incoming data was interrupted, that is, nothing arrived. False if outgoing data was interrupted, that
     /// is, no sent data was acknowledged.
     pub received: bool,
-    /// The time at which data last made progress. If no data was outstanding at that time, the time at which the next
-    /// data was sent.
+    /// The time at which data last arrived or was acknowledged before the interruption. If no data was outstanding at
+    /// that time, the time at which the next data was sent.
     pub since: Instant,
     /// The time at which the transfer resumed.
     pub until: Instant,
@@ -212,12 +212,12 @@ pub struct PathStats {
     pub packets_sent: u64,
     /// Bytes in the packets sent to the address.
     pub bytes_sent: u64,
-    /// Acknowledged bytes of DATA chunks sent to the address, chunk headers included. Bytes that the peer has reported
-    /// as received and dropped again do not count.
+    /// Acknowledged bytes of DATA chunks sent to the address, chunk headers included. Bytes that a gap block reported,
+    /// and that the peer dropped later, do not count.
     pub bytes_acked: u64,
     /// Packets received from the address.
     pub packets_received: u64,
-    /// Bytes in the packets received from the address, from the common header on.
+    /// Bytes in the packets received from the address, including the SCTP common header, but not the IP or UDP header.
     pub bytes_received: u64,
     /// DATA chunks retransmitted to the address.
     pub retransmitted: u64,
@@ -249,7 +249,7 @@ pub struct PathInfo {
     pub address: IpAddr,
     /// The UDP port to which packets for this address are sent (RFC 6951); 0 without encapsulation.
     pub encapsulation_port: u16,
-    /// The local address from which packets to this address are sent.
+    /// The local address from which this side sends packets on this path.
     pub source: IpAddr,
     /// The state of the destination address.
     pub state: PathState,
@@ -300,9 +300,9 @@ pub struct AssociationInfo {
     pub buffered: u64,
     /// Bytes of `buffered` that gap ack blocks have acknowledged. The peer may still drop them (RFC 9260 §6.2.1).
     pub gap_acked: u64,
-    /// User bytes that the peer has acknowledged as probes of its closed window since the window closed (RFC 9260 §6.1
-    /// A). The number is 0 while the window is open. A peer that never reads can still acknowledge probes, so this
-    /// number does not show that the peer reads.
+    /// User bytes of window probes that the peer has acknowledged since its window closed (RFC 9260 §6.1 A). The number
+    /// is 0 while the window is open. A peer that never reads can still acknowledge probes, so this number does not
+    /// show that the peer reads.
     pub probed: u64,
     /// The extensions that both sides agreed on.
     pub extensions: crate::Extensions,

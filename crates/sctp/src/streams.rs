@@ -30,24 +30,25 @@ const FIRST: usize = 64;
 /// The state of type `T` of each stream in use.
 #[derive(Debug)]
 pub(crate) struct Streams<T> {
-    /// The index entries of the first [`NEAR`] streams: the slot number plus one, or 0 for none. Most associations
-    /// use only these streams.
+    /// For each of the first [`NEAR`] streams, the number of its slot plus one, or 0 if the stream has no slot. Most
+    /// associations use only these streams.
     near: [u16; NEAR],
     /// The number of slots in use.
     count: u32,
     /// The first [`FIRST`] slots, which suffice for most associations.
     first: Vec<T>,
-    /// Index entries and slots of all other streams; `None` until such a stream is used.
+    /// Index entries and slots that do not fit into `near` and `first`. `None` until they are needed.
     far: Option<Box<ColdStreams<T>>>,
 }
 
 /// Index entries and slots that most associations never use.
 #[derive(Debug)]
 struct ColdStreams<T> {
-    /// The index entries of all streams but the first [`NEAR`], encoded as in `near`.
+    /// The index entries of the streams from number [`NEAR`] on, [`PAGE`] streams to a page. The encoding is that of
+    /// `near`.
     pages: Vec<Option<Box<[u16; PAGE]>>>,
-    /// Slots beyond the first [`FIRST`], in allocations of [`FIRST`] each. The list grows without moving existing
-    /// slots, so adding a slot never copies all existing slots.
+    /// Slots beyond the first [`FIRST`], in allocations of [`FIRST`] slots each. A new slot never moves the existing
+    /// slots.
     more: Vec<Vec<T>>,
 }
 
@@ -120,13 +121,14 @@ impl<T> Streams<T> {
         slot
     }
 
-    /// Returns the page of the index that contains `stream`, allocating it if necessary.
+    /// Returns the page of [`PAGE`] index entries that contains the entry of `stream`. Allocates the page if necessary.
     fn page(&mut self, stream: u16) -> &mut [u16; PAGE] {
         let page = usize::from(stream) / PAGE;
         let pages = &mut self.far.get_or_insert_default().pages;
         if pages.len() <= page {
             if page >= 16 {
-                // Reserves room for the largest index at once, because one packet may name dozens of streams.
+                // One packet may name dozens of streams. Room for the highest stream number is therefore reserved in
+                // one step.
                 pages.reserve_exact(usize::from(u16::MAX) / PAGE + 1 - pages.len());
             }
             pages.resize_with(page + 1, || None);

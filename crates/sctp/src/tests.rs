@@ -278,7 +278,7 @@ fn failover_and_failback() {
         }
         false
     });
-    // The path fails after three timeouts, of 1, 2 and 4 s, since the last acknowledgement.
+    // The network cuts the path at 5 s. The path fails at the third timeout in a row, 1 + 2 + 4 s later.
     let down = down.expect("the path was found dead");
     assert!((Duration::from_secs(11)..Duration::from_secs(14)).contains(&down), "{down:?}");
     let up = up.expect("the path came back");
@@ -293,8 +293,8 @@ fn failover_and_failback() {
     assert!(info.paths[0].primary && info.paths[0].state == crate::PathState::Active);
 }
 
-/// RFC 9260 §6.4.1, RFC 7829 §3: an unanswered HEARTBEAT shows that a path has failed while T3-rtx of the data on the
-/// path still runs. The data is retransmitted on the other path at once, without waiting for T3-rtx.
+/// RFC 9260 §6.4.1, RFC 7829 §3: a HEARTBEAT is not answered, and T3-rtx of the data on the same path expires later.
+/// The data is retransmitted on the other path at once, without waiting for T3-rtx.
 #[test]
 fn data_leaves_a_path_whose_heartbeat_is_not_answered() {
     let mut config = Config::profile("modern").expect("a profile");
@@ -311,7 +311,7 @@ fn data_leaves_a_path_whose_heartbeat_is_not_answered() {
     pair.network.cut = vec![0];
     let until = pair.now + Duration::from_secs(10);
     assert!(pair.run(until, |pair| heartbeats(pair) > before), "a HEARTBEAT");
-    // The data is sent after the HEARTBEAT, so its T3-rtx expires after the timer of the HEARTBEAT.
+    // The data is sent 100 ms after the HEARTBEAT, so T3-rtx expires after the timer of the HEARTBEAT.
     let begun = pair.now;
     let wait = begun + Duration::from_millis(100);
     pair.run(wait, |_| false);
@@ -479,8 +479,8 @@ fn mutated_packets_never_panic() {
     }
 }
 
-/// RFC 9260 §6.1 D: Max.Burst limits the packets of one opportunity to send, not the packets of one instant. A real
-/// clock may stand still while a burst is sent, arrives and is acknowledged. All messages are sent nevertheless.
+/// RFC 9260 §6.1 D: Max.Burst limits the packets of one burst. A real clock may stand still while a burst is sent,
+/// arrives and is acknowledged. The next burst is then sent at the same instant.
 #[test]
 fn a_clock_that_stands_still_does_not_stop_the_sender() {
     use crate::Endpoint;
@@ -589,7 +589,7 @@ fn a_controller_sees_what_leaves_and_sets_the_pace() {
     let (first, last) = (sent[0].0, sent[sent.len() - 1].0);
     let bytes: u64 = sent.iter().map(|(_, bytes)| bytes).sum();
     // At 1 Mbit/s a byte takes 8 us. Up to ten packets may be sent at once, and `took` does not include the time of the
-    // last packet. So `took` may be too short by the time of up to 12 packets.
+    // last packet. The test therefore allows `took` to be too short by the time of 12 packets.
     let took = last.since(first).as_micros() as u64;
     assert!(took <= 8 * bytes && took + 8 * 12 * 1_500 >= 8 * bytes, "{took} us for {bytes} bytes");
 }

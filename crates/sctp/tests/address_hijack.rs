@@ -16,8 +16,8 @@ const SERVER: usize = 0;
 const ATTACKER: usize = 1;
 const VICTIM: usize = 2;
 
-/// A packet in flight.
-struct Flight {
+/// A packet that was sent and has not arrived, with its addresses.
+struct PacketInFlight {
     source: SocketAddr,
     target: SocketAddr,
     bytes: Vec<u8>,
@@ -28,11 +28,11 @@ struct HijackNet {
     now: Instant,
     hosts: Vec<Endpoint>,
     owners: BTreeMap<SocketAddr, usize>,
-    in_flight: BTreeMap<(Instant, u64), Flight>,
+    in_flight: BTreeMap<(Instant, u64), PacketInFlight>,
     packets_sent: u64,
     events: Vec<Vec<Event>>,
     /// The number of bytes that were sent to each host.
-    received: Vec<usize>,
+    bytes_sent_to: Vec<usize>,
     /// The hosts that are switched off.
     silent: Vec<usize>,
     /// Decides whether the network loses a packet. The arguments are the sender, the receiver and the packet.
@@ -62,14 +62,14 @@ impl HijackNet {
             in_flight: BTreeMap::new(),
             packets_sent: 0,
             events: vec![Vec::new(); 3],
-            received: vec![0; 3],
+            bytes_sent_to: vec![0; 3],
             silent: Vec::new(),
             censor: |_, _, _| false,
         }
     }
 
     /// Opens an association from `port` of a host to the server.
-    fn ask(&mut self, host: usize, port: u16) -> AssociationId {
+    fn associate(&mut self, host: usize, port: u16) -> AssociationId {
         let ask = Associate { peer: vec![at(0, 1)], peer_port: PORT, local_port: Some(port), streams: None };
         let now = self.now;
         self.hosts[host].associate(now, ask).expect("an association")
@@ -83,12 +83,13 @@ impl HijackNet {
                 let owner = self.owners.get(&packet.target).copied();
                 let honest = self.owners.get(&packet.source) == Some(&host);
                 let Some(to) = owner.filter(|_| honest) else { continue };
-                self.received[to] += packet.bytes.len();
+                self.bytes_sent_to[to] += packet.bytes.len();
                 if self.silent.contains(&to) || (self.censor)(host, to, &packet.bytes) {
                     continue;
                 }
                 self.packets_sent += 1;
-                let flight = Flight { source: packet.source, target: packet.target, bytes: packet.bytes };
+                let flight =
+                    PacketInFlight { source: packet.source, target: packet.target, bytes: packet.bytes };
                 self.in_flight.insert((self.now + DELAY, self.packets_sent), flight);
             }
             while let Some(event) = self.hosts[host].poll_event() {
@@ -151,33 +152,33 @@ fn config(changes: &[(&str, &str)]) -> Config {
 #[test]
 fn camping_on_an_address_ends_with_the_first_heartbeat() {
     let mut net = HijackNet::new(&config(&[]));
-    net.ask(ATTACKER, 5_000);
+    net.associate(ATTACKER, 5_000);
     net.run(1_000);
     assert!(net.established(ATTACKER) && net.closed(SERVER), "{:?}", net.events[SERVER]);
-    net.ask(VICTIM, 5_000);
+    net.associate(VICTIM, 5_000);
     net.run(1_000);
     assert!(net.established(VICTIM), "{:?}", net.events[VICTIM]);
 }
 
-/// The attacker's association lists the address of a victim that is switched off. When the victim is switched on, the
-/// server refuses the victim's INIT. The INIT lists an address that the attacker's association does not have (RFC 9260
-/// §5.2.2). From another port, the victim's INIT is accepted. The victim answers the server's next HEARTBEAT by an
-/// ABORT, which ends the attacker's association and frees the port.
+/// A victim that is switched off cannot answer the server's HEARTBEATs. The attacker's association lists its address,
+/// and uses its port. When the victim is switched on, the server refuses its INIT, which lists an address that the
+/// attacker's association does not have (RFC 9260 §5.2.2). From another port, the victim's INIT is accepted. The victim
+/// answers the server's next HEARTBEAT with an ABORT, which ends the attacker's association and frees the port.
 #[test]
 fn camping_on_the_address_of_who_is_off() {
     let mut net = HijackNet::new(&config(&[("hb_interval", "1s"), ("path_max_retrans", "5")]));
     net.silent = vec![VICTIM];
-    net.ask(ATTACKER, 5_000);
+    net.associate(ATTACKER, 5_000);
     net.run(500);
     net.silent.clear();
-    net.ask(VICTIM, 5_000);
-    net.ask(VICTIM, 5_001);
+    net.associate(VICTIM, 5_000);
+    net.associate(VICTIM, 5_001);
     net.run(100);
     assert!(!net.closed(SERVER));
     assert!(net.closed(VICTIM) && net.established(VICTIM), "{:?}", net.events[VICTIM]);
     net.run(5_000);
     assert!(net.closed(SERVER), "the HEARTBEAT of the next RTO is answered by its owner");
-    net.ask(VICTIM, 5_000);
+    net.associate(VICTIM, 5_000);
     net.run(1_000);
     let up = net.events[VICTIM].iter().filter(|event| matches!(event, Event::Established { .. })).count();
     assert_eq!(up, 2, "{:?}", net.events[VICTIM]);
@@ -190,17 +191,17 @@ fn camping_on_the_address_of_who_is_off() {
 fn an_attacker_that_stops_acknowledging() {
     let mut net = HijackNet::new(&config(&[]));
     net.silent = vec![VICTIM];
-    net.ask(ATTACKER, 5_000);
+    net.associate(ATTACKER, 5_000);
     net.run(500);
     let (id, now) = (net.accepted(), net.now);
     for _ in 0..100 {
         net.hosts[SERVER].send(now, id, Message::default(), &[7; 1_000]).expect("room");
     }
     net.censor = |from, _, _| from == ATTACKER;
-    let (before, served) = (net.received[VICTIM], net.received[ATTACKER]);
+    let (before, served) = (net.bytes_sent_to[VICTIM], net.bytes_sent_to[ATTACKER]);
     net.run(600_000);
-    let drawn = net.received[VICTIM] - before;
-    println!("{drawn} bytes to the victim, {} to the attacker", net.received[ATTACKER] - served);
+    let drawn = net.bytes_sent_to[VICTIM] - before;
+    println!("{drawn} bytes to the victim, {} to the attacker", net.bytes_sent_to[ATTACKER] - served);
     assert!(drawn < 2_000, "{drawn} bytes to who never asked");
     let closed = net.events[SERVER].iter().any(|event| matches!(event, Event::Closed { .. }));
     assert!(closed, "an association that nobody answers ends");

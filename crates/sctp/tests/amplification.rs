@@ -17,7 +17,7 @@ struct Server {
     own: SocketAddr,
     peer: SocketAddr,
     now: Instant,
-    /// The tag that the endpoint chose, once the association exists.
+    /// The verification tag of the endpoint. It is 0 until `associate`.
     tag: u32,
 }
 
@@ -64,7 +64,7 @@ impl Server {
         (bytes.len(), self.ask(self.peer, &bytes))
     }
 
-    /// Sets up the peer's association. The peer's first TSN is 1.
+    /// Establishes an association from the simulated peer to the endpoint under test. The peer's first TSN is 1.
     fn associate(&mut self, write: Writes) -> &mut Self {
         let answers = self.ask(self.peer, &init(write));
         let view = PacketView::parse(&answers[0]).expect("a good packet");
@@ -106,8 +106,8 @@ fn one(tsn: u32) -> Data<'static> {
     Data { tsn: Tsn(tsn), begin: true, end: true, unordered: true, payload: b"x", ..Data::default() }
 }
 
-/// RFC 9260 §6.2: a packet with a duplicate TSN is answered at once by one SACK. Even if the SACKs have hundreds of
-/// gaps to report, they have in total no more bytes than the packets with duplicates.
+/// RFC 9260 §6.2: the server answers each packet with a duplicate TSN at once, with one SACK. Although hundreds of gaps
+/// could be reported, these SACKs have in total no more bytes than the packets that they answer, plus one full SACK.
 #[test]
 fn duplicates_draw_no_more_than_they_are() {
     const GAPS: u32 = 1_000;
@@ -122,7 +122,8 @@ fn duplicates_draw_no_more_than_they_are() {
             });
             largest = largest.max(answers.iter().map(Vec::len).max().unwrap_or(0));
         }
-        // A packet with a new TSN is answered by a SACK with all gaps, up to the size of an Ethernet packet.
+        // A packet with a new TSN is answered by a SACK. The SACK reports all gaps that fit an Ethernet packet, also if
+        // the MTU is larger.
         assert!((1_400..=1_480).contains(&largest), "MTU {mtu}: {largest} bytes");
         for (what, tsn) in [("seen before", 3), ("refused", 100_000)] {
             let (mut asked, mut answered) = (0, 0);
@@ -288,8 +289,8 @@ fn addresses_are_listed_as_far_as_they_fit() {
     assert_eq!(listed(|_| {}), all[1..2]);
 }
 
-/// RFC 5061 §4.2.7: an INIT ACK lists the extensions even if the INIT had no such list, unless the INIT ACK would
-/// become too large. Addresses have priority over extensions.
+/// RFC 5061 §4.2.7: an INIT ACK lists extensions even if the INIT lists none. The list is left out if the INIT ACK
+/// would become too large, because addresses have priority.
 #[test]
 fn extensions_are_listed_where_there_is_room() {
     let listed = |set: &[(&str, &str)], servers: &[&str], write: Writes| {
@@ -307,7 +308,7 @@ fn extensions_are_listed_where_there_is_room() {
     const DYNAMIC: &[(&str, &str)] =
         &[("auth", "yes"), ("asconf", "yes"), ("reconfig", "yes"), ("interleaving", "no")];
     let (one, two) = (&["10.0.1.1:0"][..], &["10.0.1.1:0", "10.0.2.1:0"][..]);
-    // Without the chunks that need RANDOM, the list has RE-CONFIG (130) and FORWARD TSN (192).
+    // The INIT has no RANDOM, so the list leaves out AUTH and ASCONF. It has RE-CONFIG (130) and FORWARD TSN (192).
     let plain = [[130, 192]];
     assert_eq!(listed(DYNAMIC, one, |_| {}), plain);
     assert_eq!(listed(DYNAMIC, two, |_| {}), [[0; 0]; 0]);
@@ -382,8 +383,8 @@ fn out_of_the_blue_draws_no_more_than_it_is() {
     assert!(answered > 1_000, "most are answered by an ABORT: {answered}");
 }
 
-/// A peer sends 100 packets of each kind, with few or many chunks. Each row has the maximum ratio of the bytes of the
-/// answers to the bytes of these packets. No ratio is above three.
+/// A peer sends 100 packets of each kind, with one chunk or with many chunks. Each row has the maximum ratio of the
+/// bytes of the answers to the bytes of the packets. No ratio is above three.
 #[test]
 fn a_peer_draws_three_times_its_bytes_at_most() {
     type Write = fn(u32, &mut Vec<u8>);

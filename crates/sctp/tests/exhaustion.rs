@@ -133,7 +133,7 @@ fn fragments_without_an_end() {
         println!("{what}: {taken} came, {} KiB", grown >> 10);
         // A stream that has received data takes some 600 bytes of memory.
         assert!(grown < 48 << 20, "{what}: {grown} bytes more");
-        // In each case, the end of the association frees all memory.
+        // For every kind of chunk, the end of the association frees all memory.
         let now = victim.pair.now;
         victim.pair.b.abort(now, id);
         victim.pair.b.release(now, id);

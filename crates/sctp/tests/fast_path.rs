@@ -21,7 +21,7 @@ use story::{digest, one_in, pick};
 /// The number of seeds that run by default.
 const SEEDS: u64 = 72;
 
-/// The number of steps of the clock.
+/// The number of steps of the clock in a run.
 const STEPS: u64 = 700;
 
 /// The state of the applications at both ends.
@@ -35,8 +35,8 @@ struct Applications {
 
 type Story = story::Story<Endpoint, Applications>;
 
-/// Returns a profile, mostly with a few knobs changed. For one seed in three, all extensions are off, because
-/// extensions prevent the fast path.
+/// Returns a random configuration: a profile with some settings changed. For one seed in three, only the buffer sizes
+/// and the maximum RTO are changed, because many other settings prevent the fast path.
 fn configuration(seed: u64, rng: &mut Rng) -> Config {
     let mut config = Config::profile(PROFILES[seed as usize % PROFILES.len()]).expect("a profile");
     let mut set = |key: &str, value: &str| config.set(key, value).expect("a knob");

@@ -72,9 +72,8 @@ fn pass(now: Instant, from: &mut Endpoint, to: &mut Endpoint) -> Vec<Vec<u8>> {
     all.into_iter().map(|packet| packet.bytes).collect()
 }
 
-/// RFC 5062 §5: a peer lists the address of a victim, or a victim has taken over the peer's address. The peer cannot
-/// make the server send more bytes to the victim than the peer has sent. The victim receives a few small HEARTBEATs, at
-/// growing intervals.
+/// RFC 5062 §5: a peer lists the address of a victim as one of its own. The server sends fewer bytes to the victim than
+/// the peer has sent to the server. The victim receives a few small HEARTBEATs, at growing intervals.
 #[test]
 fn an_address_that_never_asked() {
     let own = SocketAddr::from(([10, 0, 0, 1], 0));
@@ -108,7 +107,7 @@ fn an_address_that_never_asked() {
             }
         }
         while client.poll_event().is_some() {}
-        // The server sends much data, all of it to the client's address.
+        // The server sends one message per step. All of its DATA goes to the client's real address.
         if let Some(id) = id {
             let _ = server.send(now, id, anabranch_sctp::Message::default(), &[7; 1_000]);
         }

@@ -1,10 +1,10 @@
-//! If the configuration demands this, undelivered messages are returned to the application with their bytes.
+//! The engine can return undelivered messages to the application, with their bytes. A setting turns this on.
 
 use anabranch_sctp::testing::{Pair, Side};
 use anabranch_sctp::{Config, Event, Message, Reliability};
 
-/// Returns the undelivered messages that a side's application got back. Each has its context, whether a part of it was
-/// sent, and its bytes.
+/// Returns the messages that `SendFailed` events gave back to the application of `side`. For each message: its
+/// context, whether at least a part of it was sent, and its bytes.
 fn handed_back(pair: &mut Pair, side: Side) -> Vec<(u32, bool, Option<Vec<u8>>)> {
     let mut all: Vec<_> = pair
         .events(side)

@@ -17,7 +17,7 @@ fn shared(budget: &Budget) -> Config {
 struct Peers {
     ends: [Endpoint; 2],
     now: Instant,
-    /// The associations as the client and as the server identify them.
+    /// The ids of the associations: first those at the client, then those at the server.
     ids: [Vec<AssociationId>; 2],
 }
 
@@ -135,8 +135,8 @@ fn send_buffers_are_bounded_together() {
     assert_eq!(budget.room(), Budget::new(total, u64::from(count)).room(), "all is given back");
 }
 
-/// Data that waits behind a gap or for the application is bounded for all associations together. When the gap is
-/// closed, the transfer continues, and no data is lost.
+/// All associations together hold a bounded amount of received data, whether this data waits behind a gap or for the
+/// application. When the gap is closed, the transfer continues, and no data is lost.
 #[test]
 fn receive_buffers_are_bounded_together() {
     let (total, count) = (8 << 20, 40);

@@ -109,7 +109,8 @@ fn word_of(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// Mixes `word` into the digest `hash`: multiplies and folds, so that the order of the words and every bit matter.
+/// Mixes `word` into the digest `hash`: multiplies, and XORs the upper half of the product into the lower half. Both
+/// the order of the words and every bit matter.
 #[inline]
 fn mix(hash: u64, word: u64) -> u64 {
     let product = u128::from(hash ^ word ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93_u128;

@@ -80,7 +80,7 @@ impl Events {
 
     /// Clears the slot's deadline and frees the slot for reuse.
     pub(crate) fn close(&mut self, slot: Slot) {
-        // An entry left in the heap no longer matches the `entry` of any slot, because keys are unique.
+        // The slot's entry may stay in the heap. It is ignored there: keys are unique, so no slot's `entry` equals it.
         self.slots[slot.0 as usize] = Deadline { owner: Owner::Free, due: NEVER, entry: NEVER };
         self.free.push(slot);
     }
@@ -168,7 +168,7 @@ impl Events {
         }
     }
 
-    /// Replaces the key at the top by `key` and moves it down to its position.
+    /// Replaces the key at the top by `key`, and moves `key` down to its position.
     #[inline]
     fn sift_down(&mut self, key: Key) {
         let heap = self.heap.as_mut_slice();
@@ -216,8 +216,8 @@ impl Events {
 const NEVER: Key = Key::MAX;
 /// The number of children of each node of the heap.
 const CHILDREN: usize = 4;
-/// The number of bits of a key that hold the slot. The 40 bits above them hold the sequence number, which is enough for
-/// 30 hours at ten million changes per second.
+/// The number of low bits of a key that hold the slot. The 40 bits above them hold a sequence number. At ten million
+/// changes per second, 40 bits last for 30 hours.
 const SLOT_BITS: u32 = 24;
 const SLOT_MASK: Key = (1 << SLOT_BITS) - 1;
 

@@ -25,13 +25,14 @@ pub(crate) struct Key {
 }
 
 /// The run queue, as a linked list of wakers: `last` is the task that was woken last, and each waker refers to the task
-/// woken before it. `Waker` requires `Sync`, but a lock, or even one locked instruction, per packet costs more than
-/// moving the packet. The atomics are therefore only loaded and stored, never exchanged. This is sound because
-/// everything in a simulation happens on one thread.
+/// woken before it. `Waker` requires `Sync`. A lock, or even one locked instruction per packet, costs more than moving
+/// the packet. The atomics are therefore only loaded and stored, never exchanged. This is sound because everything in a
+/// simulation happens on one thread.
 struct RunQueue {
     /// The index of the task that was woken last, or [`NOBODY`].
     last: AtomicU32,
-    /// Whether more than one task is runnable, or tasks are left over from the last round.
+    /// Whether more than one task is runnable, or tasks remain from a round that ended early because the main future
+    /// finished.
     several: AtomicBool,
 }
 
@@ -76,8 +77,8 @@ type BoxedTask = Pin<Box<dyn Future<Output = ()>>>;
 
 struct TaskSlot {
     generation: u32,
-    /// The task in this slot. `None` if the slot is free, or if its task ended while it was queued. Such a task keeps
-    /// its position in the queue, and the slot is freed when its turn comes.
+    /// The task in this slot. `None` if the slot is free, or if its task ended while it was queued. In the second case
+    /// the slot is freed when its turn in the queue comes.
     task: Option<TaskEntry>,
     /// The waker of the task in this slot or, if the slot is free, of the last task that used it.
     task_waker: Arc<TaskWaker>,
@@ -89,7 +90,7 @@ struct TaskEntry {
     running: Rc<Running>,
 }
 
-/// The future of a task. It is reference-counted, so that polling need not move the future out of its slot and back.
+/// The future of a task. It is reference-counted, so that the executor can poll it without moving it out of the slot.
 struct Running {
     /// Borrowed while the future is polled.
     future: RefCell<BoxedTask>,
@@ -106,7 +107,7 @@ pub(crate) struct Executor {
     /// The waker of the main future. The main future itself is on the caller's stack.
     main: Arc<TaskWaker>,
     main_waker: Waker,
-    /// Tasks left over from the last round, which run first in the next round.
+    /// Tasks that were not polled in the last round. They run first in the next round.
     ahead: Cell<Vec<u32>>,
 }
 
@@ -222,13 +223,13 @@ impl Executor {
         let generation = slot.generation;
         let running = task.running.clone();
         drop(slots);
-        // If the future is being polled already, it cannot be polled again from within that poll.
+        // A future that is being polled cannot be polled again from within its own poll.
         let Ok(mut future) = running.future.try_borrow_mut() else { return };
         if future.as_mut().poll(&mut Context::from_waker(&running.waker)).is_ready() {
             drop(future);
             self.cancel(Key { index, generation });
         }
-        // If the task has cancelled itself, its future is dropped here.
+        // If the task has cancelled itself, this end of the function drops its future.
     }
 
     /// Frees the slot of an ended task when the task's turn in the queue comes.
@@ -308,7 +309,7 @@ fn occupant_at(slots: &mut [TaskSlot], key: Key) -> Option<&mut TaskEntry> {
     if slot.generation == key.generation { slot.task.as_mut() } else { None }
 }
 
-/// The index that stands for the main future, which has no slot.
+/// The task index of the main future. Every other task has the index of its slot, but the main future is in no slot.
 const MAIN: u32 = u32::MAX - 3;
 /// The index that stands for no task.
 const NOBODY: u32 = u32::MAX - 2;
@@ -339,11 +340,11 @@ impl<T: 'static> Task<T> {
         future: impl Future<Output = T> + 'static,
     ) -> Self {
         let join = Rc::new(Join { result: Cell::new(None), waker: Cell::new(None) });
-        let told = join.clone();
+        let shared = join.clone();
         let whole = async move {
             let result = future.await;
-            told.result.set(Some(result));
-            if let Some(waker) = told.waker.take() {
+            shared.result.set(Some(result));
+            if let Some(waker) = shared.waker.take() {
                 waker.wake();
             }
         };

@@ -85,7 +85,7 @@ impl State {
         let is_coupled = direction.is_coupled;
         self.after_link(out as usize);
         if is_coupled {
-            self.after_link_too(out as usize ^ 1);
+            self.after_link_cold(out as usize ^ 1);
         }
     }
 
@@ -137,11 +137,12 @@ impl State {
         }
         self.after_link(index);
         if self.directions[index].is_coupled {
-            self.after_link_too(index ^ 1);
+            self.after_link_cold(index ^ 1);
         }
     }
 
-    /// Takes the due packets out of chains that a change of the link has replaced while packets were in them.
+    /// Delivers the due packets of the chains in `retired`. A change of the link has replaced these chains while they
+    /// held packets.
     #[cold]
     fn retired_due(&mut self, index: usize) {
         let now = self.now;
@@ -177,7 +178,8 @@ impl State {
         self.arrive(to.node.0, to.index, packet_buf);
     }
 
-    /// Must be called after any change to a chain: handles lost packets and sets the time of the chain's next event.
+    /// Handles the packets that a link direction has dropped, and schedules its next event. Must be called after any
+    /// change to the direction's `chain`.
     #[inline(always)]
     fn after_link(&mut self, index: usize) {
         let direction = &self.directions[index];
@@ -200,10 +202,10 @@ impl State {
         self.events.set(direction.slot, direction.next());
     }
 
-    /// Calls `after_link` without inlining it. `index` is the other direction of a link whose directions share a loss
-    /// counter.
+    /// Calls `after_link` for the direction `index`, without inlining it. Some links have one loss counter for both
+    /// directions. On such a link, a change of one direction also affects the other.
     #[cold]
-    fn after_link_too(&mut self, index: usize) {
+    fn after_link_cold(&mut self, index: usize) {
         self.after_link(index);
     }
 
@@ -226,9 +228,9 @@ impl State {
         packet_buf: &PacketBuf,
     ) {
         self.record_at(event, at, index as u32, packet_buf.bytes());
-        let Some(passages) = &mut self.link_events else { return };
+        let Some(link_events) = &mut self.link_events else { return };
         let Ok(packet) = ip::Packet::parse_quoted(packet_buf.bytes()) else { return };
-        passages.push(TapRecord {
+        link_events.push(TapRecord {
             at,
             link: LinkId(index as u32 / 2),
             direction: if index.is_multiple_of(2) { Direction::Up } else { Direction::Down },
@@ -284,7 +286,8 @@ impl State {
     fn processor_due(&mut self, node: u32) {
         let processor = &mut self.nodes[node as usize].processor;
         let done = processor.queue.pop_front();
-        // The next piece of work starts first, so that its event comes before the events that the finished work causes.
+        // The timer for the next work in the queue is set here, so that its event precedes the events that the finished
+        // work causes.
         self.events.set(processor.slot, processor.done_at(self.now));
         match done {
             Some(ProcessorWork::Receive(interface, packet_buf)) => self.take_in(node, interface, packet_buf),
@@ -452,7 +455,7 @@ impl State {
         } else {
             host.protocols.iter().find(|(known, _)| *known == quoted_protocol).map(|(_, socket)| *socket)
         };
-        // The report must quote a packet that this host has sent, with at least one byte of its payload.
+        // The ICMP report must quote a packet that this host has sent, with at least one byte of the packet's payload.
         let ours = host.interface_of(icmp.source).is_some();
         match socket {
             Some(socket) if ours && quote < packet_buf.buffer.len() => {
@@ -490,7 +493,7 @@ impl State {
         entry.waiter.wake();
     }
 
-    /// Sends an ICMP report about the packet `about` from this node to the sender of that packet.
+    /// Sends an ICMP report about the packet `about` from this node to that packet's sender.
     #[cold]
     fn report(&mut self, node: u32, interface: u32, kind: IcmpKind, about: &PacketBuf) {
         let Ok(packet) = ip::Packet::parse_quoted(about.bytes()) else { return };
@@ -501,7 +504,7 @@ impl State {
         if !reporter.reports {
             return;
         }
-        // If this node has the target address of the packet, the report is sent from that address.
+        // The ICMP message is sent from the target address of the reported packet, if this node has that address.
         let own = Some(packet.target).filter(|target| reporter.interface_of(*target).is_some());
         let Some(from) = own.or_else(|| reporter.source_address_for(packet.source, interface)) else {
             return;
@@ -512,7 +515,7 @@ impl State {
         icmp::append(&mut packet_buf.buffer, from, to, kind, about.bytes());
         let reporter = &mut self.nodes[node as usize];
         if reporter.interface_of(to).is_some() {
-            // The report is about a packet of this node itself, so it is delivered here.
+            // The ICMP error is about a packet that this node sent, so the error is delivered to this node.
             return self.deliver_report(node, packet_buf);
         }
         let out = match reporter.kind {

@@ -16,18 +16,18 @@ use std::net::SocketAddr;
 /// The time that a host's processor takes for its work; zero by default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Cost {
-    /// The time for each packet that is sent or received.
+    /// The processor time for each packet that is sent or received.
     pub per_packet: Duration,
-    /// The time for each byte of a packet that is sent or received.
+    /// The processor time for each byte of a packet that is sent or received.
     pub per_byte: Duration,
-    /// The time for each connection that a program accepts; the program charges it with `World::charge`.
+    /// The processor time for each connection that a program accepts. The program requests it with `World::charge`.
     pub per_connection: Duration,
-    /// The time for each request that a program handles; the program charges it with `World::charge`.
+    /// The processor time for each request that a program handles. The program requests it with `World::charge`.
     pub per_request: Duration,
 }
 
 impl Cost {
-    /// Returns the processor time that one piece of a program's work takes.
+    /// Returns the processor time that a program needs for one connection or one request.
     pub(crate) fn of(self, work: anabranch_world::Work) -> Duration {
         match work {
             anabranch_world::Work::Connection => self.per_connection,
@@ -43,7 +43,7 @@ pub(crate) enum ProcessorWork {
     Receive(u32, PacketBuf),
     /// A packet to be sent by the interface with this index.
     Send(u32, PacketBuf),
-    /// Work of a program that takes this time. Other work waits until it is done.
+    /// Work of a program, with the time that it takes. The processor finishes this work before it begins other work.
     Busy(Duration),
 }
 
@@ -105,7 +105,7 @@ pub(crate) struct Socket {
     pub(crate) flow: Option<Flow>,
 }
 
-/// The properties that all packets of a socket from one address to another have in common.
+/// The properties that are equal in all packets that a socket sends from one source to one target.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flow {
     /// Source and target as the sender gave them.

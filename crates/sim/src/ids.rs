@@ -23,8 +23,8 @@ pub struct InterfaceId {
     pub index: u32,
 }
 
-/// An end of a link: an interface or a node. For a node, its first interface without a link is used. A router without
-/// such an interface gets a new interface.
+/// An end of a link: an interface, or a node that chooses the interface. A router without a free interface gets a new
+/// one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Attachment {
     /// This interface.

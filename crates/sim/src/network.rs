@@ -43,7 +43,7 @@ pub enum Outcome<T> {
     Done(T),
     /// The deadline of the run was reached before the main future finished.
     Deadline,
-    /// No task was runnable and no event was due, so that all tasks would wait for ever.
+    /// No task was runnable and no event was due. Every task would have waited for ever.
     Stalled(Waiting),
     /// Tasks kept waking each other without virtual time passing.
     Livelock(Waiting),
@@ -206,8 +206,9 @@ impl Network {
         Ok(link)
     }
 
-    /// Returns the interface that `end` refers to. Panics if that interface, or every interface of that host, already
-    /// has a link.
+    /// Returns the interface that `end` names, or a free interface of the node that `end` names. A router without a
+    /// free interface gets a new one. Panics if the named interface has a link already, or if a host has no free
+    /// interface.
     fn attach(&self, end: Attachment) -> InterfaceId {
         let free = {
             let state = self.shared.state.borrow();
@@ -244,7 +245,7 @@ impl Network {
         state.routes_known = false;
     }
 
-    /// Sets how long this host's processor takes for its work. The default is zero.
+    /// Sets the processor time that this host needs for each packet, byte, connection and request. The default is zero.
     pub fn set_processing_cost(&self, host: NodeId, cost: Cost) {
         self.shared.state.borrow_mut().nodes[host.0 as usize].processor.set_cost(cost);
     }
@@ -298,7 +299,7 @@ impl Network {
     /// is permanent.
     pub fn outage(&self, link: LinkId, at: Instant, span: Option<Duration>) {
         for (at, change) in outage(link, at, span) {
-            // Only a change with a link description can be invalid. The changes of an outage have no description.
+            // `schedule` returns an error only for an invalid description of a link. An outage contains no description.
             let _ = self.schedule(at, change);
         }
     }
@@ -309,7 +310,8 @@ impl Network {
         SimWorld::new(self.shared.clone(), host.0)
     }
 
-    /// Sets the maximum number of rounds of tasks within one instant. The default is 100,000.
+    /// Sets how often the runnable tasks may be polled before virtual time must advance. A run that exceeds this number
+    /// ends with [`Outcome::Livelock`]. The default is 100,000.
     pub fn set_round_cap(&self, rounds: u64) {
         self.round_cap.set(rounds);
     }
@@ -324,7 +326,7 @@ impl Network {
     /// Other tasks continue in the next run.
     pub fn run<T>(&self, main: impl Future<Output = T>, deadline: Instant) -> Outcome<T> {
         let mut result = None;
-        // The loop's code does not depend on the type of the result, so it is compiled only once.
+        // `run_main` is not generic over the result, so its loop is compiled only once.
         let outcome = self.run_main(pin!(async { result = Some(main.await) }), deadline);
         match outcome {
             Outcome::Done(()) => Outcome::Done(result.expect("main has finished")),
@@ -408,8 +410,8 @@ impl Network {
         self.shared.state.borrow().audit.as_ref().map_or(0, Audit::digest)
     }
 
-    /// Returns the time of each event and the digest after it. Empty unless [`audit`](Self::audit) was called with
-    /// `trail`.
+    /// Returns the time of each event and the digest after the event. Empty unless [`audit`](Self::audit) was called
+    /// with `trail` set.
     #[must_use]
     pub fn trail(&self) -> Vec<(Instant, u64)> {
         self.shared.state.borrow().audit.as_ref().map_or_else(Vec::new, |audit| audit.trail().to_vec())
@@ -466,7 +468,8 @@ impl Network {
 
 impl Drop for Network {
     fn drop(&mut self) {
-        // This breaks a reference cycle: tasks hold `SimWorld`s, which hold the executor, which holds the tasks.
+        // Without this call, a cycle of references would keep the network in memory: tasks hold `SimWorld`s, which hold
+        // the executor, which holds the tasks.
         self.shared.executor.clear();
     }
 }
@@ -477,7 +480,8 @@ impl fmt::Debug for Network {
     }
 }
 
-/// The default maximum number of rounds of tasks within one instant.
+/// The default maximum number of rounds in which tasks run while the simulated time stays the same. More rounds count
+/// as a livelock.
 const ROUND_CAP: u64 = 100_000;
 /// The maximum number of waiting tasks that an error message names.
 const SHOWN: usize = 20;

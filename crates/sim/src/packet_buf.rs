@@ -24,8 +24,8 @@ pub(crate) struct Content {
     pub(crate) payload: u32,
     /// The tag that the sending engine has set. Duplicated and corrupted packets keep the tag.
     pub(crate) tag: u64,
-    /// While the packet is in a socket's queue: set if the packet is an ICMP report. The payload of a report is the
-    /// quoted packet.
+    /// Set only while the packet is in a socket's queue, and only if the packet is an ICMP report. The packet's payload
+    /// is then the packet that the ICMP message quotes.
     pub(crate) report: Option<Box<SocketReport>>,
 }
 
@@ -95,7 +95,7 @@ impl Carried for PacketBuf {
     }
 
     fn flow(&self) -> u64 {
-        ip::flow(self.bytes())
+        ip::flow_hash(self.bytes())
     }
 
     fn duplicate(&self) -> Self {

@@ -1,8 +1,8 @@
 //! Reassembles IP packets from fragments at a host.
 //!
 //! The stored state is bounded in number and time: a new packet replaces the oldest incomplete packet, and incomplete
-//! packets expire. Overlapping fragments come from an attack or from a reused identification. In that case the packet
-//! is dropped, and so are all its later fragments. An exact copy of a fragment is ignored.
+//! packets expire. Overlapping fragments come from an attack or from a reused identification. If fragments overlap,
+//! their packet is dropped, and so are the packet's later fragments. An exact copy of a fragment is ignored.
 //!
 //! Implements RFC 791 §3.2 (reassembly), RFC 8200 §4.5, RFC 5722 (overlaps), RFC 3168 §5.3 (ECN marks), and RFC 1122
 //! §3.3.2 (timeout).
@@ -234,8 +234,8 @@ mod tests {
         }
     }
 
-    /// RFC 791 §3.2, RFC 8200 §4.5: packets are fragmented once or twice, several packets at a time. Their fragments
-    /// arrive in any order and some of them twice. Each packet is restored.
+    /// RFC 791 §3.2, RFC 8200 §4.5: each packet is fragmented, and some fragments are fragmented again. The fragments
+    /// of several packets arrive in random order, and some of them twice. Each packet is restored.
     #[test]
     fn pieces_in_any_order_are_the_packet_again() {
         let mut rng = Rng::new(5);
@@ -308,7 +308,8 @@ mod tests {
         assert!(whole < 2_000, "{whole}");
     }
 
-    /// RFC 5722 §4: after an overlap, all further fragments of the packet are refused, until the packet is forgotten.
+    /// RFC 5722 §4: after an overlap, all further fragments of the packet are refused, until the host removes its state
+    /// of the packet (after 60 s).
     #[test]
     fn an_overlap_spoils_the_packet() {
         let mut rng = Rng::new(7);
@@ -325,7 +326,8 @@ mod tests {
         for piece in &one {
             assert_eq!(reassembly.take(Instant::ZERO, piece, 0).0, FragmentOutcome::Refused);
         }
-        // RFC 1122 §3.3.2: after 60 s the packet is forgotten, and its fragments are accepted again.
+        // RFC 1122 §3.3.2: after 60 s the host has removed its state of the packet, and accepts the packet's fragments
+        // again.
         let later = Instant::ZERO + PATIENCE;
         assert_eq!(reassembly.take(later, &one[0], 0), (FragmentOutcome::Kept, 1));
         let rest: Vec<_> = one[1..].iter().map(|piece| reassembly.take(later, piece, 0).0).collect();

@@ -84,7 +84,7 @@ impl State {
     fn respec(&mut self, link: LinkId, spec: &LinkSpec) {
         self.redescribed += 1;
         let rng = self.rng.fork(&format!("link/{}/{}", link.0, self.redescribed));
-        // The description was checked when the change was scheduled, so an error cannot occur.
+        // The link description was checked when the change was scheduled, so an error cannot occur.
         let Ok((up, down)) = spec.build(self.seed, &rng) else { return };
         let halves = [(Direction::Up, up, spec.up.mtu), (Direction::Down, down, spec.down.mtu)];
         for (direction, chain, mtu) in halves {

@@ -41,8 +41,8 @@ pub enum TapEvent {
     Entered,
     /// The packet came out at the far end of the link.
     Left,
-    /// The link lost the packet. For a packet lost on the wire, `at` is the end of its serialization, which is later
-    /// than the times of neighbouring records.
+    /// The link lost the packet. A loss on the wire is recorded early: `at` is the end of the packet's serialization,
+    /// and the next records may have earlier times.
     Lost(DropCause),
 }
 
@@ -60,18 +60,20 @@ pub struct LinkCounters {
 #[derive(Default)]
 pub(crate) struct LinkTap {
     pub(crate) switched_off: u64,
-    /// The sum of the counters of replaced chains that have become empty.
+    /// The sum of the counters of all former chains of link elements. A former chain is one that a change of the link
+    /// replaced and that has become empty.
     before: Meter,
 }
 
 impl LinkTap {
-    /// Adds the counters of a replaced chain that has become empty.
+    /// Adds the counters of a former chain. A change of the link has replaced this chain, and the chain has become
+    /// empty.
     pub(crate) fn retire(&mut self, meter: &Meter) {
         self.before = self.before.plus(meter);
     }
 
-    /// Returns the counters of all chains of this direction so far. `present` are the counters of the chains that still
-    /// hold packets.
+    /// Returns the sum of the counters of all chains of this direction. `present` has the counters of the chains that
+    /// were not retired.
     pub(crate) fn counts<'a>(&self, present: impl Iterator<Item = &'a Meter>) -> Meter {
         present.fold(self.before.clone(), |all, meter| all.plus(meter))
     }
@@ -80,7 +82,8 @@ impl LinkTap {
 /// The packet capture of a host.
 pub(crate) struct Capture {
     writer: pcap::Writer<Vec<u8>>,
-    /// For each interface of the host that is already in the capture: its number in the capture.
+    /// The number in the capture for each interface of the host. The list ends with the last interface that the
+    /// capture contains.
     numbers: Vec<u32>,
     failure: Option<io::Error>,
 }

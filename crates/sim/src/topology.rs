@@ -49,8 +49,8 @@ pub(crate) struct Node {
     pub(crate) protocols: Vec<(u8, u32)>,
     pub(crate) ports: BTreeMap<u16, u32>,
     pub(crate) identification: u16,
-    /// The counter from which packets that may be fragmented get their identification. Only these packets need distinct
-    /// identifications (RFC 6864 §4).
+    /// The identification of the last packet that may be fragmented. Other packets need no distinct identification (RFC
+    /// 6864 §4).
     pub(crate) fragment_identification: u32,
     pub(crate) reassembly: Reassembly,
     pub(crate) processor: Processor,
@@ -211,7 +211,7 @@ pub(crate) fn find_routes(nodes: &mut [Node], directions: &[LinkDirection]) {
             let (address, interface) = nodes[owner].addresses[at];
             let entrance = (nodes[owner].kind == NodeKind::Host).then_some(interface);
             if !spread(nodes, directions, owner, address, entrance) && entrance.is_some() {
-                // The interface with this address has no link. Packets for the address may arrive at any other
+                // If the interface with this address has no link, packets for the address may arrive at any other
                 // interface of the host.
                 spread(nodes, directions, owner, address, None);
             }

@@ -308,7 +308,7 @@ fn move_to_batch(packet_buf: &mut PacketBuf, local: Local, batch: &mut RecvBatch
             batch.target = SocketAddr::new(IpAddr::from([t0, t1, t2, t3]), target_port);
             batch.ecn = Ecn::from_bits(second);
         }
-        // A packet that is not IPv4 is IPv6, because only complete, verified packets get here.
+        // The queue of a socket holds only complete, verified packets. So a packet that is not IPv4 is IPv6.
         _ => {
             if let Some((source, target)) = ip::addresses(packet_buf.bytes()) {
                 batch.source = SocketAddr::new(source, source_port);
@@ -527,7 +527,8 @@ fn same(one: &SocketAddr, other: &SocketAddr) -> bool {
 fn find_flow(host: &mut Node, local: Local, batch: &SendBatch) -> io::Result<Option<Flow>> {
     let (mut source, target) = (batch.source.ip(), batch.target.ip());
     let interface = if source.is_unspecified() {
-        // RFC 1122 §3.3.4.3: the host chooses an address of the outgoing interface.
+        // RFC 1122 §3.3.4.3: without a source address from the sender, the host chooses an address of the outgoing
+        // interface.
         let interface = match host.interface_of(target) {
             Some(own) => Some(own),
             None => host.route(target),
@@ -558,7 +559,8 @@ fn find_flow(host: &mut Node, local: Local, batch: &SendBatch) -> io::Result<Opt
         protocol,
         interface,
         loops_back: host.interface_of(target).is_some(),
-        // A source address chosen by the host also depends on routes, so it is chosen again for the next batch.
+        // If the socket is not bound to an address, the host chooses the source address, and the choice also depends on
+        // routes. The value `u64::MAX` makes the host choose again for the next batch.
         address_changes: if batch.source.ip().is_unspecified() { u64::MAX } else { host.address_changes },
         template,
     }))

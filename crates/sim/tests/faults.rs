@@ -123,7 +123,8 @@ fn addresses_come_and_go() {
                 let refused =
                     poll_fn(|cx| a.poll_send(cx, &mut batch)).await.expect_err("the address is gone");
                 assert_eq!(refused.kind(), std::io::ErrorKind::AddrNotAvailable);
-                // The server answers the earlier packet. The answer is lost, because no host has that address any more.
+                // The server answers the packet that the client sent before it lost its address. The answer is lost,
+                // because no host has the client's old address any more.
                 let first = recv(&b).await;
                 send(&b, first.target, first.source, b"answer").await;
                 here.sleep_until(micros(5000)).await;

@@ -1,4 +1,4 @@
-//! Hosts whose work takes time, and bounded queues.
+//! Hosts whose processor takes time for its work, and their bounded queues.
 
 use crate::support::*;
 use anabranch_base::time::Duration;

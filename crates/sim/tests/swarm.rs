@@ -1,4 +1,4 @@
-//! Storms: random faults on the links, many seeds, and the invariants that always hold.
+//! Runs random traffic over links with random faults, with many seeds, and checks the invariants that must always hold.
 //!
 //! `SEED=n` runs one seed, `SEEDS=n` the first n seeds.
 
@@ -61,8 +61,8 @@ fn storm(seed: u64) -> u64 {
             assert_eq!(meter.carried(), meter.left.plus(meter.lost()), "{meter:?}");
         }
     }
-    let passages = network.take_link_events();
-    let entered = passages.iter().filter(|p| p.event == anabranch_sim::TapEvent::Entered).count();
+    let link_events = network.take_link_events();
+    let entered = link_events.iter().filter(|p| p.event == anabranch_sim::TapEvent::Entered).count();
     assert!(entered > 100, "{entered} packets are no storm");
     network.digest()
 }

@@ -96,7 +96,7 @@ fn a_moved_timer_fires_once_at_its_last_deadline() {
         let mut timer = world.timer();
         timer.set(Some(micros(1)));
         for step in 0..1000 {
-            // Each packet of a transport postpones the retransmission timer in this way.
+            // A transport postpones its retransmission timer in this way with each packet.
             timer.set(Some(micros(100 + step)));
         }
         poll_fn(|cx| timer.poll(cx)).await;
@@ -159,7 +159,7 @@ fn dropping_the_network_drops_its_tasks() {
     assert_eq!(Rc::strong_count(&held), 3);
     drop(network);
     assert_eq!(Rc::strong_count(&held), 1);
-    // The handle of the host still works after the network was dropped.
+    // `world`, the handle of a host, still works after the network was dropped.
     assert_eq!(world.now(), micros(5));
 }
 

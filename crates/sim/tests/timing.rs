@@ -92,14 +92,14 @@ fn a_full_queue_drops_and_counts() {
     );
     // One packet is being serialized, and four wait in the queue.
     assert_eq!(received.expect_done(), [1, 2, 3, 4, 5]);
-    let passages = network.take_link_events();
-    let lost: Vec<_> = passages
+    let link_events = network.take_link_events();
+    let lost: Vec<_> = link_events
         .iter()
         .filter(|passage| matches!(passage.event, anabranch_sim::TapEvent::Lost(_)))
         .map(|passage| passage.tag)
         .collect();
     assert_eq!(lost, [6, 7, 8, 9, 10]);
-    assert_eq!(passages.len(), 10 + 5 + 5);
+    assert_eq!(link_events.len(), 10 + 5 + 5);
 }
 
 #[test]

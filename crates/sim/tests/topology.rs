@@ -154,7 +154,7 @@ fn packets_too_big_are_reported_to_the_sender() {
                     send(&raw, from, to, &vec![7; 1501 - header]).await;
                     assert_eq!(recv(&raw).await.icmp.map(|icmp| icmp.kind), Some(IcmpKind::TooBig(1500)));
 
-                    // For UDP, the report names the ports, and the quotation starts after the UDP header.
+                    // For UDP, the ICMP report has the ports of the packet, and its bytes start after the UDP header.
                     let (from, to) = ((ip(near), 9899).into(), (ip(far), 4000).into());
                     send(&udp, from, to, &[8; 1400]).await;
                     let report = recv(&udp).await;
@@ -261,7 +261,7 @@ fn corruption_is_noticed_by_checksums() {
         )
         .expect_done();
     assert!((400..600).contains(&clean), "{clean}");
-    // About a sixth of the corruption hits the IP header. These packets are dropped.
+    // About a sixth of the corrupted packets have the error in the IP header, and are dropped.
     assert!((300..500).contains(&damaged), "{damaged}");
     let counters = network.host_counters(server);
     assert!(counters.bad_header > 100 && counters.bad_transport > 300, "{counters:?}");

@@ -17,7 +17,7 @@ pub enum Event {
         /// The listening port.
         port: u16,
     },
-    /// Data can be read. Emitted only once until the application calls `recv`.
+    /// Data can be read. After this event, more data causes no further event until the application calls `recv`.
     Readable {
         /// The connection.
         id: ConnectionId,

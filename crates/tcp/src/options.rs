@@ -30,8 +30,8 @@ pub(crate) struct NegotiatedOptions {
 struct Clock {
     offset: u32,
     tick: u64,
-    /// `reading` is the clock's value when it was last read. `since` is the start of the clock tick of that reading, in
-    /// nanoseconds. Both are cached, because many segments are sent in one tick.
+    /// `reading` is the value that the clock had when it was last read. `since` is the time, in nanoseconds, at which
+    /// the clock took that value. Both are cached, because many segments are sent in one tick.
     reading: u32,
     since: u64,
 }
@@ -150,7 +150,8 @@ impl Clock {
 
     #[inline]
     fn read(&mut self, now: Instant) -> u32 {
-        // If `now` is before `since`, the difference wraps to a large number, so the clock is read again.
+        // Reads the clock again if the cached tick is over. If `now` is before `since`, the difference wraps to a large
+        // number, so the clock is read again as well.
         if now.as_nanos().wrapping_sub(self.since) >= self.tick {
             let ticks = now.as_nanos() / self.tick;
             self.since = ticks * self.tick;

@@ -21,7 +21,7 @@ impl Ring {
         }
         let length = needed.max(SMALLEST).next_power_of_two() as usize;
         let old = std::mem::replace(self, Self { bytes: vec![0; length], base: self.base });
-        // `alive` may include the new positions, so the range is limited to the bytes that the old ring holds.
+        // `alive` may end beyond the positions of the old ring, so the range is limited to the length of the old ring.
         let held = alive.start..alive.end.min(alive.start + old.bytes.len() as u64);
         if held.start < held.end {
             let (first, second) = old.slices(held);
@@ -81,7 +81,7 @@ impl Ring {
         (&self.bytes[start..start + before_end], &self.bytes[..length - before_end])
     }
 
-    /// Sets the base to `position`, where the next bytes are written. No position may be in use.
+    /// Sets the base to `position`, so that the byte at `position` has the index 0. The ring must hold no data.
     #[inline]
     pub(crate) fn rebase(&mut self, position: u64) {
         self.base = position;

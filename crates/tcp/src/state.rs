@@ -19,9 +19,9 @@ pub enum State {
     FinWait2,
     /// The peer's FIN has arrived; our FIN has not been sent.
     CloseWait,
-    /// Both FINs have been sent and ours is not acknowledged. The peer's FIN arrived after ours was sent.
+    /// Both FINs have been sent, and our FIN is not acknowledged. Our FIN was sent before the peer's FIN arrived.
     Closing,
-    /// Both FINs have been sent and ours is not acknowledged. Ours was sent after the peer's FIN arrived.
+    /// Both FINs have been sent, and our FIN is not acknowledged. Our FIN was sent after the peer's FIN arrived.
     LastAck,
     /// Both sides have finished; the connection waits until old segments have left the network.
     TimeWait,

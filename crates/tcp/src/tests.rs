@@ -1,4 +1,4 @@
-//! Tests with two endpoints. The tests access internals of one endpoint.
+//! Tests that need access to the internals of an endpoint.
 
 use crate::testing::transmit_all;
 use crate::{Config, Endpoint, Event};
@@ -6,8 +6,8 @@ use anabranch_base::time::Duration;
 use anabranch_base::{Engine, Instant, Rng};
 use std::net::{IpAddr, SocketAddr};
 
-/// A congestion controller for the test, with a large window and a fixed rate. The list holds the time and size of each
-/// segment sent.
+/// A congestion controller for the test, with a large window and a fixed pacing rate. It records the time and the size
+/// in bytes of each segment sent.
 #[derive(Debug, Default)]
 struct FixedRate(std::sync::Arc<std::sync::Mutex<Vec<(Instant, u64)>>>);
 
@@ -35,7 +35,8 @@ impl anabranch_congestion::Controller for FixedRate {
     }
 }
 
-/// The congestion controller is told of each segment sent, and segments are sent at the controller's pacing rate.
+/// The connection reports each segment that it sends to the congestion controller, and sends segments at the
+/// controller's pacing rate.
 #[test]
 fn a_controller_sees_what_leaves_and_sets_the_pace() {
     let ips = [1, 2].map(|n| IpAddr::from([10, 0, 0, n]));
@@ -78,8 +79,8 @@ fn a_controller_sees_what_leaves_and_sets_the_pace() {
     let sent = sent.lock().expect("one thread").clone();
     let (first, last) = (sent[0].0, sent[sent.len() - 1].0);
     let bytes: u64 = sent.iter().map(|(_, bytes)| bytes).sum();
-    // At 1 Mbit/s a byte takes 8 us. Up to ten packets leave together, and the time of the last packet is not measured.
-    // The measured time may therefore be shorter by the time of 12 packets.
+    // At 1 Mbit/s a byte takes 8 us. The first ten packets may leave together, and no time is measured after the last
+    // packet. So the measured time may be shorter by the time of 12 packets.
     let took = last.since(first).as_micros() as u64;
     assert!(took <= 8 * bytes && took + 8 * 12 * 1_500 >= 8 * bytes, "{took} us for {bytes} bytes");
 }

@@ -1,4 +1,5 @@
-//! A connection with BBR: the other knobs that BBR requires, and its goodput on links where CUBIC reduces its window.
+//! Tests TCP connections with BBR: which other settings BBR requires, and its goodput on links where CUBIC reduces its
+//! window.
 
 use crate::common::with;
 use anabranch_base::{BitRate, Instant, Ratio};

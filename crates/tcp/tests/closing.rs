@@ -150,7 +150,7 @@ fn the_fin_travels_with_data_or_alone() {
            0.300  A ◄── B   ACK           seq=1 ack=2502 win=59499
     "#]],
     );
-    // The segment with the last data and the FIN is lost. By default it is retransmitted together with its FIN.
+    // The segment with the last data is lost. If it carried the FIN, the retransmission carries the FIN as well.
     run(
         "data",
         &[3],

@@ -18,7 +18,7 @@ use story::{digest, one_in, pick};
 /// The number of seeds that run by default.
 const SEEDS: u64 = 72;
 
-/// The number of steps of the clock.
+/// The number of steps of the clock in a run.
 const STEPS: u64 = 900;
 
 /// A run with two endpoints. The array holds, for each endpoint, the connection that its application uses.

@@ -166,7 +166,7 @@ fn data_completes_the_handshake() {
     );
 }
 
-/// An unanswered SYN: the connection attempt fails after the configured number of retries.
+/// If the peer never answers the SYN, the connection attempt fails after the configured number of retries.
 #[test]
 fn nobody_answers() {
     let pair = check(
@@ -222,7 +222,7 @@ fn simultaneous_open() {
         |pair| {
             pair.judge(|_, side, n, _| if (side, n) == (Left, 1) { Fate::Lose } else { Fate::Arrive });
             pair.connect();
-            // A forged SYN that seems to come from the peer makes this a simultaneous open.
+            // The test forges a SYN of the peer, so both sides have sent a SYN.
             pair.forge(Left, Flags::SYN, 1000, 0, b"");
             pair.forge(Left, Flags::ACK, 1001, 1, b"");
         },

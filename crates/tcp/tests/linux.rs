@@ -252,9 +252,9 @@ fn a_timeout_in_a_repair_halves_nothing_again() {
     }
 }
 
-/// tcp_rack_reo_timeout: when the reordering timer marks a segment as lost, the recovery proceeds as if one segment had
-/// been delivered. When more losses are detected at 0.375 s, the recovery is therefore one segment ahead, and three
-/// segments are sent immediately instead of two.
+/// tcp_rack_reo_timeout: when the reordering timer marks a segment as lost, the recovery counts one segment as
+/// delivered. When more losses are detected at 0.375 s, this segment allows one more transmission: three segments are
+/// sent immediately, and not two.
 #[test]
 fn the_reordering_timer_counts_as_a_delivery() {
     let mut pair = sacked(&[("cwnd_unit", "segments"), ("ssthresh", "window"), ("iw", "20")]);

@@ -83,8 +83,8 @@ fn paws() {
         options: Options { timestamps: Some(Timestamps { value: 0, echo: 0 }), ..Options::default() },
     };
     let before = pair.stats(Right);
-    // One of these two timestamps is older than the peer's last timestamp, whatever the initial value of the peer's
-    // clock.
+    // The left side's timestamp clock starts at a random value. So the test tries two timestamps, of which at least one
+    // is older than the side's last timestamp.
     for value in [0, 1 << 31] {
         let options = Options { timestamps: Some(Timestamps { value, echo: 0 }), ..Options::default() };
         pair.forge_header(Right, &Header { options, seq: Seq(old.seq.0 - 1000), ..old }, b"ancient");

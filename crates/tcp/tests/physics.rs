@@ -48,9 +48,9 @@ const NS2: [(&str, &str, &str, [f64; 3]); 6] = [
 /// losses. With the RFC's rule, NewReno is 3 to 6 % below ns-2, and SACK is 1 to 3 % below. With the rule of ns-2,
 /// NewReno would be 0 to 4 % below, and SACK 1 to 5 % above.
 ///
-/// Second, `pipe_` of `Sack1TcpAgent` counts lost segments as in flight until the recovery is over, while RFC 6675
-/// subtracts them. Therefore ns-2 sends one segment less per loss. `Sack1TcpAgent` also discards its scoreboard when a
-/// recovery ends.
+/// Second, the two estimate the data in flight differently. `pipe_` of `Sack1TcpAgent` counts lost segments as in
+/// flight until the recovery is over, while RFC 6675 subtracts them. Therefore ns-2 sends one segment less per loss.
+/// `Sack1TcpAgent` also discards its scoreboard when a recovery ends.
 #[test]
 fn as_ns2() {
     let mut wrong = 0;

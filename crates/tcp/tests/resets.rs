@@ -139,8 +139,8 @@ fn data_outside_the_window_is_answered() {
     assert_eq!(pair.received[1], b"0123456789");
 }
 
-/// RFC 5961 §5.2: an acknowledgement number cannot come from an honest peer if it is more than the largest window below
-/// SND.UNA. The segment is answered with a challenge ACK, and its data is not accepted.
+/// RFC 5961 §5.2: an acknowledgement number is implausible if it lies below SND.UNA by more than the largest window.
+/// The segment is answered with a challenge ACK, and its data is not accepted.
 #[test]
 fn an_ancient_acknowledgement_is_challenged() {
     let mut pair = opened(&plain_with(&[("rcvbuf", "4000B"), ("mss", "1000B")]));

@@ -126,8 +126,8 @@ fn floods_are_bounded() {
     assert!(answers <= 8 + 1024, "{answers}");
 }
 
-/// Returns the output of two endpoints. The seed `order` decides the order in which the packets and events of an
-/// endpoint are polled.
+/// Runs two endpoints and returns their outputs as lines of text. The seed `order` decides the order in which the
+/// packets and events of an endpoint are polled.
 fn transcript(config: &Config, order: u64) -> Vec<String> {
     let mut rng = Rng::new(order);
     let mut hosts = [LEFT, RIGHT].map(|ip| Endpoint::new(config.clone(), vec![ip], Rng::new(5)));
@@ -136,12 +136,12 @@ fn transcript(config: &Config, order: u64) -> Vec<String> {
     let id = hosts[0].connect(now, None, SocketAddr::new(RIGHT, 80)).expect("reachable");
     let mut lines = Vec::new();
     let mut other = None;
-    let mut flights: Vec<(usize, Vec<u8>)> = Vec::new();
+    let mut in_flight: Vec<(usize, Vec<u8>)> = Vec::new();
     let mut batch = SendBatch::new(1);
     let mut count = 0;
     for round in 0..120 {
         // After each call that may change the state of a side, the outputs of that side are polled in random order.
-        let arriving = std::mem::take(&mut flights);
+        let arriving = std::mem::take(&mut in_flight);
         now = now.plus_nanos(10_000_000);
         for (to, bytes) in arriving {
             count += 1;
@@ -150,24 +150,24 @@ fn transcript(config: &Config, order: u64) -> Vec<String> {
             }
             let side = if to == 0 { Left } else { Right };
             hosts[to].handle_packet(now, packet(side, &bytes, Ecn::NotEct));
-            poll(&mut hosts[to], to, now, &mut rng, &mut batch, &mut flights, &mut lines, &mut other);
+            poll(&mut hosts[to], to, now, &mut rng, &mut batch, &mut in_flight, &mut lines, &mut other);
         }
         for (index, host) in hosts.iter_mut().enumerate() {
             if host.poll_timeout().is_some_and(|at| at <= now) {
                 host.handle_timeout(now);
                 assert!(host.poll_timeout().is_none_or(|at| at > now), "time moves on");
-                poll(host, index, now, &mut rng, &mut batch, &mut flights, &mut lines, &mut other);
+                poll(host, index, now, &mut rng, &mut batch, &mut in_flight, &mut lines, &mut other);
             }
         }
         if round % 10 == 1 {
             let _ = hosts[0].send(now, id, &pattern(5_000));
-            poll(&mut hosts[0], 0, now, &mut rng, &mut batch, &mut flights, &mut lines, &mut other);
+            poll(&mut hosts[0], 0, now, &mut rng, &mut batch, &mut in_flight, &mut lines, &mut other);
         }
         if let Some(id) = other {
             let mut scratch = [0; 3_000];
             let got = hosts[1].recv(now, id, &mut scratch);
             lines.push(format!("read {got:?}"));
-            poll(&mut hosts[1], 1, now, &mut rng, &mut batch, &mut flights, &mut lines, &mut other);
+            poll(&mut hosts[1], 1, now, &mut rng, &mut batch, &mut in_flight, &mut lines, &mut other);
         }
     }
     lines
@@ -180,7 +180,7 @@ fn poll(
     now: Instant,
     rng: &mut Rng,
     batch: &mut SendBatch,
-    flights: &mut Vec<(usize, Vec<u8>)>,
+    in_flight: &mut Vec<(usize, Vec<u8>)>,
     lines: &mut Vec<String>,
     other: &mut Option<anabranch_tcp::ConnectionId>,
 ) {
@@ -213,7 +213,7 @@ fn poll(
     lines.append(&mut events);
     for bytes in packets {
         lines.push(format!("{now} {index} {bytes:?}"));
-        flights.push((1 - index, bytes));
+        in_flight.push((1 - index, bytes));
     }
 }
 

@@ -211,8 +211,8 @@ fn rescue() {
     assert_eq!(pair.received[1], pattern(10_000));
 }
 
-/// RFC 6675 §2: an acknowledgement that advances SND.UNA and SACKs new data counts as a duplicate. Here a single
-/// acknowledgement arrives, and it shows the loss immediately.
+/// RFC 6675 §2: an acknowledgement that advances SND.UNA and SACKs new data counts as a duplicate. In this test only
+/// one acknowledgement arrives, and its SACK blocks are enough to show the loss.
 #[test]
 fn sack_by_one_acknowledgement() {
     let mut pair = opened(&plain_with(&[("sack", "yes"), ("recovery", "sack"), ("iw", "6")]));
@@ -397,10 +397,10 @@ fn rack_sent_in_one_instant() {
     assert_eq!(pair.received[1], pattern(6_000));
 }
 
-/// RFC 6675 §4, NextSeg rule 1: a segment sent during a recovery is lost, and retransmitted in the same recovery. Its
-/// loss starts a second recovery, which does not retransmit the segment again. The acknowledgement of the
-/// retransmission echoes a timestamp older than any retransmission of the second recovery (RFC 3522 §3.2). This echo
-/// must not undo the second reduction.
+/// RFC 6675 §4, NextSeg rule 1: a segment is sent, lost and retransmitted during one recovery. The loss of this segment
+/// starts a second recovery, which does not retransmit the segment again. The acknowledgement of the retransmission
+/// echoes a timestamp older than any retransmission of the second recovery (RFC 3522 §3.2). This echo must not undo the
+/// second reduction.
 #[test]
 fn a_repair_outlives_its_recovery() {
     let mut pair = opened(&plain_with(&[

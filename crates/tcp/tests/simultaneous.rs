@@ -145,7 +145,7 @@ fn the_syns_cross() {
     );
 }
 
-/// A SYN-ACK is lost. The connection opens by the other side's SYN-ACK, or after the lost SYN-ACK was retransmitted.
+/// A's SYN-ACK is lost. B's SYN-ACK opens the connection at A, and A's answer opens the connection at B.
 #[test]
 fn a_syn_ack_is_lost() {
     let mut both = Both::new(2, &[3]);

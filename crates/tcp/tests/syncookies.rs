@@ -29,7 +29,7 @@ fn an_honest_peer_gets_in_through_a_flood() {
     for (syncookies, gets_in) in [("auto", true), ("no", false)] {
         let server = with(&[("syncookies", syncookies), ("backlog", "8"), ("timestamps", "yes")]);
         let mut pair = Pair::with(with(&[("timestamps", "yes")]), server, 1).silent();
-        // Packets to the ports of the flood are lost, so these ports never answer.
+        // Packets to the source ports of the flood are lost, so these ports never answer.
         pair.judge(|_, side, _, bytes| {
             let target = u16::from_be_bytes([bytes[2], bytes[3]]);
             if side == Right && (1_000..2_000).contains(&target) { Fate::Lose } else { Fate::Arrive }

@@ -142,8 +142,8 @@ fn idle_restart() {
     assert_eq!(pair.info(Left).cwnd, 4000);
 }
 
-/// Like Linux, the RTO exceeds the round-trip time by at least 200 ms. A delayed acknowledgement on a steady path
-/// therefore causes no timeout.
+/// With `rto_var_min=200ms`, as in Linux, the RTO exceeds the round-trip time by at least 200 ms. A delayed
+/// acknowledgement on a steady path therefore causes no timeout.
 #[test]
 fn the_variation_has_a_floor() {
     for (floor, timeouts) in [("0ms", 1), ("200ms", 0)] {
@@ -160,7 +160,8 @@ fn the_variation_has_a_floor() {
             pair.settle();
         }
         assert!(pair.info(Left).rto <= Duration::from_millis(301), "{:?}", pair.info(Left).rto);
-        // The first hundred segments are acknowledged immediately, and the next segment after the delay.
+        // The receiver acknowledges the first hundred segments immediately, so the sender measures a steady round trip.
+        // The acknowledgement of the next segment is delayed by 150 ms.
         let before = pair.stats(Left).timeouts;
         assert_eq!(before, 0);
         for _ in 0..41 {

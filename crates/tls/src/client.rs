@@ -1,6 +1,6 @@
 //! The settings of a TLS client, and the start of its sessions.
 
-use crate::rejection::{CertificateRejection, LoggingVerifier};
+use crate::rejection::{CertificateRejection, RecordingVerifier};
 use crate::simulation::Surroundings;
 use crate::trust::{Trust, TrustError};
 use crate::{Versions, fault};
@@ -29,7 +29,7 @@ pub struct ClientSettings {
     /// Whether the client sends its first data with the handshake of a resumed session (RFC 8446 §2.3). Only QUIC
     /// supports early data in this project.
     pub early_data: bool,
-    /// Receives the secrets of all sessions, so that packet decoders can decrypt them.
+    /// Receives the secrets of all sessions, so that packet decoders can decrypt the sessions.
     pub key_log: Option<Arc<dyn KeyLog>>,
 }
 
@@ -79,7 +79,7 @@ impl Client {
         let provider = Arc::new(provider);
         let rejection = CertificateRejection::default();
         let verifier = settings.trust.verifier(&provider)?;
-        let verifier = Arc::new(LoggingVerifier { verifier, rejection: rejection.clone() });
+        let verifier = Arc::new(RecordingVerifier { verifier, rejection: rejection.clone() });
         // The cryptographic provider of a simulation has only TLS 1.3 cipher suites.
         let versions = match surroundings {
             Surroundings::Real => settings.versions,
@@ -117,8 +117,8 @@ impl Client {
         self.config.clone()
     }
 
-    /// Returns the value that holds the client's reason for refusing a server's certificate, for a transport with
-    /// built-in TLS.
+    /// Returns a handle that receives the reason why this client refuses a server's certificate. Transports with
+    /// built-in TLS use it.
     #[must_use]
     pub fn rejection(&self) -> CertificateRejection {
         self.rejection.clone()

@@ -56,14 +56,14 @@ impl<W: World, C: Connector> Connector for TlsConnector<W, C> {
         let name = self.names.get(server).ok_or(ConnectError::NoSuchServer(server))?.clone();
         let tls = self.client.begin(name).map_err(|error| ConnectError::Refused(fault::line(&error)))?;
         let inner = self.inner.connect(server)?;
-        let (session, duty) = TlsSession::over(
+        let (session, driver) = TlsSession::over(
             inner,
             Connection::Client(tls),
             self.client.surroundings.clone(),
             self.record_log.clone(),
             self.scratch.clone(),
         );
-        self.world.spawn("TLS of a client's session", duty).detach();
+        self.world.spawn("TLS of a client's session", driver).detach();
         Ok(session)
     }
 
@@ -105,14 +105,14 @@ impl<W: World, L: Listener> Listener for TlsListener<W, L> {
             Poll::Pending => return Poll::Pending,
         };
         let tls = self.server.begin().map_err(|error| fault::reason(&error))?;
-        let (session, duty) = TlsSession::over(
+        let (session, driver) = TlsSession::over(
             inner,
             Connection::Server(tls),
             self.server.surroundings.clone(),
             self.record_log.clone(),
             self.scratch.clone(),
         );
-        self.world.spawn("TLS of a server's session", duty).detach();
+        self.world.spawn("TLS of a server's session", driver).detach();
         Poll::Ready(Ok(session))
     }
 

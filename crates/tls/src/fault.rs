@@ -22,8 +22,8 @@ pub(crate) fn line(error: &Error) -> String {
         Error::NoApplicationProtocol => "the two share no application protocol (ALPN)".to_owned(),
         Error::InvalidMessage(_) => "what the peer sent is not TLS".to_owned(),
         Error::PeerIncompatible(why) => incompatible(why),
-        // RFC 8446 §4.1.3: the server's random value says that the server supports TLS 1.3, but received a ClientHello
-        // without TLS 1.3 (a downgrade).
+        // RFC 8446 §4.1.3: the server supports TLS 1.3, but the ClientHello that it received did not offer TLS 1.3 (a
+        // downgrade). The server's random value shows this.
         Error::PeerMisbehaved(PeerMisbehaved::AttemptedDowngradeToTls12WhenTls13IsSupported) => {
             "somebody on the way took TLS 1.3 out of the offer".to_owned()
         }

@@ -1,4 +1,5 @@
-//! Adds TLS to the whole transport of a host, if the transport's sessions have one stream.
+//! Adds TLS to the transport of a host: each session becomes a TLS session. The sessions of the transport must have a
+//! single stream.
 
 use crate::{Client, Server, TlsConnector, TlsListener};
 use anabranch_base::trace::TraceRecord;
@@ -20,8 +21,8 @@ pub(crate) struct RecordLog(Rc<RefCell<Option<RecordMap>>>);
 impl RecordLog {
     /// Stores the position of a TLS record of a session, if recording is on.
     pub(crate) fn add(&self, session: u64, record: RecordPosition) {
-        if let Some(placement) = &mut *self.0.borrow_mut() {
-            placement.add(session, 0, record);
+        if let Some(record_map) = &mut *self.0.borrow_mut() {
+            record_map.add(session, 0, record);
         }
     }
 }

@@ -201,7 +201,8 @@ fn leaf(
     validity(&mut params);
     params.distinguished_name.push(DnType::CommonName, name);
     if padding > 0 {
-        // An unknown, non-critical extension takes the place of the further content that certificates have in practice.
+        // The padding is in an unknown, non-critical extension. It stands for the additional content of real
+        // certificates.
         params.custom_extensions = vec![CustomExtension::from_oid_content(&[2, 25, 1], vec![0; padding])];
     }
     Ok(params.signed_by(key, issuer)?.der().clone())
@@ -214,8 +215,8 @@ fn padded(
     make: impl Fn(usize) -> Result<CertificateDer<'static>, rcgen::Error>,
 ) -> Result<CertificateDer<'static>, rcgen::Error> {
     let without = make(0)?.len();
-    // The extension adds an object identifier and lengths to the padding. A sample certificate is made to measure their
-    // size.
+    // A certificate with padding also contains an object identifier and length fields. The size of these fields is
+    // measured with a padding of 1,000 bytes.
     let around = make(1_000)?.len().saturating_sub(without + 1_000);
     make(bytes.saturating_sub(without + around))
 }

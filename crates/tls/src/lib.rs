@@ -14,7 +14,7 @@
 //! - `trust`: the certificates that a client trusts
 //! - `rejection`: the reason why a client refused a certificate
 //! - `simulation`: the source of secrets in a simulation, which fails outside a simulation
-//! - `host`: adds TLS to the whole transport of a host
+//! - `host`: a host that runs each session of another host's transport over TLS
 //! - `pair`: the client and server of an experiment, with matching certificates, and the secrets of their sessions
 //! - `fault`: converts errors to one-line messages for people
 //!
@@ -22,16 +22,16 @@
 //!
 //! The source of randomness and of the time of day is an argument, but TLS uses both inside calls that have no
 //! parameters for them. Therefore each call of a session in a simulation runs within a scope that holds both sources.
-//! The cryptographic provider of simulations takes them from that scope, and fails outside a scope. The provider is
-//! ring's, with the random source and the key exchange replaced. Certificates of simulations have fixed Ed25519 keys,
-//! and the caller chooses their size.
+//! The cryptographic provider of simulations takes both from that scope, and fails outside a scope. This provider is
+//! ring's provider with another random source and another key exchange. Certificates of simulations have fixed Ed25519
+//! keys, and the caller chooses their size.
 //!
 //! # Relation to other crates
 //!
 //! `TlsHost` wraps a whole `Host`, so any transport whose sessions have one stream can use TLS. `Pair` has both ends of
 //! an experiment, the tickets of earlier sessions, and the secrets for packet captures. An engine's trace counts the
-//! bytes below TLS, which include the bytes that TLS adds. Therefore `TlsHost` records which bytes of the program are
-//! in which TLS record (`transport::RecordMap`). Attribution uses this map.
+//! bytes of TLS records, and not the bytes that the program wrote. Therefore `TlsHost` records which bytes of the
+//! program are in which TLS record (`transport::RecordMap`). Attribution uses this map.
 
 mod client;
 mod connector;

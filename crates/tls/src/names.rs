@@ -25,7 +25,7 @@ impl fmt::Debug for CertificateNames {
 }
 
 impl CertificateNames {
-    /// Returns whether the server's certificate names this host, which is a name or an address without brackets. An old
+    /// Returns whether the server's certificate names `host`, a host name or an address without brackets. An old
     /// certificate without any subject alternative names matches every host.
     #[must_use]
     pub fn include(&self, host: &str) -> bool {

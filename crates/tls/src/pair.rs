@@ -1,5 +1,5 @@
-//! The client and the server of an experiment. The client trusts the authority that signed the server's certificate
-//! chain, whose size can be chosen. The pair also holds the tickets of earlier sessions, and the secrets of all
+//! The client and the server of an experiment. The size of the server's certificate chain can be chosen, and the client
+//! trusts the authority that signed it. The pair also holds the tickets of earlier sessions, and the secrets of all
 //! sessions for packet decoders.
 //!
 //! In a simulation and on a real network, both ends use TLS 1.3 with the same cipher suite, so the handshakes have the
@@ -23,7 +23,8 @@ pub enum ResumptionMode {
     /// The client has tickets from earlier sessions. Each new session resumes an earlier one (RFC 8446 §2.2) until the
     /// tickets are used up.
     Before,
-    /// Like `Before`, but the client also sends its first requests as early data with the handshake (RFC 8446 §2.3).
+    /// Sessions are resumed as in `Before`. The client also sends its first requests as early data with the handshake
+    /// (RFC 8446 §2.3).
     Early,
 }
 
@@ -60,35 +61,35 @@ impl Pair {
     pub const SPOKEN: &'static str = "TLS 1.3, AES-128-GCM, X25519, Ed25519";
 
     /// Creates a pair. The server's certificate chain has `chain` bytes, and both ends support the application
-    /// protocols `protocols` (ALPN, RFC 7301). `before` is the source of randomness and time for the sessions before
-    /// the experiment.
+    /// protocols `protocols` (ALPN, RFC 7301). `before` is the source of randomness and time for the sessions that
+    /// obtain tickets before the experiment.
     ///
     /// # Errors
     /// A one-line text that says why the pair could not be created.
     pub fn new(
         chain: usize,
-        visits: ResumptionMode,
+        resumption: ResumptionMode,
         protocols: &[&str],
         before: &Surroundings,
     ) -> Result<Self, String> {
-        Self::with_resumption(chain, visits, protocols, before, &|client, server| {
+        Self::with_resumption(chain, resumption, protocols, before, &|client, server| {
             obtain_tickets(client, server).map_err(|error| fault::line(&error))
         })
     }
 
-    /// Like [`new`](Self::new), but the sessions before the experiment use another transport. Each call of `visit`
-    /// makes one of these sessions.
+    /// Like [`new`](Self::new), but the sessions before the experiment use another transport. The function `visit`
+    /// makes one of these sessions each time it is called.
     ///
     /// # Errors
     /// A one-line text that says why the pair could not be created.
     pub fn with_resumption(
         chain: usize,
-        visits: ResumptionMode,
+        resumption: ResumptionMode,
         protocols: &[&str],
         before: &Surroundings,
         visit: &dyn Fn(&Client, &Server) -> Result<(), String>,
     ) -> Result<Self, String> {
-        let early_data = visits == ResumptionMode::Early;
+        let early_data = resumption == ResumptionMode::Early;
         let protocols: Vec<Vec<u8>> = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
         let (identity, root) = Identity::simulated(Self::NAME, chain).map_err(|error| error.to_string())?;
         let server_settings = ServerSettings {
@@ -103,18 +104,18 @@ impl Pair {
             trust: Trust::Authorities(vec![root]),
             versions: Versions::Only13,
             protocols,
-            resumes: visits != ResumptionMode::Never,
+            resumes: resumption != ResumptionMode::Never,
             early_data,
             key_log: Some(secrets.clone()),
         };
         let client = Client::with(client_settings, before.clone(), provider(before));
         let client = client.map_err(|error| error.to_string())?;
-        if visits != ResumptionMode::Never {
+        if resumption != ResumptionMode::Never {
             // Each session gives the client two tickets, and each ticket is used for one session (RFC 8446 §C.4).
             for _ in 0..KEPT / 2 {
                 visit(&client, &server)?;
             }
-            secrets.take();
+            secrets.clear();
         }
         Ok(Self { client: client.config, rejection: client.rejection, server: server.shared(), secrets })
     }
@@ -133,7 +134,7 @@ impl Pair {
 
     /// Returns the client and the server together, for a host whose transport has built-in TLS.
     #[must_use]
-    pub fn ends(&self, surroundings: &Surroundings) -> HostTls {
+    pub fn host_tls(&self, surroundings: &Surroundings) -> HostTls {
         HostTls {
             surroundings: surroundings.clone(),
             client: Some((self.client(surroundings.clone()), Self::NAME.to_owned())),
@@ -157,20 +158,21 @@ fn provider(surroundings: &Surroundings) -> CryptoProvider {
     provider
 }
 
-/// Makes one session between the client and the server in memory.
+/// Runs one handshake between the client and the server in memory, so that the client gets tickets.
 fn obtain_tickets(client: &Client, server: &Server) -> Result<(), rustls::Error> {
     let name = ServerName::try_from(Pair::NAME).map_err(|_| rustls::Error::General("no name".to_owned()))?;
     let mut near = client.begin(name)?.into();
     let mut far = server.begin()?.into();
-    // A handshake has two flights in each direction. The server's tickets come last.
-    for _ in 0..FLIGHTS {
+    // The handshake itself takes two flights in each direction. After its last flight, the server also sends its
+    // tickets.
+    for _ in 0..ROUND_TRIPS {
         pass((&client.surroundings, &mut near), (&server.surroundings, &mut far))?;
         pass((&server.surroundings, &mut far), (&client.surroundings, &mut near))?;
     }
     Ok(())
 }
 
-/// Passes everything that one end has to send to the other end.
+/// Moves all pending TLS records of `from` to `to`, which processes the records.
 fn pass(
     (here, from): (&Surroundings, &mut Connection),
     (there, to): (&Surroundings, &mut Connection),
@@ -189,9 +191,9 @@ fn pass(
 /// The number of tickets that a client keeps per server: rustls' default, and about the number that browsers keep.
 const KEPT: usize = 8;
 /// The number of round trips after which the handshake is complete and the tickets have arrived.
-const FLIGHTS: usize = 3;
+const ROUND_TRIPS: usize = 3;
 
-/// The secrets of sessions as text, in the order in which they were created.
+/// The secrets of TLS sessions as text, one secret per line, in the order in which the secrets were created.
 #[derive(Debug, Default)]
 pub struct Secrets(Mutex<String>);
 
@@ -202,7 +204,7 @@ impl Secrets {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn take(&self) {
+    fn clear(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }

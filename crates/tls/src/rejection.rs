@@ -24,23 +24,24 @@ impl CertificateRejection {
     }
 }
 
-/// A certificate verifier that stores its reason whenever it refuses a certificate.
+/// A certificate verifier that wraps another verifier. When the wrapped verifier refuses a certificate, the reason is
+/// stored.
 #[derive(Debug)]
-pub(crate) struct LoggingVerifier {
+pub(crate) struct RecordingVerifier {
     pub(crate) verifier: Arc<dyn ServerCertVerifier>,
     pub(crate) rejection: CertificateRejection,
 }
 
-impl ServerCertVerifier for LoggingVerifier {
+impl ServerCertVerifier for RecordingVerifier {
     fn verify_server_cert(
         &self,
-        own: &CertificateDer<'_>,
-        others: &[CertificateDer<'_>],
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
         name: &ServerName<'_>,
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let verified = self.verifier.verify_server_cert(own, others, name, ocsp, now);
+        let verified = self.verifier.verify_server_cert(end_entity, intermediates, name, ocsp, now);
         verified.inspect_err(|error| self.rejection.put(error))
     }
 

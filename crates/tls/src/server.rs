@@ -129,9 +129,9 @@ impl Server {
             config.send_tls13_tickets = 0;
             config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
         } else if settings.early_data || matches!(surroundings, Surroundings::Simulated(_)) {
-            // Sessions are remembered in memory for early data, which needs tickets that can be used only once. They
-            // are also remembered in memory in a simulation: the keys of stateless tickets come from the operating
-            // system's randomness.
+            // Early data needs tickets that can be used only once, so sessions are remembered in memory. A simulation
+            // remembers sessions in memory too, because the keys of stateless tickets come from the operating system's
+            // randomness.
             config.session_storage = ServerSessionMemoryCache::new(REMEMBERED);
         } else {
             // Stateless tickets are used, so that the server keeps no state of sessions, and every thread can resume a
@@ -148,7 +148,8 @@ impl Server {
         Ok(Self { config: Arc::new(config), current, secret, surroundings })
     }
 
-    /// Returns the part of the server that can be sent to other threads. This part can also change the identity.
+    /// Returns the part of the server that can be sent to other threads. Each thread creates a [`Server`] from it. The
+    /// part can also replace the certificate and key of the server.
     #[must_use]
     pub fn shared(&self) -> SendableServer {
         SendableServer(self.config.clone(), self.current.clone(), self.secret)

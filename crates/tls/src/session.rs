@@ -22,10 +22,10 @@ use std::task::{Context, Poll, Waker};
 
 /// The length of a record's header in bytes (RFC 8446 §5.1): type, version, length.
 const HEADER: usize = 5;
-/// The maximum payload of a record in bytes (RFC 8446 §5.2). One write accepts at most as many bytes.
+/// The maximum payload of a record in bytes (RFC 8446 §5.2). One write accepts at most this number of bytes.
 const LARGEST: usize = 16 * 1024;
-/// The maximum number of bytes by which encryption expands a record: the value of RFC 5246 §6.2.3, because TLS 1.2
-/// allows more than TLS 1.3.
+/// The maximum number of bytes by which encryption expands a record. This is the limit of TLS 1.2 (RFC 5246 §6.2.3),
+/// which is higher than that of TLS 1.3.
 const EXPANSION: usize = 2048;
 /// The number of empty records that one poll reads before other tasks get their turn.
 const MOST_EMPTY: u32 = 64;
@@ -49,7 +49,7 @@ impl<S: Session> TlsSession<S> {
     }
 }
 
-/// A handle of the session. When the last handle of the session and of its stream is dropped, the session is closed.
+/// A handle that the session and its stream share. The session closes when its user has dropped both of them.
 struct Handle<S: Session>(Rc<RefCell<Inner<S>>>);
 
 impl<S: Session> Drop for Handle<S> {
@@ -144,15 +144,15 @@ fn wake(list: &mut Vec<Waker>) {
 }
 
 impl<S: Session> Inner<S> {
-    /// Does all work that does not need the program: the handshake, output and closing.
+    /// Does all work that needs no call of the application: the handshake, output and closing.
     fn go_on(&mut self) {
-        // Fast path: usually the data that was read needs no answer, and nothing else is to be done.
+        // Fast path: usually the session is open, has no output, and is not closing. Then there is no work.
         let idle = self.stage == Stage::Open && self.output.is_empty();
         if idle && !self.finishing && !self.closing {
             return;
         }
-        let Some(duty) = self.driver_waker.clone() else { return };
-        let cx = &mut Context::from_waker(&duty);
+        let Some(waker) = self.driver_waker.clone() else { return };
+        let cx = &mut Context::from_waker(&waker);
         if self.stage == Stage::Handshake {
             self.shake_hands(cx);
         }
@@ -198,7 +198,7 @@ impl<S: Session> Inner<S> {
     fn take_record(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, CloseReason>> {
         loop {
             if let Some(length) = whole_record(&self.input)? {
-                // The buffer itself is taken and not copied, so that an idle session holds no memory for it.
+                // Taking the whole buffer avoids a copy, and an idle session holds no memory for it.
                 let record = match self.input.len() == length {
                     true => std::mem::take(&mut self.input),
                     false => self.input.drain(..length).collect(),
@@ -247,7 +247,7 @@ impl<S: Session> Inner<S> {
             }
             Ok(closed)
         });
-        // TLS may have an alert to send, or an answer to a request for a key update.
+        // The input may have caused rustls to queue an alert or a key update for the peer.
         self.seal();
         match opened {
             Ok(closed) => {
@@ -314,13 +314,13 @@ impl<S: Session> Inner<S> {
             return;
         }
         self.stage = Stage::Failed(reason);
-        // The session counts as finished and closing, so that only TLS's alert is still sent.
+        // From now on nothing is sent except the alert of TLS, so the session counts as finished and closing.
         (self.finishing, self.closing) = (true, true);
         wake(&mut self.waiting);
         wake(&mut self.readers);
         wake(&mut self.writers);
-        if let Some(duty) = &self.driver_waker {
-            duty.wake_by_ref();
+        if let Some(waker) = &self.driver_waker {
+            waker.wake_by_ref();
         }
     }
 
@@ -343,8 +343,8 @@ impl<S: Session> Inner<S> {
         self.begin_finish();
         self.closing = true;
         self.go_on();
-        if let Some(duty) = &self.driver_waker {
-            duty.wake_by_ref();
+        if let Some(waker) = &self.driver_waker {
+            waker.wake_by_ref();
         }
     }
 
@@ -374,7 +374,7 @@ impl<S: Session> Inner<S> {
                 Poll::Ready(Ok(true)) => {
                     self.go_on();
                     empty += u32::from(self.plain.is_empty());
-                    // Other tasks must run, because a peer may send empty records without end.
+                    // Lets other tasks run, because a peer may send empty records without end.
                     if empty == MOST_EMPTY {
                         cx.waker().wake_by_ref();
                         return Poll::Pending;
@@ -586,8 +586,8 @@ impl<S: Session> Session for TlsSession<S> {
             Poll::Ready(Err(reason)) => return Poll::Ready(Err(reason)),
             Poll::Pending => return Poll::Pending,
         }
-        // A TLS session has only one stream. Once the stream has been accepted, this function waits for the end of the
-        // session.
+        // A TLS session has only one stream. After that stream was accepted, the next accept call waits for the end of
+        // the session.
         if !self.with(|inner| std::mem::replace(&mut inner.accepted, true))
             && let Ok(stream) = self.open(0)
         {

@@ -1,9 +1,10 @@
 //! The source of TLS secrets and of the time of day in a simulation: the seed and the virtual clock.
 //!
-//! TLS draws randomness and reads the clock inside calls that have no parameters for them. Therefore each call of a
-//! session in a simulation runs within a scope that holds both ([`Surroundings::within`]). The cryptographic provider
-//! of simulations takes them from the scope. Outside a scope the provider returns an error, so every handshake fails. A
-//! session on a real network therefore cannot use this provider by mistake.
+//! TLS draws randomness and reads the clock inside calls that have no parameters for the two. Therefore each call of a
+//! session in a simulation runs within a scope that holds a source of randomness and a clock
+//! ([`Surroundings::within`]). The cryptographic provider of simulations takes both from the scope. Outside a scope the
+//! provider returns an error, so every handshake fails. A session on a real network therefore cannot use this provider
+//! by mistake.
 //!
 //! Signatures are Ed25519, so the key and the message determine their bytes. The secrets of the key exchange (X25519,
 //! RFC 7748) are drawn from the seed. Everything else is the same as in the provider for real networks.
@@ -44,7 +45,7 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// Creates the sources of a host from a random number generator and a clock.
+    /// Creates a host's sources of randomness and time from a random number generator and a clock.
     pub fn new(rng: Rng, now: impl Fn() -> Instant + 'static) -> Self {
         Self { rng: Rc::new(RefCell::new(rng)), now: Rc::new(now) }
     }
@@ -74,7 +75,8 @@ impl Surroundings {
         }
     }
 
-    /// Returns the time of day according to this source, for TLS.
+    /// Returns the clock from which TLS reads the time of day: the operating system's clock or the clock of the
+    /// simulation.
     pub(crate) fn clock(&self) -> Arc<dyn TimeProvider> {
         match self {
             Self::Real => Arc::new(rustls::time_provider::DefaultTimeProvider),
@@ -82,7 +84,7 @@ impl Surroundings {
         }
     }
 
-    /// Runs `work` within the scope of this source. `work` may draw randomness and read the clock.
+    /// Runs `work`. The random numbers that `work` draws and the time that it reads come from this source.
     pub fn within<T>(&self, work: impl FnOnce() -> T) -> T {
         let Self::Simulated(simulation) = self else { return work() };
         let _inside = ScopeGuard(SCOPE.replace(Some(simulation.clone())));
@@ -95,7 +97,7 @@ thread_local! {
     static SCOPE: RefCell<Option<Simulation>> = const { RefCell::new(None) };
 }
 
-/// Restores the enclosing scope when a call ends, even if it panics.
+/// When a call of [`Surroundings::within`] returns or panics, restores the value that `SCOPE` had before the call.
 struct ScopeGuard(Option<Simulation>);
 
 impl Drop for ScopeGuard {
@@ -152,7 +154,7 @@ impl TimeProvider for VirtualClock {
     }
 }
 
-/// The X25519 key exchange with secrets drawn from the current scope.
+/// The X25519 key exchange. Its private keys are drawn from the randomness of the simulation.
 #[derive(Debug)]
 struct SeededX25519;
 
@@ -216,7 +218,7 @@ mod tests {
         assert!(provider.secure_random.fill(&mut [0; 4]).is_err());
         assert!(provider.kx_groups[0].start().is_err());
         assert_eq!(VirtualClock.current_time(), None);
-        // The provider of simulations also fails within a scope of `Surroundings::Real`.
+        // Within `Surroundings::Real`, the provider for simulations has no random numbers either.
         Surroundings::Real.within(|| assert!(provider.secure_random.fill(&mut [0; 4]).is_err()));
     }
 

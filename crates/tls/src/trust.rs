@@ -186,7 +186,8 @@ fn system() -> Result<RootCertStore, TrustError> {
     Ok(roots)
 }
 
-/// Trusts the certificate with a fingerprint, or any certificate, and checks that the server has the private key.
+/// Trusts only the certificate with the given fingerprint, or any certificate if no fingerprint is given. Also checks
+/// that the server has the private key of its certificate.
 #[derive(Debug)]
 struct FingerprintVerifier {
     fingerprint: Option<Fingerprint>,
@@ -196,13 +197,13 @@ struct FingerprintVerifier {
 impl ServerCertVerifier for FingerprintVerifier {
     fn verify_server_cert(
         &self,
-        own: &CertificateDer<'_>,
+        end_entity: &CertificateDer<'_>,
         _: &[CertificateDer<'_>],
         _: &ServerName<'_>,
         _: &[u8],
         _: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let is = Fingerprint(fingerprint(own));
+        let is = Fingerprint(fingerprint(end_entity));
         if self.fingerprint.is_none_or(|expected| expected == is) {
             Ok(ServerCertVerified::assertion())
         } else {
@@ -244,19 +245,20 @@ struct AuthorityVerifier {
 impl ServerCertVerifier for AuthorityVerifier {
     fn verify_server_cert(
         &self,
-        own: &CertificateDer<'_>,
-        others: &[CertificateDer<'_>],
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
         name: &ServerName<'_>,
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        match self.authorities.verify_server_cert(own, others, name, ocsp, now) {
-            // webpki rejects a server whose own certificate is that of an authority. This certificate was listed
-            // explicitly, so it is accepted if it names the server. webpki has already checked its dates.
+        match self.authorities.verify_server_cert(end_entity, intermediates, name, ocsp, now) {
+            // webpki rejects a server whose own certificate is that of an authority. If `fingerprints` contains the
+            // certificate, it is accepted nevertheless, provided that it names the server. webpki has already checked
+            // its dates.
             Err(Error::InvalidCertificate(CertificateError::Other(_)))
-                if self.fingerprints.contains(&Fingerprint(fingerprint(own))) =>
+                if self.fingerprints.contains(&Fingerprint(fingerprint(end_entity))) =>
             {
-                verify_server_name(&ParsedCertificate::try_from(own)?, name)?;
+                verify_server_name(&ParsedCertificate::try_from(end_entity)?, name)?;
                 Ok(ServerCertVerified::assertion())
             }
             other => other,

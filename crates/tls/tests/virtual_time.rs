@@ -28,7 +28,7 @@ fn config() -> Config {
     Config::profile("modern").expect("a profile")
 }
 
-/// The client's connector to a TLS server, and the client's TCP.
+/// A client's TLS connector to a server, and the client host whose TCP connections the connector uses.
 struct ConnectorAndServer {
     connector: TlsConnector<SimWorld, TcpConnector<SimWorld>>,
     client: TcpHost<SimWorld>,
@@ -57,8 +57,8 @@ async fn ends<F: Future<Output = ()> + 'static>(
         .detach();
     let settings = ClientSettings { trust, protocols, ..ClientSettings::default() };
     let tls = Client::new(settings, surroundings(&here)).expect("a client");
-    let below = TcpConnector::new(client.clone(), vec![SocketAddr::new(SERVER, 443)]);
-    let connector = TlsConnector::new(here, below, tls, &[name.to_owned()]).expect("a connector");
+    let tcp = TcpConnector::new(client.clone(), vec![SocketAddr::new(SERVER, 443)]);
+    let connector = TlsConnector::new(here, tcp, tls, &[name.to_owned()]).expect("a connector");
     ConnectorAndServer { connector, client }
 }
 
@@ -279,15 +279,15 @@ fn a_missing_close_notify_is_reported_as_truncation() {
                 let session = listener.accept().await.expect("a session");
                 let mut stream = session.accept().await.expect("a stream");
                 stream.write_all(b"half").await.expect("written");
-                // This closes the TCP connection, not the TLS session.
+                // `close` ends the server's TCP, so the client gets a FIN without a closure alert of TLS.
                 anabranch_transport::Host::close(&cut);
             })
             .detach();
         let client = TcpHost::new(here.clone(), config()).await.expect("a host");
         let settings = ClientSettings { trust, ..ClientSettings::default() };
         let tls = Client::new(settings, surroundings(&here)).expect("a client");
-        let below = TcpConnector::new(client.clone(), vec![SocketAddr::new(SERVER, 443)]);
-        let connector = TlsConnector::new(here, below, tls, &[NAME.to_owned()]).expect("a connector");
+        let tcp = TcpConnector::new(client.clone(), vec![SocketAddr::new(SERVER, 443)]);
+        let connector = TlsConnector::new(here, tcp, tls, &[NAME.to_owned()]).expect("a connector");
         let session = connector.connect(0).expect("begun");
         session.established().await.expect("established");
         let mut stream = session.open(0).expect("the stream");

@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build()?;
     let outcome = runtime.block_on(swarm::run(setup));
     println!("{setup:?}");
-    println!("{} bytes an association at both ends together, once all are in", outcome.idle);
+    println!("{} bytes an association at both ends together, once all are in", outcome.idle_bytes);
     println!("{} bytes once all is said and heard", outcome.after_lines);
     let swarm::Outcome { received: heard, dropped, paths, .. } = outcome;
     println!("{heard} lines were heard, {dropped} futures were dropped, {paths} paths came up later");

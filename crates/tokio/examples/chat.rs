@@ -1,5 +1,5 @@
-//! A chat room: each person receives the texts of the others, and is told who joins, leaves, or has trouble with a
-//! path.
+//! A chat room: each person receives the texts of the others, and is told who joins, who leaves, and whose network path
+//! has trouble.
 //!
 //! `cargo run -p anabranch-tokio --example chat` runs the room and three people on loopback. Across a network, run
 //! `chat room ADDRESS[,ADDRESS] UDP-PORT` on one host and `chat join ADDRESS[,ADDRESS] UDP-PORT NAME` on all other
@@ -109,7 +109,7 @@ async fn print_all(association: Association) {
     }
 }
 
-/// Runs the room and three people on loopback. Returns what the first person received.
+/// Runs the chat room and three of its members on loopback. Returns the texts that the first member received.
 pub async fn on_loopback() -> Result<Vec<String>, Box<dyn Error>> {
     let both: [IpAddr; 2] = ["127.0.0.1".parse()?, "127.0.0.2".parse()?];
     let server = Endpoint::new(Options::default().addresses(both).listen(PORT)).await?;

@@ -49,7 +49,7 @@ fn describe(path: &PathInfo) -> String {
     format!("path to {}: {role}, {state}", path.address)
 }
 
-/// Sends this number of messages at a fixed interval. Prints the paths whenever a path changes its state. Returns the
+/// Sends `messages` messages at a fixed interval, and prints the paths whenever a path changes its state. Returns the
 /// state of the paths at the end.
 async fn send_messages(association: &Association, messages: u32) -> Result<Vec<PathInfo>, Box<dyn Error>> {
     let (mut send, mut recv) = association.open_bi()?;

@@ -16,9 +16,9 @@ use std::sync::Arc;
 /// An association. A clone is another handle of the same association. The association is shut down gracefully when its
 /// last handle and its last stream have been dropped.
 ///
-/// Messages are sent and received either on any stream ([`send`](Self::send), [`recv`](Self::recv)), or stream by
-/// stream ([`open_bi`](Self::open_bi), [`accept_bi`](Self::accept_bi)). Each received message goes to the first task
-/// that asks for it.
+/// There are two ways to send and receive messages. [`send`](Self::send) and [`recv`](Self::recv) work on any stream;
+/// [`open_bi`](Self::open_bi) and [`accept_bi`](Self::accept_bi) return handles of single streams. Each received
+/// message goes to the first task that asks for it.
 #[derive(Clone)]
 pub struct Association {
     pub(crate) handle: Arc<Handle>,
@@ -44,7 +44,7 @@ impl Association {
     pub(crate) async fn established(&self) -> Result<(), CloseReason> {
         let id = self.handle.id;
         let up = |state: &mut State, _| {
-            let end = state.end();
+            let end = state.removed_reason();
             let Some(entry) = state.entry(id) else { return Some(Err(end)) };
             match entry.ended() {
                 Some(reason) => Some(Err(reason.clone())),
@@ -134,8 +134,8 @@ impl Association {
         self.handle.with(|state, now| state.recv(now, self.handle.id, None))
     }
 
-    /// Opens the lowest-numbered stream without a local handle. The peer may already use that stream. Programs that
-    /// must avoid this choose the number themselves with [`open_number`](Self::open_number).
+    /// Opens the lowest-numbered stream that has no local handle. The peer may use that stream already. A program can
+    /// avoid this by choosing the number itself with [`open_number`](Self::open_number).
     ///
     /// # Errors
     /// [`OpenError`], if this side has handles of all streams, or if the association has ended.
@@ -157,7 +157,8 @@ impl Association {
         Ok(stream::pair(&self.handle, number))
     }
 
-    /// Waits until the peer sends a message on a stream without a local handle, and returns this stream.
+    /// Waits until the peer sends a message on a stream that this program has not opened or accepted yet. Returns the
+    /// stream.
     ///
     /// Cancel-safe: if the future is dropped before it is ready, no stream has been taken.
     ///
@@ -222,7 +223,7 @@ impl Association {
     }
 
     fn reason(&self, state: &mut State) -> Option<CloseReason> {
-        let end = state.end();
+        let end = state.removed_reason();
         match state.entry(self.handle.id) {
             Some(entry) => entry.ended().cloned(),
             None => Some(end),

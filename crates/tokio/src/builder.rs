@@ -73,8 +73,8 @@ impl ConfigBuilder {
         self.set("rcvbuf", &format!("{bytes}B"))
     }
 
-    /// Sets the size of an association's send buffer in bytes. The size limits the data that is unsent or
-    /// unacknowledged, and the length of a message.
+    /// Sets the size of an association's send buffer in bytes. The buffer holds unsent and unacknowledged data. A
+    /// message cannot be longer than the buffer.
     pub fn send_buffer(self, bytes: u64) -> Self {
         self.set("sndbuf", &format!("{bytes}B"))
     }

@@ -92,7 +92,7 @@ impl Association {
         self.handle.with(|state, _| state.endpoint.set_key(Some(self.handle.id()), key, secret.as_ref()))
     }
 
-    /// Authenticates chunks with this key from now on.
+    /// Uses this key to authenticate chunks that are sent from now on.
     ///
     /// # Errors
     /// [`KeyError`], if the key cannot be activated.

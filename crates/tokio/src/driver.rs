@@ -39,8 +39,8 @@ pub(crate) async fn start(
     let (started_sender, started_receiver) = oneshot::channel();
     let world = os::Options { addresses: options.addresses.clone(), seed: None, sleep_at_once: true };
     std::thread::Builder::new().name("anabranch".to_owned()).spawn(move || {
-        // If the `OsWorld` cannot be created, this closure is dropped together with `started_sender`. The wait for `started_receiver`
-        // below then returns an error.
+        // If the `OsWorld` cannot be created, this closure is dropped, and so is `started_sender`. Waiting for
+        // `started_receiver` below then returns an error.
         os::run(world, async |world| {
             let ready = Thread::begin(
                 world,
@@ -74,19 +74,19 @@ pub(crate) fn prepared(mut config: Config, memory: &Budget) -> Config {
     config
 }
 
-/// The number of associations for which memory is reserved. Half of the memory is divided equally among them.
+/// Half of the memory is divided by this number of associations. Each association may always use one such share.
 const FLOORS: u64 = 4096;
 
 /// The state of the endpoint's thread.
 struct Thread {
     world: OsWorld,
     driver: Driver<OsWorld, Box<dyn DatagramSocket>>,
-    /// The DTLS layer, which knows why a peer was lost; `None` without DTLS.
+    /// The DTLS layer, which gives the reason when DTLS with a peer has failed; `None` without DTLS.
     layer: Option<Rc<dyn Layer>>,
     #[cfg(feature = "dtls")]
     names: Option<(Rc<DtlsLayer<OsWorld>>, ServerNames)>,
     shared: Arc<Shared>,
-    /// The UDP port, or 0 if packets are sent on IP.
+    /// The local UDP encapsulation port; 0 if SCTP packets are sent directly over IP.
     port: u16,
     /// Whether changes of the host's addresses are announced to peers.
     dynamic: bool,
@@ -118,15 +118,15 @@ impl Thread {
         let layer = dtls.clone().map(|layer| layer as Rc<dyn Layer>);
         #[cfg(not(feature = "dtls"))]
         let layer: Option<Rc<dyn Layer>> = None;
-        let mut paths = None;
+        let mut max_paths = None;
         if let Some(layer) = &layer {
             // RFC 8261 §6.1: an association over DTLS has a single path, because a peer has one DTLS connection.
             socket = layer.over(socket);
-            paths = Some(1);
+            max_paths = Some(1);
             config.asconf = false;
         }
         let dynamic = config.auth && config.asconf;
-        let (endpoint, ports) = endpoint_over(&world, config, &socket, paths, None);
+        let (endpoint, ports) = endpoint_over(&world, config, &socket, max_paths, None);
         let addresses = endpoint.addresses().to_vec();
         let mut state = State::new(endpoint, ports, memory);
         (state.backlog, state.max_receive) = (options.backlog, options.max_receive);
@@ -166,9 +166,9 @@ impl Thread {
             }
             let polled = driver.poll(cx, &mut *state);
             state.notify_incoming();
-            for (id, peer) in state.take_unexplained() {
+            for (id, peer) in state.take_lost_peers() {
                 let fault = layer.as_ref().and_then(|layer| layer.loss_reason(peer));
-                state.explain(world.now(), id, fault);
+                state.end_lost(world.now(), id, fault);
             }
             state.wake_drained();
             if state.is_done() { Poll::Ready(()) } else { polled }

@@ -62,14 +62,14 @@ impl Dtls {
     pub(crate) fn layer(self, world: &OsWorld) -> io::Result<Rc<DtlsLayer<OsWorld>>> {
         let Self { identity, trust, version } = self;
         let settings = Settings { version, identity, trust, key_log: None };
-        let ends = HostConfig::new(settings, Surroundings::Real)
+        let host_config = HostConfig::new(settings, Surroundings::Real)
             .map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
-        Ok(Rc::new(DtlsLayer::new(world.clone(), ends, None)))
+        Ok(Rc::new(DtlsLayer::new(world.clone(), host_config, None)))
     }
 }
 
-/// The server names that certificates must have. The program adds names to this list, and the endpoint's thread removes
-/// them.
+/// The names that the certificates of servers must contain, each with the server's address. The program adds names to
+/// this list, and the endpoint's thread moves them to the DTLS layer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ServerNames(Arc<Mutex<Vec<(SocketAddr, String)>>>);
 

@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub struct ConnectOptions {
     /// The local SCTP port; `None` for any free port.
     pub local_port: Option<u16>,
-    /// The number of streams that this side requests in both directions; `None` for the configured number.
+    /// The number of streams that this side requests for each direction; `None` for the configured number.
     pub streams: Option<u16>,
     /// The settings of this association; `None` for the settings of the endpoint.
     pub config: Option<Config>,
@@ -41,7 +41,7 @@ impl ConnectOptions {
         self
     }
 
-    /// Sets the number of streams that this side requests in both directions.
+    /// Sets the number of streams that this side requests for each direction.
     #[must_use]
     pub fn streams(mut self, streams: u16) -> Self {
         self.streams = Some(streams);
@@ -139,8 +139,8 @@ impl Endpoint {
         self.inner.shared.lock().listening()
     }
 
-    /// Connects to the SCTP port `port` at the addresses of `peer`. The first address is the primary path. The ports in
-    /// `peer` are the peer's UDP port, or 0 if SCTP runs directly on IP.
+    /// Connects to the SCTP port `port` at the addresses of `peer`. The first address is the primary path. Each address
+    /// in `peer` has the peer's UDP port, or port 0 if SCTP runs directly on IP.
     ///
     /// Cancel-safe: if the future is dropped before it is ready, no association remains.
     ///
@@ -256,7 +256,7 @@ impl Endpoint {
     }
 
     /// Stops accepting associations, refuses those that wait to be accepted, and shuts all existing associations down
-    /// gracefully. The call does not wait for their ends; [`wait_idle`](Self::wait_idle) does.
+    /// gracefully. The call does not wait until they have ended; [`wait_idle`](Self::wait_idle) does.
     pub fn close(&self) {
         self.inner.shared.with(|state, now| state.close_all(now));
     }

@@ -21,7 +21,7 @@ pub(crate) struct Signals {
     pub(crate) state: Notify,
     /// A stream has data to read, or no more data will arrive.
     pub(crate) readable: Notify,
-    /// The peer has begun a stream without a local handle, or no more streams will begin.
+    /// The peer has begun a stream that has no local handle, or the peer can begin no more streams.
     pub(crate) incoming_streams: Notify,
 }
 
@@ -47,7 +47,8 @@ pub(crate) struct Entry {
     pub(crate) peer_shutdown: bool,
     outbound: u16,
     inbound: u16,
-    /// The lowest stream number that may be free. The program has handles of all streams below it.
+    /// The stream number at which the search for a free stream begins. The program has handles of all streams with
+    /// lower numbers.
     first_free: u16,
     /// The streams that have a handle or are listed in `incoming_streams`, sorted by number.
     streams: Vec<StreamEntry>,
@@ -65,7 +66,7 @@ pub(crate) struct Entry {
 #[derive(Debug)]
 pub(crate) struct StreamEntry {
     number: u16,
-    /// Whether the sending half has a handle, and whether the receiving half has one.
+    /// Whether each half of the stream has a handle: first the sending half, then the receiving half.
     pub(crate) halves: [bool; 2],
     /// Whether the stream is in the list `incoming_streams`.
     announced: bool,
@@ -170,8 +171,9 @@ impl Entry {
         true
     }
 
-    /// Releases one half of a stream. Returns true if the stream's unread data must be discarded: its receiving half
-    /// was released while its sending half still has a handle. Otherwise the next handle of the stream gets the data.
+    /// Records that one half of a stream (`SEND` or `RECV`) has no handle any more. Returns true if the stream's unread
+    /// data must be discarded: the receiving half was released, and the sending half still has a handle. Otherwise the
+    /// next handle of the stream gets the data.
     pub(crate) fn give_back(&mut self, number: u16, half: usize) -> bool {
         let stream = self.stream(number);
         stream.halves[half] = false;
@@ -186,9 +188,9 @@ impl Entry {
         half == RECV && has_handle && !self.reads_all
     }
 
-    /// Returns whether data on a stream is discarded: its receiving half was dropped, and its sending half still has a
-    /// handle.
-    pub(crate) fn is_unread(&self, number: u16) -> bool {
+    /// Returns whether received data of stream `number` is discarded. That is so if the application has dropped the
+    /// receiving half of the stream, but still has a handle of the sending half.
+    pub(crate) fn discards_data(&self, number: u16) -> bool {
         !self.reads_all
             && self.index_of(number).is_ok_and(|index| self.streams[index].halves == [true, false])
     }
@@ -200,8 +202,8 @@ impl Entry {
         Some(number)
     }
 
-    /// Announces a stream with unread data to the tasks that accept streams, if the stream has no handle and is not
-    /// announced yet.
+    /// Announces a stream with unread data to the tasks that accept streams. Does nothing if the application already
+    /// has a handle of the stream, or if the stream was announced before.
     pub(crate) fn announce(&mut self, number: u16) {
         if number >= self.pairs() || self.is_held(number) {
             return;
@@ -234,8 +236,8 @@ impl Entry {
         self.stream(number).low_waiter = Some(Box::new((most, cx.waker().clone())));
     }
 
-    /// Handles new room in the send buffer. Waiting messages get it first. Tasks that write bytes are woken only if no
-    /// message waits.
+    /// Handles new room in the send buffer. If messages wait for room, wakes the task of the first one. Otherwise wakes
+    /// the tasks that write bytes.
     pub(crate) fn on_writable(&mut self) {
         if self.send_queue.is_empty() {
             self.streams.iter_mut().filter_map(|stream| stream.writer.take()).for_each(Waker::wake);

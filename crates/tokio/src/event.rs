@@ -22,12 +22,12 @@ pub enum Event {
     PathPotentiallyFailed(IpAddr),
     /// A path does not answer any more (RFC 9260 §8.2).
     PathDown(IpAddr),
-    /// Data makes progress again after an interruption. The data uses another path or a path that had failed, or
-    /// outstanding data had waited for longer than a retransmission timeout. Only associations with several paths have
-    /// this event.
+    /// Data makes progress again after an interruption. Three changes count as an interruption: the data uses another
+    /// path, the path had failed, or outstanding data had waited for longer than a retransmission timeout. Only
+    /// associations with several paths have this event.
     Interrupted {
-        /// Which side was sending. True if the peer was sending, and no data arrived. False if this side was sending,
-        /// and none of its data was acknowledged.
+        /// True if the peer was sending, and its data did not arrive. False if this side was sending, and its data was
+        /// not acknowledged.
         received: bool,
         /// The duration of the interruption, which is at least 100 ms.
         outage: Duration,
@@ -47,7 +47,7 @@ pub enum Event {
     LocalAddress {
         /// The local address.
         address: IpAddr,
-        /// The state of the address at the peer after the change.
+        /// The peer's answer: whether it has added, removed or preferred the address, or has refused the request.
         change: AddressChange,
     },
     /// The peer is closing the association and accepts no more data. Messages sent before this event are still
@@ -133,7 +133,8 @@ pub enum Event {
     },
     /// The peer's program has aborted the association with this reason. The event [`Closed`](Self::Closed) follows.
     AbortReason(Box<[u8]>),
-    /// This number of events was lost before the next event, because the program did not take the events in time.
+    /// The queue was full, so this number of events was lost. The lost events occurred before the next event that the
+    /// program takes.
     Lagged(u64),
     /// The association has ended for this reason. This is the last event.
     Closed(CloseReason),
@@ -155,12 +156,12 @@ pub struct SendFailed {
     pub sent: bool,
     /// The length of the message in bytes.
     pub length: u32,
-    /// The message itself; `None` if the peer has acknowledged a part of the message.
+    /// The payload of the whole message; `None` if the peer has acknowledged a part of it.
     pub message: Option<Bytes>,
 }
 
 impl Event {
-    /// Converts an event of the engine. Returns `None` if the program learns of the event by other means.
+    /// Converts an event of the engine. Returns `None` if this crate reports it by a future or a return value.
     pub(crate) fn of(event: EngineEvent) -> Option<Self> {
         Some(match event {
             EngineEvent::PathUp { address, .. } => Self::PathUp(address),
@@ -228,7 +229,7 @@ pub(crate) struct EventQueue {
 }
 
 impl EventQueue {
-    /// Adds an event to the queue. `most` limits the bytes of undelivered messages in the queue.
+    /// Adds an event to the queue. If the undelivered messages then exceed `most` bytes, the oldest events are dropped.
     pub(crate) fn push(&mut self, event: Event, most: usize) {
         self.weight += event.weight();
         if self.waiting.capacity() == 0 {

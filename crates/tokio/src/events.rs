@@ -1,4 +1,4 @@
-//! The stream of an association's events that a program reads.
+//! `Events`: the sequence of an association's events, for a program to read.
 
 use crate::event::Event;
 use crate::handle::Handle;

@@ -5,7 +5,7 @@
 
 use std::task::{Context, Waker};
 
-/// The waiting messages in order, each with its ticket and the waker of its task.
+/// The waiting messages in order. Each has a ticket, which is a number that identifies it, and the waker of its task.
 #[derive(Debug, Default)]
 pub(crate) struct FairQueue {
     next: u32,
@@ -26,10 +26,10 @@ impl FairQueue {
     /// Adds a message to the queue, unless `ticket` is already in the queue. Stores the waker of the calling task, and
     /// returns the message's ticket.
     pub(crate) fn wait(&mut self, ticket: Option<u32>, cx: &Context<'_>) -> u32 {
-        let position = self.waiting.iter_mut().find(|(other, _)| Some(*other) == ticket);
-        if let Some((position, waker)) = position {
+        let entry = self.waiting.iter_mut().find(|(other, _)| Some(*other) == ticket);
+        if let Some((queued, waker)) = entry {
             waker.clone_from(cx.waker());
-            return *position;
+            return *queued;
         }
         let ticket = self.next;
         self.next = self.next.wrapping_add(1);

@@ -56,7 +56,7 @@ impl Handle {
     ) -> R {
         loop {
             let mut notified = pin!(signal.notified());
-            // `notified` is enabled before the call, so that a notification during the call is not missed.
+            // The waiter is registered before the call of `ask`, so that a notification during this call is not missed.
             notified.as_mut().enable();
             if let Some(answer) = self.with(&mut ask) {
                 return answer;

@@ -9,8 +9,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 /// An association that a peer has begun, and that the program has not accepted yet. The peer has proven that it
-/// receives packets at its address, and waits for an answer. Until the program accepts the association, the endpoint
-/// stores nothing else for the peer. Dropping the value refuses the association.
+/// receives packets at its address, and waits for an answer. This value is all that the endpoint stores for the peer
+/// before the program accepts. Dropping the value refuses the association.
 #[must_use = "dropped, it is refused"]
 pub struct Incoming {
     shared: Arc<Shared>,
@@ -42,7 +42,7 @@ impl Incoming {
         SocketAddr::new(self.request().peer.ip(), self.request().peer_port)
     }
 
-    /// Returns the peer's UDP port; 0 on IP.
+    /// Returns the peer's UDP port, or 0 if SCTP runs directly on IP.
     #[must_use]
     pub fn remote_udp_port(&self) -> u16 {
         self.request().peer.port()
@@ -60,7 +60,7 @@ impl Incoming {
         self.request().port
     }
 
-    /// Returns the number of streams that would exist in both directions.
+    /// Returns the number of streams that exist in both directions if the association is accepted.
     #[must_use]
     pub fn streams(&self) -> u16 {
         self.request().outbound_streams.min(self.request().inbound_streams)
@@ -99,10 +99,10 @@ impl Incoming {
     /// Refuses the association, and sends `reason` to the peer. The peer's program receives at most the first 512 bytes
     /// of `reason`.
     pub fn refuse_with_reason(mut self, reason: impl AsRef<[u8]>) {
-        self.decide(reason.as_ref());
+        self.send_refusal(reason.as_ref());
     }
 
-    fn decide(&mut self, reason: &[u8]) {
+    fn send_refusal(&mut self, reason: &[u8]) {
         if let Some(request) = self.request.take() {
             self.shared.with(|state, now| state.endpoint.refuse(now, request.id, reason));
         }
@@ -111,6 +111,6 @@ impl Incoming {
 
 impl Drop for Incoming {
     fn drop(&mut self) {
-        self.decide(b"");
+        self.send_refusal(b"");
     }
 }

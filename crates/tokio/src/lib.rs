@@ -65,8 +65,9 @@
 //! # Two ways to read and write
 //!
 //! [`Association::send`] and [`Association::recv`] handle messages of any stream, so one task can serve all streams.
-//! With [`Association::open_bi`] and [`Association::accept_bi`], each task holds a stream of its own. Each received
-//! message goes to the first task that asks for it, so a program should read in only one of these two ways.
+//! [`Association::open_bi`] and [`Association::accept_bi`] return single streams, so each stream can have its own task.
+//! Each received message goes to the first task that asks for it, so a program should read in only one of these two
+//! ways.
 //!
 //! # Inside
 //!

@@ -32,10 +32,9 @@ pub struct Options {
     pub backlog: usize,
     /// The maximum size of a received message in bytes; see [`RecvError::TooLong`](crate::RecvError::TooLong).
     pub max_receive: usize,
-    /// The memory in bytes for the messages of all associations together: messages that are not acknowledged, and
-    /// received messages that are not read. Each association may always use 1/8192 of this memory. An association whose
-    /// path needs more may use more, up to its `sndbuf` and `rcvbuf`, if enough memory is left for the other
-    /// associations.
+    /// The memory in bytes for the messages of all associations together: sent messages that are not acknowledged, and
+    /// received messages that are not read. Each association may always use 1/8192 of this memory. If enough memory is
+    /// left, an association may use more, up to its `sndbuf` and `rcvbuf`.
     pub memory: u64,
     /// The settings of the SCTP engine: a profile, changed by key or by a [`ConfigBuilder`](crate::ConfigBuilder).
     pub config: Config,
@@ -112,7 +111,7 @@ impl Options {
         self
     }
 
-    /// Sets the memory in bytes for the messages of all associations together.
+    /// Sets the amount of memory, in bytes, that the messages of all associations share.
     #[must_use]
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = bytes;

@@ -94,8 +94,8 @@ impl Partials {
         self.0.retain(|partial| partial.stream != stream);
     }
 
-    /// Returns whether a part belongs to a message that exceeds the size limit and is therefore discarded. The last
-    /// part of the message ends the discarding.
+    /// Returns whether a part belongs to a message that exceeds the size limit. Such parts are discarded, up to and
+    /// including the last part of the message.
     pub(crate) fn is_discarding(&mut self, stream: u16, part: &Part) -> bool {
         let index = self.find(stream, part.unordered).filter(|&index| self.0[index].is_discarded);
         if part.end_of_message {

@@ -1,4 +1,4 @@
-//! How to choose the profile, the carrier, and the most common settings.
+//! How to choose the profile, the protocol that carries SCTP (UDP or IP), and the most common settings.
 //!
 //! [`Options::config`](crate::Options::config) contains the settings of an endpoint. Start with a profile, and change
 //! values with typed methods or by key:
@@ -21,8 +21,8 @@
 //! # Profile
 //!
 //! - `modern` is the profile for today's programs. It has an initial window of 10 packets, RTO.Min of 200 ms, CUBIC,
-//!   and time-based loss detection (RACK). It interleaves messages if the peer supports I-DATA. Data leaves a path
-//!   after the path's first timeout. `modern` is the default of this crate and of the `anabranch` commands.
+//!   and time-based loss detection (RACK). It interleaves messages if the peer supports I-DATA. After the first timeout
+//!   on a path, data uses another path. `modern` is the default of this crate and of the `anabranch` commands.
 //! - `rfc9260` has the literal values of RFC 9260. A retransmission by timer waits at least one second.
 //!
 //! [`Config::knobs`](crate::Config::knobs) lists every setting with its meaning, its value, and the source of the

@@ -33,7 +33,7 @@ impl Shared {
         let now = self.clock.now();
         let result = ask(&mut state, now);
         let waker = state.settle(now);
-        // The lock is released first, because the thread takes it as soon as the thread wakes.
+        // The lock is released before the endpoint's thread wakes, because that thread takes the lock immediately.
         drop(state);
         if let Some(waker) = waker {
             waker.wake();

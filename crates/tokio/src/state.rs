@@ -1,7 +1,8 @@
-//! The state of an endpoint behind its lock: the engine, the associations, and the tasks that wait for them. The tasks
-//! of a program call its methods. The endpoint's thread passes packets, time and the engine's events to it.
+//! The state of an endpoint behind its lock: the engine, the associations, and the tasks that wait for them. The
+//! program's tasks change the state through the methods of `State`. The endpoint's thread passes packets, time and the
+//! engine's events to these methods.
 //!
-//! Implements RFC 9260 §11.2 (notifications) in part: the changes that notifications make to this state.
+//! Implements a part of RFC 9260 §11.2 (notifications): how each notification changes `State`.
 
 use crate::entry::{Entry, Signals};
 use crate::event::{Event, EventQueue};
@@ -27,7 +28,7 @@ pub(crate) struct State {
     pub(crate) ports: PortClaims,
     notify: Notify,
     entries: BTreeMap<AssociationId, Box<Entry>>,
-    /// The maximum number of associations begun by peers that wait until the program accepts them.
+    /// The maximum number of peer-initiated associations that wait to be accepted by the program.
     pub(crate) backlog: usize,
     /// The SCTP port on which the endpoint accepts associations; `None` if it accepts none.
     listening: Option<u16>,
@@ -37,7 +38,7 @@ pub(crate) struct State {
     open_associations: usize,
     /// The reason why the endpoint has failed permanently; `None` if it has not failed.
     failure: Option<CloseReason>,
-    /// Whether a DTLS layer below the engine knows why a peer was lost.
+    /// Whether there is a DTLS layer below the engine. If so, the layer may know the reason why a peer was lost.
     pub(crate) layered: bool,
     /// The associations whose peers were lost, each with the peer's address. They wait until the DTLS layer has been
     /// asked for the reason.
@@ -54,9 +55,9 @@ pub(crate) struct State {
 /// The notifications for tasks that wait for the whole endpoint.
 #[derive(Debug, Default)]
 pub(crate) struct EndpointSignals {
-    /// An association waits to be accepted, or no more associations will be accepted.
+    /// Notified when an association waits to be accepted, or when no more associations will be accepted.
     pub(crate) incoming: tokio::sync::Notify,
-    /// All associations have ended.
+    /// Notified when all associations have ended.
     pub(crate) idle: tokio::sync::Notify,
 }
 
@@ -103,9 +104,9 @@ impl State {
         self.entry(id).map(|entry| &mut entry.events)
     }
 
-    /// Returns the reason to report for an association whose state has been removed: the failure of the endpoint if it
-    /// has failed, otherwise that the association has ended.
-    pub(crate) fn end(&self) -> CloseReason {
+    /// Returns the reason to report for an association whose state has been removed: the failure of the endpoint, if it
+    /// has failed. Otherwise the reason is that the endpoint has ended.
+    pub(crate) fn removed_reason(&self) -> CloseReason {
         self.failure.clone().unwrap_or_else(|| CloseReason::Network("the endpoint has ended".to_owned()))
     }
 
@@ -250,7 +251,8 @@ impl State {
     /// Discards the unread data of an association that the program no longer reads, so that the peer can continue to
     /// send.
     fn discard_unread(&mut self, now: Instant, id: AssociationId) {
-        // The thread must run, because it announces the new room in the receive buffer to the peer.
+        // Wakes the loop that drives the engine, because it must announce the new room in the receive buffer to the
+        // peer.
         self.notify.notify();
         while let Ok(Some(_)) = self.endpoint.recv_next(now, id, &mut self.buffer) {}
     }
@@ -263,7 +265,7 @@ impl State {
 
     /// Takes both halves of the stream with this number. Without a number, takes the lowest stream that has no handle.
     pub(crate) fn open_stream(&mut self, id: AssociationId, number: Option<u16>) -> Result<u16, OpenError> {
-        let end = self.end();
+        let end = self.removed_reason();
         let Some(entry) = self.entry(id) else { return Err(OpenError::Closed(end)) };
         if let Some(reason) = entry.shut() {
             return Err(OpenError::Closed(reason));
@@ -281,10 +283,10 @@ impl State {
 
     /// Takes the next stream that the peer has begun and of which the program has no handle.
     pub(crate) fn accept_stream(&mut self, id: AssociationId) -> Result<Option<u16>, CloseReason> {
-        let end = self.end();
+        let end = self.removed_reason();
         let Some((endpoint, _, entry)) = self.parts(id) else { return Err(end) };
         while let Some(number) = entry.take_begun() {
-            // A stream is skipped if another call has already read its data.
+            // Another call may already have read the data of the stream. Such a stream is skipped.
             if endpoint.readable_bytes(id, number) > 0 && entry.hold(number) {
                 return Ok(Some(number));
             }
@@ -310,7 +312,7 @@ impl State {
     fn on_event(&mut self, now: Instant, event: EngineEvent) {
         match event {
             EngineEvent::Readable { id, stream } => match self.entry(id) {
-                Some(entry) if entry.is_unread(stream) => self.discard(now, id, stream),
+                Some(entry) if entry.discards_data(stream) => self.discard(now, id, stream),
                 Some(entry) if entry.has_handle => entry.on_readable(stream),
                 _ => self.discard_unread(now, id),
             },
@@ -377,13 +379,14 @@ impl State {
         self.ended(now, id, reason);
     }
 
-    /// Removes and returns the associations whose peers were lost. The caller then calls [`explain`](Self::explain).
-    pub(crate) fn take_unexplained(&mut self) -> Vec<(AssociationId, SocketAddr)> {
+    /// Removes and returns the associations that ended because their peers were unreachable, each with its peer's
+    /// address. The caller then reports the DTLS layer's reason with [`end_lost`](Self::end_lost).
+    pub(crate) fn take_lost_peers(&mut self) -> Vec<(AssociationId, SocketAddr)> {
         std::mem::take(&mut self.lost_peers)
     }
 
     /// Ends an association whose peer was lost. `fault` is the DTLS layer's reason for the loss, if it has one.
-    pub(crate) fn explain(&mut self, now: Instant, id: AssociationId, fault: Option<CloseReason>) {
+    pub(crate) fn end_lost(&mut self, now: Instant, id: AssociationId, fault: Option<CloseReason>) {
         if let Some(entry) = self.entry(id) {
             let usual = to_close_reason(EngineReason::Unreachable, entry.established, entry.accepted);
             self.ended(now, id, fault.unwrap_or(usual));
@@ -439,7 +442,7 @@ impl State {
         }
     }
 
-    /// Wakes each task whose stream now has a buffered amount of at most the task's threshold.
+    /// Wakes each task that waits until the buffered amount of a stream has fallen to the task's threshold, if it has.
     pub(crate) fn wake_drained(&mut self) {
         let Self { draining, entries, endpoint, .. } = self;
         draining.retain(|id| entries.get_mut(id).is_some_and(|entry| entry.wake_drained(endpoint, *id)));

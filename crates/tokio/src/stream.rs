@@ -92,7 +92,7 @@ impl SendStream {
         let (id, number, low_threshold) = (self.handle.id(), self.number, self.low_threshold);
         poll_fn(|cx| {
             self.handle.with(|state, _| {
-                let end = state.end();
+                let end = state.removed_reason();
                 let Some((endpoint, _, entry)) = state.parts(id) else { return Poll::Ready(Err(end.into())) };
                 if let Some(reason) = entry.shut() {
                     return Poll::Ready(Err(reason.into()));
@@ -137,11 +137,11 @@ impl AsyncWrite for SendStream {
         })
     }
 
-    /// Returns immediately, because written data is already in the engine. The engine delivers the data, or the
-    /// association ends with a reason.
+    /// Returns immediately, because written data is already in the SCTP engine. If nothing more can be sent, returns
+    /// the reason as an error.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         let end = self.handle.with(|state, _| {
-            let end = state.end();
+            let end = state.removed_reason();
             state.entry(self.handle.id()).map_or(Some(end), |entry| entry.shut())
         });
         Poll::Ready(end.map_or(Ok(()), |reason| Err(SendError::Closed(reason).into())))

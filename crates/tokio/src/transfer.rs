@@ -12,8 +12,8 @@ use anabranch_transport::CloseReason;
 use anabranch_transport::sctp::PPID_HTTP;
 
 impl State {
-    /// Accepts a message if the send buffer has room for it and no other message waits in front of it. Returns whether
-    /// the message was accepted.
+    /// Queues a message if the send buffer has room for it and no earlier message still waits for room. Returns whether
+    /// the message was queued.
     pub(crate) fn send(
         &mut self,
         now: Instant,
@@ -23,7 +23,7 @@ impl State {
         message: &[u8],
         options: &SendOptions,
     ) -> Result<bool, SendError> {
-        let end = self.end();
+        let end = self.removed_reason();
         let Some((endpoint, _, entry)) = self.parts(id) else { return Err(end.into()) };
         if let Some(reason) = entry.shut() {
             return Err(reason.into());
@@ -39,8 +39,8 @@ impl State {
         }
     }
 
-    /// Accepts as many bytes as the send buffer has room for, if no message waits. Returns the number of accepted
-    /// bytes, which may be 0.
+    /// Accepts as many bytes as the send buffer has room for. Accepts none if other messages of the association already
+    /// wait for room. Returns the number of accepted bytes.
     pub(crate) fn write(
         &mut self,
         now: Instant,
@@ -49,7 +49,7 @@ impl State {
         bytes: &[u8],
         options: &SendOptions,
     ) -> Result<usize, SendError> {
-        let end = self.end();
+        let end = self.removed_reason();
         let Some((endpoint, _, entry)) = self.parts(id) else { return Err(end.into()) };
         if let Some(reason) = entry.shut() {
             return Err(reason.into());
@@ -60,8 +60,8 @@ impl State {
         let fragment = endpoint.fragment_size(id).max(MIN_PIECE);
         let piece = match endpoint.interleaves(id) {
             false => fragment,
-            // RFC 8260 §2: if messages are interleaved, a large message does not block other streams. The bytes for
-            // which the send buffer has room are therefore sent as one message, up to the limit `MAX_PIECE`.
+            // RFC 8260 §2: if messages are interleaved, a large message does not block other streams. So all bytes that
+            // fit into the send buffer become one message, up to the limit `MAX_PIECE`.
             true => endpoint.writable_bytes(id).clamp(fragment, MAX_PIECE.max(fragment)),
         };
         match endpoint.send_pieces(now, id, options.message(stream, PPID_HTTP), bytes, piece) {
@@ -103,7 +103,7 @@ impl State {
         id: AssociationId,
         stream: Option<u16>,
     ) -> Result<Option<Received>, RecvError> {
-        let (end, limit) = (self.end(), self.max_receive);
+        let (end, limit) = (self.removed_reason(), self.max_receive);
         let Some((endpoint, buffer, entry)) = self.parts(id) else { return Err(end.into()) };
         entry.reads_all |= stream.is_none();
         loop {
@@ -134,7 +134,7 @@ impl State {
         stream: u16,
         into: &mut [u8],
     ) -> Result<Option<usize>, CloseReason> {
-        let end = self.end();
+        let end = self.removed_reason();
         let Some((endpoint, _, entry)) = self.parts(id) else { return Err(end) };
         if let Some(bytes) = entry.partials.take_bytes(stream, into) {
             return Ok(Some(bytes));

@@ -2,7 +2,7 @@
 //! succeed.
 #![cfg(target_os = "linux")]
 
-use crate::ends::{ConnectedPair, LONG, once, soon};
+use crate::ends::{EndpointPair, LONG, once, soon};
 use anabranch_tokio::{Event, OpenError, RecvError, SendError, SendOptions};
 use std::future::Future;
 use std::pin::pin;
@@ -11,14 +11,14 @@ use tokio::time::timeout;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connect_that_is_dropped_leaves_no_association() {
-    let ends = ConnectedPair::alone().await;
+    let ends = EndpointPair::alone().await;
     for _ in 0..50 {
         assert!(once(ends.client.connect(ends.server.local_addresses(), 80)).await.is_none());
     }
     soon(|| ends.client.associations() == 0).await;
     timeout(LONG, ends.client.wait_idle()).await.expect("in time");
-    // The server may have seen some of the dropped attempts. The associations of these attempts have ended, so
-    // accepting them may succeed or fail.
+    // A dropped attempt may have reached the server, and its association has ended since. So accepting that association
+    // may succeed or fail.
     let server = ends.server.clone();
     let accepting = tokio::spawn(async move {
         let mut accepted = Vec::new();
@@ -34,7 +34,7 @@ async fn a_connect_that_is_dropped_leaves_no_association() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_accept_that_is_dropped_has_taken_none() {
-    let ends = ConnectedPair::alone().await;
+    let ends = EndpointPair::alone().await;
     let client = ends.client.clone();
     let at = ends.server.local_addresses().to_vec();
     let connecting = tokio::spawn(async move {
@@ -56,10 +56,11 @@ async fn an_accept_that_is_dropped_has_taken_none() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_send_that_is_dropped_has_sent_nothing_and_lets_others_pass() {
-    let (_ends, ours, theirs) = ConnectedPair::up(&[("sndbuf", "20000B"), ("rcvbuf", "20000B")]).await;
+    let (_ends, ours, theirs) = EndpointPair::up(&[("sndbuf", "20000B"), ("rcvbuf", "20000B")]).await;
     let options = SendOptions::new();
     let mut taken = Vec::new();
-    // Messages are sent until the buffers of both ends are full: 50 attempts in a row do not complete.
+    // Messages are sent until the sender's and the receiver's buffers are full, that is, until 50 attempts in a row do
+    // not complete.
     let mut turn = 0_u32;
     let mut refused = 0;
     soon(|| {
@@ -68,7 +69,8 @@ async fn a_send_that_is_dropped_has_sent_nothing_and_lets_others_pass() {
             taken.push(turn);
             (turn, refused) = (turn + 1, 0);
         } else {
-            // The dropped call did not send its message, so the next call may use the same number.
+            // The future of `send` is dropped before it has sent its message. The next call may therefore put the same
+            // number into its message.
             refused += 1;
         }
         refused == 50
@@ -94,7 +96,7 @@ async fn a_send_that_is_dropped_has_sent_nothing_and_lets_others_pass() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_recv_that_is_dropped_has_lost_nothing() {
-    let (_ends, ours, theirs) = ConnectedPair::up(&[]).await;
+    let (_ends, ours, theirs) = EndpointPair::up(&[]).await;
     for turn in 0..200_u32 {
         assert!(once(theirs.recv()).await.is_none(), "nothing was sent");
         ours.send(turn as u16 % 5, turn.to_be_bytes(), &SendOptions::new()).await.expect("sent");
@@ -110,7 +112,7 @@ async fn a_recv_that_is_dropped_has_lost_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dropped_futures_lose_neither_events_nor_the_close_reason() {
-    let (ends, ours, theirs) = ConnectedPair::up(&[]).await;
+    let (ends, ours, theirs) = EndpointPair::up(&[]).await;
     let mut events = ours.events();
     for _ in 0..100 {
         assert!(once(events.next()).await.is_none(), "nothing has happened");
@@ -131,11 +133,11 @@ async fn dropped_futures_lose_neither_events_nor_the_close_reason() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_buffered_amount_falls_to_its_threshold() {
-    let (_ends, ours, theirs) = ConnectedPair::up(&[("rcvbuf", "20000B")]).await;
+    let (_ends, ours, theirs) = EndpointPair::up(&[("rcvbuf", "20000B")]).await;
     let (mut send, _recv) = ours.open_bi().expect("a stream");
     assert_eq!(send.buffered_amount(), 0);
     timeout(LONG, send.buffered_amount_low()).await.expect("at once").expect("it is up");
-    // The peer does not read, so its receive buffer fills, and then this side's send buffer.
+    // The peer does not read. First its receive buffer fills, and then this side's send buffer.
     let mut sent = 0;
     soon(|| {
         while send.buffered_amount() <= 10_000 && ours.try_send(0, [7; 1_000], &SendOptions::new()).is_ok() {
@@ -167,7 +169,7 @@ async fn a_buffered_amount_falls_to_its_threshold() {
 /// After the association has ended, every sending and receiving call returns the reason for the end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_the_end_all_calls_return_the_reason() {
-    let (_ends, ours, theirs) = ConnectedPair::up(&[]).await;
+    let (_ends, ours, theirs) = EndpointPair::up(&[]).await;
     let (mut send, mut recv) = ours.open_bi().expect("a stream");
     theirs.send(3, "the last", &SendOptions::new()).await.expect("sent");
     theirs.close();

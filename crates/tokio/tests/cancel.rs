@@ -25,13 +25,13 @@ async fn endpoint(listen: Option<u16>, rcvbuf: &str, largest: usize) -> Endpoint
     Endpoint::new(options).await.expect("an endpoint")
 }
 
-/// Opens an association whose receive buffer is much smaller than [`LENGTH`], so the first poll never finds a whole
-/// message.
+/// Opens an association whose receive buffer is much smaller than a message of [`LENGTH`] bytes. The first poll of a
+/// receive call therefore never finds a whole message.
 async fn associated() -> ((Endpoint, Endpoint), Association, Association) {
     associated_with("256KiB", 1 << 22).await
 }
 
-/// Opens an association with a receive buffer of this size, for messages of at most `largest` bytes.
+/// Opens an association whose ends have a receive buffer of the size `rcvbuf`, for messages of at most `largest` bytes.
 async fn associated_with(rcvbuf: &str, largest: usize) -> ((Endpoint, Endpoint), Association, Association) {
     let server = endpoint(Some(80), rcvbuf, largest).await;
     let client = endpoint(None, rcvbuf, largest).await;

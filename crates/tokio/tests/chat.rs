@@ -27,7 +27,7 @@ async fn many_chat_over_two_paths() {
     assert_eq!(outcome.received, heard(setup));
     // Other tests run in this process at the same time, so this bound on memory is loose. The benchmark gives the exact
     // value.
-    assert!(outcome.idle < 1 << 20 && outcome.after_lines < 1 << 20, "{outcome:?}");
+    assert!(outcome.idle_bytes < 1 << 20 && outcome.after_lines < 1 << 20, "{outcome:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,7 +2,7 @@
 //! refusing peers.
 #![cfg(target_os = "linux")]
 
-use crate::ends::{ConnectedPair, LONG, addresses, options, soon};
+use crate::ends::{EndpointPair, LONG, addresses, options, soon};
 use anabranch_tokio::{
     AddressChange, Association, CloseReason, ConnectError, ConnectOptions, Direction, Event, Events,
     KeyChange, KeyError, Policy, PrimaryError, ResetError, SendError, SendOptions,
@@ -34,7 +34,7 @@ async fn next(association: &Association) -> anabranch_tokio::Received {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn message_attributes_arrive_with_the_message() {
-    let (_ends, ours, theirs) = ConnectedPair::up(&[]).await;
+    let (_ends, ours, theirs) = EndpointPair::up(&[]).await;
     for (stream, ppid, unordered) in [(0, 0, false), (3, 51, true), (7, u32::MAX, false)] {
         let options = SendOptions::new().ppid(ppid).unordered(unordered).immediate(true);
         ours.send(stream, "hello", &options).await.expect("sent");
@@ -55,7 +55,7 @@ async fn message_attributes_arrive_with_the_message() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn abandoned_and_undelivered_messages_are_reported() {
     let settings = [("partial_reliability", "yes"), ("sndbuf", "100000B"), ("rcvbuf", "10000B")];
-    let (_ends, ours, theirs) = ConnectedPair::up(&settings).await;
+    let (_ends, ours, theirs) = EndpointPair::up(&settings).await;
     let mut events = ours.events();
     // The peer does not read. Its receive buffer fills, and the remaining messages expire in this side's send buffer.
     for context in 0..10 {
@@ -85,7 +85,7 @@ async fn abandoned_and_undelivered_messages_are_reported() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn paths_come_up_and_the_primary_is_chosen() {
     let both = addresses(2);
-    let ends = ConnectedPair::with(options(&both, &[])).await;
+    let ends = EndpointPair::with(options(&both, &[])).await;
     let (ours, theirs) = ends.associate().await;
     wait_for_event(&mut theirs.events(), Event::PathUp(both[1])).await;
     let info = ours.info().expect("it is up");
@@ -104,7 +104,7 @@ async fn paths_come_up_and_the_primary_is_chosen() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn addresses_are_removed_and_added() {
     let both = addresses(2);
-    let ends = ConnectedPair::with(options(&both, &[("auth", "yes"), ("asconf", "yes")])).await;
+    let ends = EndpointPair::with(options(&both, &[("auth", "yes"), ("asconf", "yes")])).await;
     let (ours, theirs) = ends.associate().await;
     let (mut here, mut there) = (ours.events(), theirs.events());
     wait_for_event(&mut there, Event::PathUp(both[1])).await;
@@ -117,13 +117,13 @@ async fn addresses_are_removed_and_added() {
     wait_for_event(&mut there, Event::PathUp(both[1])).await;
     ours.set_peer_primary(both[1]).expect("addresses are dynamic");
     wait_for_event(&mut there, Event::PrimaryChanged(both[1])).await;
-    let (_fixed, ours, _theirs) = ConnectedPair::up(&[]).await;
+    let (_fixed, ours, _theirs) = EndpointPair::up(&[]).await;
     assert!(ours.add_address(both[1]).is_err());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn streams_are_reset_and_added() {
-    let (_ends, ours, theirs) = ConnectedPair::up(&[("reconfig", "yes"), ("streams", "10")]).await;
+    let (_ends, ours, theirs) = EndpointPair::up(&[("reconfig", "yes"), ("streams", "10")]).await;
     let (mut here, mut there) = (ours.events(), theirs.events());
     for (ssn, text) in [(0, "one"), (1, "two")] {
         ours.send(4, text, &SendOptions::new()).await.expect("sent");
@@ -145,13 +145,13 @@ async fn streams_are_reset_and_added() {
     soon(|| ours.streams() == 15 && theirs.streams() == 15).await;
     ours.send(14, "on a new one", &SendOptions::new()).await.expect("sent");
     assert_eq!(next(&theirs).await.stream, 14);
-    let (_without, ours, _theirs) = ConnectedPair::up(&[("reconfig", "no")]).await;
+    let (_without, ours, _theirs) = EndpointPair::up(&[("reconfig", "no")]).await;
     assert_eq!(ours.add_streams(1, 1), Err(ResetError::Unsupported));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn messages_are_signed_with_shared_keys() {
-    let (_ends, ours, theirs) = ConnectedPair::up(&[("auth", "yes"), ("auth_chunks", "data")]).await;
+    let (_ends, ours, theirs) = EndpointPair::up(&[("auth", "yes"), ("auth_chunks", "data")]).await;
     let mut events = ours.events();
     let mut theirs_told = theirs.events();
     for end in [&ours, &theirs] {
@@ -164,13 +164,13 @@ async fn messages_are_signed_with_shared_keys() {
     ours.deactivate_key(0).expect("it is not the active one");
     wait_for_event(&mut events, Event::Key { key: 0, change: KeyChange::Free }).await;
     assert_eq!(ours.delete_key(1), Err(KeyError::Active));
-    let (_without, ours, _theirs) = ConnectedPair::up(&[("auth", "no")]).await;
+    let (_without, ours, _theirs) = EndpointPair::up(&[("auth", "no")]).await;
     assert_eq!(ours.set_key(1, "x"), Err(KeyError::NotAuthenticated));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn incoming_associations_are_examined_before_accept() {
-    let ends = ConnectedPair::with(options(&addresses(2), &[]).backlog(2)).await;
+    let ends = EndpointPair::with(options(&addresses(2), &[]).backlog(2)).await;
     let at = ends.server.local_addresses().to_vec();
     let options = ConnectOptions::new().local_port(40_000).streams(7);
     let (client, to) = (ends.client.clone(), at.clone());
@@ -223,7 +223,7 @@ async fn incoming_associations_are_examined_before_accept() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events_that_nobody_takes_are_counted() {
     let settings = [("partial_reliability", "yes"), ("rcvbuf", "2000B")];
-    let (_ends, ours, _theirs) = ConnectedPair::up(&settings).await;
+    let (_ends, ours, _theirs) = EndpointPair::up(&settings).await;
     for context in 0..500 {
         let brief = SendOptions::new().context(context).lifetime(Duration::ZERO);
         ours.send(0, [7; 1_000], &brief).await.expect("sent");

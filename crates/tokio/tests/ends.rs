@@ -11,7 +11,7 @@ use tokio::time::timeout;
 pub use crate::wait::{LONG, soon};
 
 /// A server that listens on port 80, and a client.
-pub struct ConnectedPair {
+pub struct EndpointPair {
     pub server: Endpoint,
     pub client: Endpoint,
 }
@@ -27,7 +27,7 @@ pub fn options(addresses: &[IpAddr], settings: &[(&str, &str)]) -> Options {
     Options::default().addresses(addresses.iter().copied()).config(config.build().expect("settings"))
 }
 
-impl ConnectedPair {
+impl EndpointPair {
     pub async fn alone() -> Self {
         Self::with(options(&addresses(1), &[])).await
     }

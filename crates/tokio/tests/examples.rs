@@ -1,4 +1,4 @@
-//! Runs the examples. Each runs unmodified in this process, must do what its first lines say, and must end in time.
+//! Runs the unmodified examples in this process. Each example must do what its first lines say, and must end in time.
 #![cfg(target_os = "linux")]
 
 #[path = "../examples/chat.rs"]
@@ -15,7 +15,7 @@ use anabranch_tokio::PathState;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// This limit is generous: only a run that hangs exceeds it.
+/// The time limit of a wait. Only a run that hangs exceeds it.
 const LONG: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

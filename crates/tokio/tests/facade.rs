@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-/// This limit is generous: only a test that hangs exceeds it.
+/// The time limit of a wait. Only a test that hangs exceeds it.
 const LONG: Duration = Duration::from_secs(60);
 
 async fn endpoint(listen: Option<u16>) -> Endpoint {

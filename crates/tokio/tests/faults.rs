@@ -3,7 +3,7 @@
 #![cfg(target_os = "linux")]
 
 use crate::control::wait_for_event;
-use crate::ends::{ConnectedPair, LONG, addresses, options, soon};
+use crate::ends::{EndpointPair, LONG, addresses, options, soon};
 use anabranch_tokio::{CloseReason, ConnectOptions, Endpoint, Event, SendOptions};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -81,7 +81,7 @@ const IMPATIENT: [(&str, &str); 7] = [
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_path_that_fails_and_comes_back_is_told_of_step_by_step() {
     let ends =
-        ConnectedPair::with(options(&addresses(1), &[&IMPATIENT[..], &[("pf_max_retrans", "0")]].concat()))
+        EndpointPair::with(options(&addresses(1), &[&IMPATIENT[..], &[("pf_max_retrans", "0")]].concat()))
             .await;
     let relay = Relay::to(ends.server.local_addresses()[0]).await;
     let accepting = async { ends.server.accept().await.expect("somebody").accept() };
@@ -104,7 +104,7 @@ async fn a_path_that_fails_and_comes_back_is_told_of_step_by_step() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_peer_that_does_not_come_back_ends_the_association() {
     let settings = [&IMPATIENT[..6], &[("assoc_max_retrans", "4"), ("assoc_silence", "100ms")]].concat();
-    let ends = ConnectedPair::with(options(&addresses(1), &settings)).await;
+    let ends = EndpointPair::with(options(&addresses(1), &settings)).await;
     let relay = Relay::to(ends.server.local_addresses()[0]).await;
     let accepting = async { ends.server.accept().await.expect("somebody").accept() };
     let at = [relay.address];

@@ -4,7 +4,7 @@
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// This limit is generous: only a test that hangs exceeds it.
+/// The time limit of a wait. Only a test that hangs exceeds it.
 pub const LONG: Duration = Duration::from_secs(60);
 
 /// Waits until the condition `is` returns true.

@@ -1,4 +1,4 @@
-//! The features of a transport, as data. Code decides by these features and never by a transport's name.
+//! The features of a transport, as data. Other crates test these features, and never a transport's name.
 
 /// How the streams of a session are numbered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -20,11 +20,12 @@ pub enum Feature {
     No,
     /// The transport always has the feature.
     Yes,
-    /// An extension, turned on by one of the transport's knobs, provides the feature.
+    /// The feature is provided by an extension, which one of the transport's knobs turns on.
     Extension {
         /// The knob whose value `yes` turns the extension on.
         knob: &'static str,
-        /// A phrase about the extension and the RFC that defines it, for example "RFC 6525 adds the streams".
+        /// A clause that names the RFC of the extension and what it adds, for error messages. For example, "RFC 6525
+        /// adds the streams" says that streams can be added during an association.
         rule: &'static str,
     },
 }
@@ -59,7 +60,7 @@ pub enum LowerProtocol {
 }
 
 impl LowerProtocols {
-    /// Returns the carrier of one endpoint. The carrier is UDP if `in_udp` is set or if the transport can run only in
+    /// Returns the lower protocol of one endpoint. This is UDP if `in_udp` is set or if the transport can run only in
     /// UDP. A server in UDP uses the well-known port.
     #[must_use]
     pub const fn choose(self, in_udp: bool, server: bool) -> LowerProtocol {
@@ -108,7 +109,8 @@ pub struct Capabilities {
     pub streams: Streams,
     /// Whether a side can end its direction of a stream while the session continues.
     pub half_close: bool,
-    /// Whether a write may become a message of its own, so that the size of each write matters.
+    /// Whether a write may become a separate message. If so, the messages depend on how a program divides its data into
+    /// writes.
     pub messages: bool,
     /// Whether messages may be delivered out of order.
     pub unordered: bool,

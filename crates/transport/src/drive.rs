@@ -1,8 +1,8 @@
 //! The loop that drives any engine over any `World`.
 //!
-//! Each turn of the loop passes the received packets and the current time to the engine, and takes packets and events
-//! from the engine. The loop then sets the timer to the engine's deadline and waits. Applications issue commands
-//! between two polls of the loop and wake the loop.
+//! Each turn of the loop passes the received packets and the current time to the engine. The turn also takes packets
+//! and events from the engine. The loop then sets the timer to the engine's deadline and waits. Applications issue
+//! commands between two polls of the loop and wake the loop.
 //!
 //! The loop allocates no memory per packet, because it reuses two batches. The loop moves the timer only if the
 //! deadline becomes earlier than the timer's setting. If the deadline has moved to a later time, the loop notices this
@@ -67,12 +67,12 @@ impl Notify {
         if self.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
             return false;
         }
-        self.replace(cx);
+        self.store_waker(cx);
         true
     }
 
     #[cold]
-    fn replace(&mut self, cx: &Context<'_>) {
+    fn store_waker(&mut self, cx: &Context<'_>) {
         self.waker = Some(cx.waker().clone());
     }
 }
@@ -88,8 +88,8 @@ pub fn drive<W: World, S: DatagramSocket, O: EngineOwner>(
     poll_fn(move |cx| driver.poll(cx, &mut *owner.borrow_mut()))
 }
 
-/// The loop of [`drive`], for callers that do not keep the engine in an `Rc`. The loop uses the engine only while the
-/// loop is polled.
+/// The loop of [`drive`], for callers that do not keep the engine in an `Rc`. The caller passes the engine to each call
+/// of `poll`.
 #[derive(Debug)]
 pub struct Driver<W: World, S> {
     world: W,
@@ -98,7 +98,7 @@ pub struct Driver<W: World, S> {
     /// The time to which the timer is set; never later than the engine's deadline.
     armed: Option<Instant>,
     /// Whether the timer, with its current setting, will wake this task.
-    listening: bool,
+    is_timer_registered: bool,
     input: RecvBatch,
     /// The packets that the engine has produced and the socket has not accepted yet; empty if there are none.
     output: SendBatch,
@@ -107,13 +107,13 @@ pub struct Driver<W: World, S> {
 }
 
 impl<W: World, S: DatagramSocket> Driver<W, S> {
-    /// Creates a loop over `socket`, which a single task must poll.
+    /// Creates a loop that drives `socket`. A single task must poll the loop.
     pub fn new(world: W, socket: S) -> Self {
         let segments = socket.max_segments();
         let timer = world.timer();
         let (input, output) = (RecvBatch::new(segments), SendBatch::new(segments));
         let unsent = SendBatch::new(1);
-        Self { world, socket, timer, armed: None, listening: false, input, output, unsent }
+        Self { world, socket, timer, armed: None, is_timer_registered: false, input, output, unsent }
     }
 
     /// Receives the packets that have arrived, and sends the packets that are due. Ready once the socket has failed. If
@@ -123,7 +123,7 @@ impl<W: World, S: DatagramSocket> Driver<W, S> {
         if owner.notify().register(cx) {
             // The previous poll came from another task, or this is the first poll. The timer therefore does not wake
             // this task yet.
-            self.listening = false;
+            self.is_timer_registered = false;
         }
         match self.turn(cx, owner) {
             Ok(()) => Poll::Pending,
@@ -161,7 +161,7 @@ impl<W: World, S: DatagramSocket> Driver<W, S> {
                 owner.handle_event(now, event);
             }
             // If `more` is false, the socket will wake this task when a packet arrives. The engine's deadline is in the
-            // future, because [`Engine`] guarantees progress.
+            // future: this is the second guarantee of [`Engine`].
             if !more {
                 self.rearm(cx, now, owner.engine().poll_timeout());
                 return Ok(());
@@ -171,12 +171,12 @@ impl<W: World, S: DatagramSocket> Driver<W, S> {
                 break;
             }
         }
-        // Other tasks must run before this task receives the remaining packets.
+        // More packets may be waiting. This task is woken again, so that other tasks run before it receives them.
         cx.waker().wake_by_ref();
         Ok(())
     }
 
-    /// Receives one batch. Returns false if no packet had arrived, or if no further packet waits.
+    /// Receives one batch of packets. Returns true if more packets may be waiting at the socket.
     #[inline(always)]
     fn receive<E: Engine>(&mut self, cx: &mut Context<'_>, now: Instant, engine: &mut E) -> io::Result<bool> {
         // Most batches are empty here; clearing only non-empty batches saves time.
@@ -190,7 +190,7 @@ impl<W: World, S: DatagramSocket> Driver<W, S> {
                 // The flag `drained` is read before the engine gets the batch, because the engine may empty the batch.
                 let drained = self.input.drained;
                 if let Some(icmp) = self.input.icmp {
-                    self.report(now, engine, &icmp);
+                    self.deliver_icmp(now, engine, &icmp);
                 } else {
                     engine.handle_batch(now, &mut self.input);
                 }
@@ -200,7 +200,7 @@ impl<W: World, S: DatagramSocket> Driver<W, S> {
     }
 
     #[cold]
-    fn report<E: Engine>(&self, now: Instant, engine: &mut E, icmp: &Icmp) {
+    fn deliver_icmp<E: Engine>(&self, now: Instant, engine: &mut E, icmp: &Icmp) {
         engine.handle_icmp(now, icmp, self.input.segments().next().unwrap_or_default());
     }
 
@@ -277,19 +277,20 @@ impl<W: World, S: DatagramSocket> Driver<W, S> {
         {
             self.timer.set(Some(at));
             self.armed = Some(at);
-            self.listening = false;
+            self.is_timer_registered = false;
         }
-        if self.armed.is_some() && !self.listening {
-            self.listen(cx);
+        if self.armed.is_some() && !self.is_timer_registered {
+            self.register_timer(cx);
         }
     }
 
     /// Registers this task with the timer, so that the timer wakes it.
     #[inline(never)]
-    fn listen(&mut self, cx: &mut Context<'_>) {
-        self.listening = true;
+    fn register_timer(&mut self, cx: &mut Context<'_>) {
+        self.is_timer_registered = true;
         if self.timer.poll(cx).is_ready() {
-            // With a real clock, the deadline may have passed since `now` was read. In that case the loop runs again.
+            // With a real clock, the deadline may have passed since the loop read `now`. Waking this task runs the loop
+            // again.
             self.armed = None;
             cx.waker().wake_by_ref();
         }

@@ -1,4 +1,4 @@
-//! The code between sessions and engines that all engines share.
+//! The layer between an application's session handles and an engine. All engines share this code.
 //!
 //! An engine that implements [`SessionEngine`] gets listeners, backlogs, sessions, streams and wakeups from this
 //! module. The engine adds only its commands and the meaning of its events.
@@ -30,8 +30,8 @@ use anabranch_base::time::Instant;
 use std::fmt::Debug;
 use std::net::{IpAddr, SocketAddr};
 
-/// An engine with sessions. The trait gives the commands of all engines common names, and says how a host handles the
-/// engine's events.
+/// The engine of a transport that has sessions. The commands have the same names in all engines. The trait also defines
+/// how an [`EngineHost`] handles the engine's events.
 pub trait SessionEngine: Engine + Sized + 'static {
     /// The type of the engine's identifiers of sessions.
     type Id: Copy + Ord + Debug + 'static;
@@ -91,8 +91,9 @@ pub trait SessionEngine: Engine + Sized + 'static {
     /// Returns an address of the peer; `None` if it is not known.
     fn peer(&self, id: Self::Id) -> Option<SocketAddr>;
 
-    /// Returns the number of bytes that were written and not acknowledged. Bytes that were sent as probes of a closed
-    /// window count as unacknowledged until the window opens. Even a peer that reads nothing acknowledges such probes.
+    /// Returns the number of bytes that were written and not acknowledged. A peer acknowledges probes of its closed
+    /// window even if it reads nothing. Bytes sent in these probes therefore count as unacknowledged until the window
+    /// opens.
     fn unacknowledged(&self, id: Self::Id) -> u64;
 
     /// Returns the number of streams that a new session requests.
@@ -123,7 +124,8 @@ pub trait SessionEngine: Engine + Sized + 'static {
         ((bytes > 0).then_some((bytes, false)), dry)
     }
 
-    /// Stores in `marks` the attributes of the data that was just read from a stream. `marks` belongs to this stream.
+    /// Copies the engine's attributes of the data that was just read, such as the payload protocol identifier, to
+    /// `marks`. `marks` belongs to the stream that was read.
     fn note_marks(&mut self, marks: &mut Self::Marks) {
         let _ = marks;
     }
@@ -162,7 +164,7 @@ pub trait SessionEngine: Engine + Sized + 'static {
         let _ = (now, id, stream);
     }
 
-    /// Informs the engine that no handle of a fresh stream exists any more.
+    /// Informs the engine that the application has dropped its last handle of a fresh stream.
     fn release_stream(&mut self, now: Instant, id: Self::Id, stream: StreamId) {
         let _ = (now, id, stream);
     }
@@ -184,7 +186,8 @@ pub trait SessionEngine: Engine + Sized + 'static {
         self.abort(now, id);
     }
 
-    /// Limits the unsent data that the engine accepts to `bytes` bytes more than the congestion window allows to send.
+    /// Limits the send buffer: the engine accepts at most `bytes` bytes of unsent data beyond what the congestion
+    /// window permits to be sent.
     fn limit_unsent(&mut self, now: Instant, id: Self::Id, bytes: u64) {
         let _ = (now, id, bytes);
     }
@@ -218,9 +221,9 @@ pub trait SessionEngine: Engine + Sized + 'static {
         let _ = (now, id, stream);
     }
 
-    /// Starts an unused stream, in both directions or only to the peer, in engines with fresh streams. Returns `None`
-    /// if the peer's limit permits no further stream now. [`EngineHost::streams_available`] is called when a new
-    /// attempt may succeed.
+    /// Starts an unused stream, in both directions or only to the peer. Only engines with fresh streams implement this
+    /// method. Returns `None` if the peer's limit permits no further stream now. [`EngineHost::streams_available`] is
+    /// called when a new attempt may succeed.
     ///
     /// # Errors
     /// The session has no further stream.

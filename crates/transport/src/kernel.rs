@@ -1,12 +1,12 @@
-//! Sessions over the TCP of the host's kernel. As with this project's own engine, a connection is a session with one
-//! stream, number 0.
+//! Sessions over the TCP, Multipath TCP or SCTP of the host's kernel. As with this project's TCP engine, a connection
+//! is a session with one stream, number 0.
 //!
 //! These sessions record no traces, because the kernel does not export them. They have few statistics ([`Counters`]).
 //! The only identifier of a connection is the port of the side that started it. A session that is closed locally reads
 //! and discards incoming data for a while. Otherwise the kernel would answer this data with a RST, and the peer could
 //! lose the last bytes sent to it.
 //!
-//! - `protocol`: the kernel's protocols as entries in lists of transports
+//! - `protocol`: implements the interface of a transport protocol with the kernel's protocols
 
 mod protocol;
 
@@ -99,7 +99,7 @@ pub struct KernelConnector<W: KernelTcp> {
 }
 
 impl<W: KernelTcp> KernelConnector<W> {
-    /// Creates a connector to `servers`. The servers are numbered in this order.
+    /// Creates a connector to `servers`. A server's number is its index in `servers`.
     #[must_use]
     pub fn new(world: W, servers: Vec<SocketAddr>) -> Self {
         Self { world, servers: servers.into() }
@@ -152,8 +152,8 @@ struct ConnectionState<W: KernelTcp> {
     finished: bool,
     read: u64,
     written: u64,
-    /// Set by [`Session::close`]. While the peer receives the remaining data, the timer limits the time without
-    /// progress.
+    /// Set by [`Session::close`]. The timer limits the time for which a closed connection may go without new
+    /// acknowledgements.
     closing_timer: Option<W::Timer>,
     /// The number of bytes that the peer had not acknowledged at the last check.
     last_unacknowledged: u64,
@@ -271,8 +271,8 @@ impl<W: KernelTcp> ConnectionHandle<W> {
         cx.waker().wake_by_ref();
     }
 
-    /// Waits until `ready` returns a value. Meanwhile, if this side has closed the connection, discards incoming data
-    /// and ends the connection if it has stalled.
+    /// Ready when `ready` returns a value. After this side has closed the connection, each poll also discards incoming
+    /// data, and ends the connection if the connection has stalled.
     fn wait<T>(
         &self,
         cx: &mut Context<'_>,
@@ -393,8 +393,8 @@ impl<W: KernelTcp> Session for KernelSession<W> {
     fn abort(&self) {
         self.handle.connection.abort();
         let mut state = self.handle.state.borrow_mut();
-        // This side counts as finished, so that even a later close sends no FIN before the reset. A FIN would make
-        // truncated data look complete.
+        // `finished` keeps a later close from sending a FIN before the reset. A FIN would make truncated data look
+        // complete to the peer.
         state.finished = true;
         state.close(CloseReason::Aborted);
     }
@@ -557,5 +557,5 @@ fn reason(error: &io::Error) -> CloseReason {
 const OUT_OF_DESCRIPTORS: [i32; 2] = [23, 24];
 /// The pause after a failure to accept a connection.
 const PAUSE: Duration = Duration::from_millis(50);
-/// The time for which a peer may keep a closed connection open without acknowledging more data.
+/// A connection that this host has closed is aborted when the peer has acknowledged no further data for this time.
 const CLOSING: Duration = Duration::from_secs(5);

@@ -1,4 +1,5 @@
-//! Transports on real networks: the needs of programs, the sharing of a port between threads, and connection logs.
+//! Types for transports on real networks: the needs of a program, the sharing of a port between threads, and the
+//! destination of connection logs.
 
 use anabranch_base::time::Duration;
 use anabranch_world::steering::Steering;
@@ -12,13 +13,13 @@ use std::sync::Arc;
 /// ([`Settings::suit`](crate::Settings::suit)). The default has no needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Needs {
-    /// The number of streams that a session should have; `None` if it does not matter.
+    /// The number of streams that a session should have; `None` if the program works with any number.
     pub streams: Option<StreamNeed>,
     /// Whether the program cancels single exchanges while their session continues.
     pub cancels: bool,
-    /// Whether a side that only receives data has to notice that its peer is dead.
+    /// Whether the program must notice the death of its peer even while it only receives data.
     pub detects_dead_peers: bool,
-    /// Whether the data of several users must be sent in turns.
+    /// Whether the data of several users of one session must be sent in turns.
     pub fair: bool,
     /// The number of unsent bytes that a kernel may buffer for a session; `None` for the kernel's default.
     pub unsent: Option<u32>,
@@ -29,7 +30,7 @@ pub struct Needs {
 pub enum StreamNeed {
     /// A server grants this number of streams to each session, and no more.
     Grant(u16),
-    /// A client uses this number of streams at the same time.
+    /// A client uses this number of streams at the same time, so each session needs at least this number.
     AtLeast(u16),
 }
 
@@ -42,7 +43,8 @@ pub struct Sharing {
     pub members: Vec<Member>,
 }
 
-/// The identity of a thread among those that share a port. Only the transport knows the type of the content.
+/// The identity of one of the threads that share a port. The transport chooses the type of the content; other code does
+/// not know it.
 #[derive(Clone)]
 pub struct Member(pub Arc<dyn Any + Send + Sync>);
 
@@ -79,7 +81,7 @@ pub struct Figures {
     /// Bytes that the transport counts as unacknowledged, although the peer has reported them as received out of order.
     /// The peer may still drop them.
     pub gap_acknowledged: u64,
-    /// All paths that the session has had, including removed ones. Empty if the transport does not distinguish paths.
+    /// All paths that the session has had, including removed paths. Empty if the transport does not distinguish paths.
     pub paths: Vec<PathFigures>,
 }
 

@@ -64,14 +64,14 @@ pub trait Protocol: Debug + Send + Sync {
         false
     }
 
-    /// Returns whether the host's routes choose the local address of a client's packets. Otherwise the transport
-    /// chooses an address of its `World`.
+    /// Returns whether the host's routing table chooses the local address of a client's packets. Otherwise the
+    /// transport chooses one of the host's addresses.
     fn is_routed(&self) -> bool {
         false
     }
 
-    /// Returns the options to set on kernel sockets, if this is a kernel transport. The settings may be those of the
-    /// engine that the kernel transport replaces.
+    /// Returns the options to set on kernel sockets, if this is a kernel transport. `settings` may be settings of our
+    /// engine for the same protocol, which the kernel transport replaces.
     fn kernel(&self, settings: &dyn Settings, congestion: Option<&str>) -> Option<KernelOptions> {
         let _ = (settings, congestion);
         None
@@ -131,21 +131,21 @@ pub struct StartOptions {
     /// For a protocol with built-in encryption: its certificates and trust anchors, in the type that it expects. `None`
     /// for other protocols.
     pub credentials: Option<Rc<dyn Any>>,
-    /// For kernel transports: the kernel's name of a congestion control, which replaces the congestion control in the
-    /// settings.
+    /// The kernel's name of the congestion control, for kernel transports only. It replaces the congestion control in
+    /// the settings.
     pub congestion: Option<String>,
-    /// The layer between the engine and the network, if there is one. Only protocols whose packets can go over a layer
-    /// accept it ([`Capabilities::layered`]).
+    /// The layer between the engine and the network, if there is one. [`Capabilities::layered`] says whether a protocol
+    /// accepts a layer.
     pub layer: Option<Rc<dyn Layer>>,
 }
 
 /// The parameters with which a transport is started on a real network.
 pub struct Opening<W: World> {
-    /// The parameters that every start has.
+    /// The parameters of [`RunnableProtocol::start`].
     pub start: StartOptions,
     /// The address at which a kernel transport listens; `None` for every address.
     pub local: Option<IpAddr>,
-    /// The socket of this thread, if it shares a port with other threads.
+    /// The socket of this thread, if several threads share a port.
     pub socket: Option<W::Socket>,
     /// The identity of this thread, if the transport assigns one
     /// ([`Sharing::members`](crate::network::Sharing::members)).
@@ -202,7 +202,7 @@ pub struct Server {
 }
 
 impl From<SocketAddr> for Server {
-    /// Returns a server with one address, whose port is also the transport port.
+    /// Returns a server with the single address `at`. The port of `at` is also the transport port.
     fn from(at: SocketAddr) -> Self {
         Self { addresses: vec![at], port: at.port() }
     }
@@ -216,9 +216,9 @@ impl Server {
     }
 }
 
-/// A transport that runs on a host. It runs until the last handle of it and of its sessions is dropped.
+/// A transport that runs on a host. It stops when all its handles and all handles of its sessions are dropped.
 pub trait Host {
-    /// Returns a connector to `servers`. The servers are numbered in this order.
+    /// Returns a connector to `servers`. A server's number is its index in `servers`.
     fn connector(&self, servers: Vec<Server>) -> AnyConnector;
 
     /// Accepts sessions that peers open to `port`. Up to `backlog` sessions may wait to be accepted; 0 stands for the
@@ -237,9 +237,9 @@ pub trait Host {
     /// Returns the part of the trace that was recorded since the last call.
     fn take_trace(&self) -> Vec<TraceRecord>;
 
-    /// Returns the map for the data that the applications have written since the last call. It maps positions in their
-    /// streams to the positions that the trace counts. The map is empty without a layer between the applications and
-    /// the engine. It is recorded only while a trace is recorded.
+    /// Returns the record map of the data that the applications have written since the last call. The map gives, for
+    /// positions in the applications' streams, the positions that the trace counts. The map is empty without a layer
+    /// between the applications and the engine, and while no trace is recorded.
     fn take_record_map(&self) -> RecordMap {
         RecordMap::default()
     }
@@ -273,8 +273,9 @@ pub trait Host {
         Vec::new()
     }
 
-    /// From now on, calls `listener` with each path event of sessions with several paths. The host is borrowed during
-    /// the call, so `listener` must not call the host. Does nothing if the transport reports no such events.
+    /// From now on, calls `listener` with each path event. Only [`PathEvent::BlackHole`] occurs on sessions with a single path.
+    /// The host is borrowed during the call, so `listener` must not call the host. Does nothing if the transport reports no
+    /// such events.
     fn on_path_event(&self, listener: Box<dyn Fn(PathEvent)>) {
         drop(listener);
     }
@@ -307,17 +308,27 @@ pub struct ConnectionLog {
 pub struct Totals {
     /// The number of expired retransmission timers, including those of handshakes.
     pub timeouts: u64,
-    /// The changes of paths that failed, or that became usable again.
+    /// The changes of path states: a path failed, became potentially failed, or became active again.
     pub path_changes: Vec<PathChange>,
 }
 
-/// A path event of a session: a change of a path's state, or an interruption of user data.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// A path event of a session: a change of a path's state, an interruption of user data, or the end of a session whose
+/// path delivers no data.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PathEvent {
     /// The path failed, became potentially failed, or is active again.
     Changed(PathChange),
     /// User data makes progress again after an interruption.
     Interrupted(Interruption),
+    /// This side has ended the session, because its peer answered heartbeats but acknowledged no data.
+    BlackHole {
+        /// The peer's address.
+        address: IpAddr,
+        /// The time of the end.
+        at: Instant,
+        /// The reason in one line, with the size of the packets.
+        reason: String,
+    },
 }
 
 /// A time without progress of user data. The data continued on another path, or on the same path after it had failed.
@@ -329,8 +340,8 @@ pub struct Interruption {
     pub from: IpAddr,
     /// The peer's address on the path of the first data after the interruption.
     pub to: IpAddr,
-    /// True if the peer was the sender, and no data arrived from it. False if this side was the sender, and none of its
-    /// data was acknowledged.
+    /// True if this side received the data: no data arrived from the peer. False if this side sent the data: the peer
+    /// acknowledged none of it.
     pub received: bool,
     /// The time of the last progress before the interruption. If no data was outstanding at that time, this is the time
     /// at which data was next sent.
@@ -339,7 +350,7 @@ pub struct Interruption {
     pub until: Instant,
 }
 
-/// A path that failed, or that became usable again after it had failed.
+/// A change of the state of one path of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PathChange {
     /// The session, identified by the port of the side that started it.

@@ -1,4 +1,4 @@
-//! Maps positions in a layer's streams to positions in the streams of the layer below.
+//! Maps byte positions in the streams that a layer offers to byte positions in the streams of the layer below it.
 //!
 //! An engine's trace counts the bytes that the engine got. A layer between the application and the engine (TLS records,
 //! HTTP/2 frames) adds bytes, so the application's byte count differs. To relate the two counts, the layer describes
@@ -7,29 +7,30 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// A part of a stream that the layer carries as a unit, for example a TLS record. The receiver can read a byte of the
-/// piece only after the whole piece has arrived.
+/// A piece of a stream, for example the content of a TLS record. The receiver can read a byte of the piece only after
+/// the whole piece has arrived.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RecordPosition {
-    /// The range of the piece in the layer's stream, in bytes from the start of the stream.
+    /// The range of the piece in the stream that the layer offers to its user, in bytes from the start of the stream.
     pub upper: Range<u64>,
-    /// The range of the piece in the stream below, including the bytes that the layer adds.
+    /// The range of the piece in the stream of the transport below the layer. The range includes the bytes that the
+    /// layer adds.
     pub lower: Range<u64>,
 }
 
-/// The pieces that the layer on one host has written, in order, for all its sessions.
+/// The pieces that the layer (for example TLS) on one host has written, in order, for all its sessions.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RecordMap {
     pieces: BTreeMap<(u64, u64), Vec<RecordPosition>>,
 }
 
 impl RecordMap {
-    /// Adds the next piece of the stream `stream` in the session `session`.
+    /// Adds the piece that the layer has written last on the stream `stream` of the session `session`.
     pub fn add(&mut self, session: u64, stream: u64, piece: RecordPosition) {
         self.pieces.entry((session, stream)).or_default().push(piece);
     }
 
-    /// Adds the pieces of another host. The two hosts have no session in common.
+    /// Adds the pieces that the layer on another host has written. The two hosts have no session in common.
     pub fn merge(&mut self, other: Self) {
         self.pieces.extend(other.pieces);
     }
@@ -40,8 +41,9 @@ impl RecordMap {
         self.pieces.range((session, 0)..=(session, u64::MAX)).next().is_some()
     }
 
-    /// Returns the ranges of the lower layer's stream that carry the bytes `bytes` of a stream, in order. A piece that
-    /// contains any of these bytes counts as a whole. Returns `None` if no piece of the stream is recorded.
+    /// Returns the byte ranges that carry the bytes `bytes` of an upper stream, in order. The ranges are positions in
+    /// the stream of the layer below. A piece that contains any of these bytes counts as a whole. Returns `None` if no
+    /// piece of the stream is recorded.
     #[must_use]
     pub fn lower_ranges(&self, session: u64, stream: u64, bytes: &Range<u64>) -> Option<Vec<Range<u64>>> {
         let pieces = self.pieces.get(&(session, stream))?;

@@ -1,4 +1,5 @@
-//! Binds SCTP to a `World`: associations are sessions, and stream pairs are streams.
+//! Runs SCTP in a `World`. Each association is a session, and each pair of an outgoing and an incoming SCTP stream is a
+//! stream of that session.
 //!
 //! One [`SctpHost`] is the whole SCTP of a host: one engine, one socket (IP protocol 132, or UDP according to
 //! RFC 6951), one drive loop. Outgoing stream *a* is paired with incoming stream *a*, and only pairs that exist in both
@@ -9,18 +10,21 @@
 //! streams. With I-DATA a longer message does not block other streams, so messages have up to 64 KiB. SCTP has no
 //! half-close, so [`Stream::finish`] sends nothing.
 //!
+//! - `close_reason`: texts for the end of an association
 //! - `engine`: implements [`SessionEngine`](crate::engine::SessionEngine) for the SCTP endpoint
 //! - `ports`: which ports this program uses, and which ports other programs of the host use
 //! - `shards`: several SCTP hosts behind one port, one per thread
 //!
 //! [`Stream::finish`]: crate::Stream::finish
 
+mod close_reason;
 mod engine;
 mod ports;
 mod shards;
 
 pub use anabranch_sctp::{Config, PROFILES, PathInfo, PathState, SharedKeys};
-pub use engine::{SctpEngine, follow_addresses, to_close_reason};
+pub use close_reason::to_close_reason;
+pub use engine::{SctpEngine, follow_addresses};
 pub use ports::PortClaims;
 pub use shards::{Directory, Member};
 
@@ -184,8 +188,8 @@ fn local(carrier: LowerProtocol) -> Local {
 }
 
 /// Creates an SCTP endpoint for `socket`, which is a socket of `world` or a layer around one. The endpoint uses all
-/// addresses of the socket, or the first `paths` of them. With `member`, the endpoint is one of several behind a port.
-/// Also returns the endpoint's port claims.
+/// addresses of the socket, or the first `paths` of them. With `member`, several endpoints share one port, and `member`
+/// identifies this one. Also returns the SCTP ports that the endpoint has claimed.
 #[must_use]
 pub fn endpoint_over(
     world: &impl World,
@@ -228,8 +232,9 @@ impl<W: World> BoundHost<W, SctpEngine> {
         Ok(Self::on(world, config, socket, paths, None))
     }
 
-    /// Starts SCTP over `layer`, which itself uses `carrier`. A layer has one session per peer. Therefore SCTP uses
-    /// only the host's first address (RFC 8261 §6.1), and the addresses of the two endpoints do not change.
+    /// Starts SCTP over `layer` (for example DTLS), which sends its packets over `carrier`. The layer has one session
+    /// per peer. SCTP therefore uses only the host's first address (RFC 8261 §6.1), and neither endpoint changes its
+    /// address.
     ///
     /// # Errors
     /// The socket cannot be opened; see [`World::bind`].
@@ -281,7 +286,7 @@ impl<W: World> BoundHost<W, SctpEngine> {
         Self::over(world, engine, socket, Some(most))
     }
 
-    /// Starts an association with `port` at the addresses `peer`, the first of which is the primary. The ports in
+    /// Starts an association with `port` at the addresses `peer`. The first address is the primary. The ports in
     /// `peer` are the peer's UDP encapsulation port, or 0 for IP protocol 132.
     ///
     /// # Errors
@@ -298,8 +303,7 @@ impl<W: World> BoundHost<W, SctpEngine> {
         self.listen_with(port, 0)
     }
 
-    /// From now on, calls `listener` with each path event of multihomed associations. The host is borrowed during the
-    /// call, so `listener` must not call the host.
+    /// From now on, calls `listener` with each path event; see [`Host::on_path_event`](crate::Host::on_path_event).
     pub fn on_path_event(&self, listener: impl Fn(PathEvent) + 'static) {
         self.inner.shared.borrow_mut().engine.on_path_event = Some(engine::PathListener(Box::new(listener)));
     }
@@ -326,15 +330,15 @@ impl<W: World> EngineSession<W, SctpEngine> {
 }
 
 impl<W: World> EngineStream<W, SctpEngine> {
-    /// Sets the payload protocol identifier of all messages written from now on. By default, whole messages and bytes
-    /// have the configured identifier. If none is configured, bytes have the identifier that answers the peer's
-    /// messages: [`PPID_HTTP`] or an identifier of WebRTC (RFC 8831 §8).
+    /// Sets the payload protocol identifier of all messages written from now on. By default, messages have the
+    /// configured identifier. If no identifier is configured, the messages of a byte stream have the identifier that
+    /// answers the peer's messages: [`PPID_HTTP`] or an identifier of WebRTC (RFC 8831 §8).
     pub fn set_ppid(&mut self, ppid: u32) {
         self.marks.set = Some(ppid);
     }
 
-    /// Reads data of one user message only, with any payload protocol identifier, and reports whether the message ends
-    /// with this data. Returns `None` at the end of the stream.
+    /// Reads data from a single user message, with any payload protocol identifier. The result says whether the message
+    /// ends with this data. Returns `None` at the end of the stream.
     ///
     /// # Errors
     /// The session ended before the stream ended.

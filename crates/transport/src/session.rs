@@ -5,8 +5,8 @@
 //! stream, number 0. SCTP has reusable numbers, and stream *a* of one direction is paired with stream *a* of the other
 //! direction. QUIC has a fresh number for each exchange.
 //!
-//! All waits are polls. A poll that is pending has registered a waker and changed nothing else, so the future of an
-//! async method may be dropped at any await.
+//! All waits are polls. A pending poll has registered a waker and changed nothing else. The future of an async method
+//! may therefore be dropped at any await.
 
 use crate::network::Figures;
 use anabranch_sctp::Reliability;
@@ -88,7 +88,8 @@ impl From<CloseReason> for io::Error {
 /// The number of a stream within its session.
 pub type StreamId = u64;
 
-/// The bit that is set in the numbers of one-way streams. One-way streams are counted separately from two-way streams.
+/// The bit that is set in the stream numbers of unidirectional streams. Unidirectional and bidirectional streams are
+/// counted separately.
 pub const ONE_WAY: StreamId = 1 << 62;
 
 /// The reason why a stream cannot be opened.
@@ -134,8 +135,8 @@ pub trait Session: Clone + 'static {
     /// Ready once the handshake is done, or once the session has ended.
     fn poll_established(&self, cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>>;
 
-    /// Returns whether data that is written before the handshake is done is sent with the handshake (in SCTP, DATA
-    /// bundled with the COOKIE ECHO). If so, a client saves time by not waiting for the handshake.
+    /// Returns whether the transport can send data during the handshake (in SCTP, DATA bundled with the COOKIE ECHO).
+    /// If so, a client saves time when it writes its data before the handshake is done.
     fn early_data(&self) -> bool {
         false
     }
@@ -160,7 +161,8 @@ pub trait Session: Clone + 'static {
         let _ = more;
     }
 
-    /// Ready when no request for additional streams is in progress; returns the number of stream pairs.
+    /// Ready when no request for additional streams is in progress. Returns the number of stream pairs that the session
+    /// then has.
     fn poll_streams_added(&self, cx: &mut Context<'_>) -> Poll<u64> {
         let _ = cx;
         Poll::Ready(self.streams())
@@ -173,8 +175,8 @@ pub trait Session: Clone + 'static {
     fn open(&self, number: StreamId) -> Result<Self::Stream, OpenError>;
 
     /// Starts an unused stream, in both directions or, if `one_way` is set, only to the peer. Ready when the peer's
-    /// limit permits one more stream. Fails in a session whose streams are not fresh
-    /// ([`Streams::Fresh`](crate::Streams)).
+    /// limit permits one more stream. Fails if the session's streams have fixed numbers, that is, if they are not
+    /// [`Streams::Fresh`](crate::Streams).
     fn poll_begin(&self, cx: &mut Context<'_>, one_way: bool) -> Poll<Result<Self::Stream, OpenError>> {
         let (_, streams) = ((cx, one_way), self.streams());
         Poll::Ready(Err(OpenError::NoSuchStream { number: streams, streams }))
@@ -186,8 +188,8 @@ pub trait Session: Clone + 'static {
         Poll::Pending
     }
 
-    /// Accepts the next stream without a local handle on which the peer has sent data. In TCP, the only stream is ready
-    /// as soon as the connection is established.
+    /// Accepts the next stream on which the peer has sent data and of which no handle exists. In TCP, the only stream
+    /// is ready as soon as the connection is established.
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Result<Self::Stream, CloseReason>>;
 
     /// Ready when the session has ended.
@@ -211,8 +213,9 @@ pub trait Session: Clone + 'static {
         self.abort();
     }
 
-    /// Limits the unsent data that streams accept to `bytes` bytes more than the congestion window allows to send. Data
-    /// that is written later then waits only behind that amount. Does nothing if the transport has no such limit.
+    /// Limits the send buffer: streams accept at most `bytes` bytes of unsent data beyond what the congestion window
+    /// permits to be sent. Data written later then waits behind at most `bytes` bytes. Does nothing if the transport
+    /// has no limit of this kind.
     fn limit_unsent(&self, bytes: u64) {
         let _ = bytes;
     }
@@ -239,13 +242,14 @@ pub trait Session: Clone + 'static {
         poll_fn(|cx| self.poll_established(cx)).await
     }
 
-    /// Waits for the result of a request for additional streams, and returns the number of stream pairs.
+    /// Waits until no request for additional streams is in progress. Returns the number of stream pairs that the
+    /// session then has.
     #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
     async fn streams_added(&self) -> u64 {
         poll_fn(|cx| self.poll_streams_added(cx)).await
     }
 
-    /// Waits for a stream on which the peer has sent something, and accepts it.
+    /// Waits for a stream on which the peer has sent data, and accepts the stream.
     #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
     async fn accept(&self) -> Result<Self::Stream, CloseReason> {
         poll_fn(|cx| self.poll_accept(cx)).await
@@ -271,18 +275,18 @@ pub struct Delivery {
 }
 
 /// A sequence of bytes in each direction. Dropping a stream makes its number available again. The session continues as
-/// long as another handle exists.
+/// long as a handle of the session or of one of its streams exists.
 pub trait Stream: 'static {
     /// Returns the number of the stream in its session, counted from 0.
     fn number(&self) -> StreamId;
 
     /// Returns the number of bytes read on this stream since the session started. After a [`reset`](Self::reset), the
-    /// count continues at the next multiple of 2^32 at both ends. The two ends therefore agree on the count, although
-    /// neither knows how many bytes in flight were cancelled.
+    /// receiver's count and the sender's [`bytes_written`](Self::bytes_written) both continue at the next multiple of
+    /// 2^32. The two counts therefore agree, although neither end knows how many bytes in flight were cancelled.
     fn bytes_read(&self) -> u64;
 
-    /// Returns the number of bytes written on this stream since the session started. After a reset, the count continues
-    /// at the next multiple of 2^32.
+    /// Returns the number of bytes written on this stream since the session started. A [`reset`](Self::reset) of the
+    /// stream advances the count to the next multiple of 2^32.
     fn bytes_written(&self) -> u64;
 
     /// Returns the number of unacknowledged bytes in the whole session ([`Session::unacknowledged`]), for code that has
@@ -299,8 +303,8 @@ pub trait Stream: 'static {
     fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, CloseReason>>;
 
     /// Like [`poll_read`](Self::poll_read), but stops at the end of a message if the transport has messages. The flag
-    /// says whether a message ends with the returned bytes. If the peer abandons a message of which a part has been
-    /// read, a result of 0 bytes with the flag set reports this.
+    /// in the result is true if a message ends with the returned bytes. The peer may abandon a message after part of it
+    /// was read: the result is then 0 bytes with the flag set.
     ///
     /// # Errors
     /// The session ended before the stream ended.
@@ -312,8 +316,8 @@ pub trait Stream: 'static {
         self.poll_read(cx, into).map_ok(|read| (read, false))
     }
 
-    /// Writes at least one byte, and as many as there is room for. If the transport has messages, it splits the data
-    /// into messages of at most one packet each, so that no write keeps other streams from sending.
+    /// Writes at least one byte, and as many as there is room for. A transport with messages splits the data into
+    /// messages of at most one packet each. No write then keeps other streams from sending.
     ///
     /// # Errors
     /// The session has ended or is ending.
@@ -338,7 +342,7 @@ pub trait Stream: 'static {
                         taken += n;
                         rest = &rest[n..];
                     }
-                    // The bytes taken so far are reported first. The next call reports the error.
+                    // This call reports the bytes that the stream has accepted. The next call reports the error.
                     _ if taken > 0 => return Poll::Ready(Ok(taken)),
                     end => return end,
                 }
@@ -360,9 +364,9 @@ pub trait Stream: 'static {
         self.poll_write(cx, message)
     }
 
-    /// Writes messages of `size` bytes each, which lie back to back in the slice `from`. Writes the first message. If
-    /// the transport supports it, also writes as many of the following messages as there is room for; otherwise does
-    /// the same as [`poll_write_message`](Self::poll_write_message).
+    /// Writes one or more messages of `size` bytes each from the slice `from`, which contains them without gaps. The
+    /// first message is always written. The following messages are written as far as there is room for them, if the
+    /// transport supports this.
     ///
     /// # Errors
     /// As `poll_write_message`.
@@ -377,15 +381,15 @@ pub trait Stream: 'static {
 
     /// Sets the delivery of messages that are written from now on with
     /// [`poll_write_message`](Self::poll_write_message). Does nothing if the transport offers no choice: in TCP, all
-    /// bytes arrive in order. If messages may be abandoned, the writer should write whole messages that mark their own
-    /// end, because the reader sees no gap.
+    /// bytes arrive in order. If messages may be abandoned, each message should mark its own end, because the reader is
+    /// not notified of missing messages.
     fn set_delivery(&mut self, delivery: Delivery) {
         let _ = delivery;
     }
 
-    /// Resets the stream in both directions. This cancels the exchange on the stream, which another exchange can then
-    /// use. Unsent data is dropped, and the peer is requested to drop its unsent data. At the peer, reads and writes on
-    /// the stream fail with [`CloseReason::Cancelled`].
+    /// Resets the stream in both directions. This cancels the exchange on the stream. Another exchange can use the
+    /// stream afterwards. Unsent data is dropped, and the peer is requested to drop its unsent data. At the peer, reads
+    /// and writes on the stream fail with [`CloseReason::Cancelled`].
     ///
     /// Bytes read until [`poll_reset`](Self::poll_reset) is ready were sent before the reset and may have gaps. Returns
     /// false, without any effect, if the transport cannot reset streams (TCP; SCTP without re-configuration, RFC 6525).

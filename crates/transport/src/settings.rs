@@ -53,7 +53,7 @@ pub trait Settings: SettingsObject + Debug + Send + Sync {
     /// Adapts the settings to a layer below that detects every damaged packet.
     fn rely_on_layer(&mut self) {}
 
-    /// Makes all sessions take the memory for their buffers from this budget.
+    /// Makes all sessions take the memory for their buffers from `memory`, so that the budget limits the sum.
     fn share_memory(&mut self, memory: Budget) {
         drop(memory);
     }
@@ -68,7 +68,7 @@ pub trait Settings: SettingsObject + Debug + Send + Sync {
     /// Returns whether the settings use keys that both ends share.
     ///
     /// # Errors
-    /// The settings use no such keys. The text says why not, or what to set.
+    /// An error means that the settings use no shared keys. Its text says why not, or what to set.
     fn uses_shared_keys(&self) -> Result<(), String> {
         Err("the transport has no keys".to_owned())
     }
@@ -88,8 +88,8 @@ pub trait Settings: SettingsObject + Debug + Send + Sync {
     }
 }
 
-/// The operations of a concrete settings type that boxed settings need. They are implemented for all types that are
-/// `Clone` and `PartialEq`.
+/// Copies and compares settings in a `Box<dyn Settings>`. Implemented for all settings types that are `Clone` and
+/// `PartialEq`.
 pub trait SettingsObject: Any {
     /// Returns a copy of the settings in a box.
     fn boxed(&self) -> Box<dyn Settings>;

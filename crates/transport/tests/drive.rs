@@ -71,7 +71,7 @@ impl Engine for Asker {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        // A question that was never sent (time 0) must be sent immediately and needs no timer.
+        // A question with the time 0 was never sent. The engine sends it immediately, so it needs no timer.
         self.open.iter().map(|(.., due)| *due).filter(|due| *due > Instant::ZERO).min()
     }
 

@@ -202,7 +202,7 @@ impl DatagramSocket for Failing {
     }
 }
 
-/// Runs `program` with a host that has this engine.
+/// Runs `program` with a host whose engine is a [`Noted`].
 fn run<T, F: Future<Output = T>>(
     program: impl FnOnce(BoundHost<SimWorld, Noted>, Rc<Fault>, SimWorld) -> F,
 ) -> T {

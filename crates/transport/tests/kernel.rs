@@ -25,16 +25,16 @@ use std::task::{Context, Poll, Waker};
 #[derive(Clone)]
 struct Host {
     world: SimWorld,
-    connecting: Rc<RefCell<VecDeque<io::Result<Wire>>>>,
-    accepted: Rc<RefCell<VecDeque<io::Result<Wire>>>>,
+    connecting: Rc<RefCell<VecDeque<io::Result<FakeConnection>>>>,
+    accepted: Rc<RefCell<VecDeque<io::Result<FakeConnection>>>>,
 }
 
 /// A connection of the simulated kernel: the results that its methods will return, and a record of the calls.
 #[derive(Clone, Default)]
-struct Wire(Rc<RefCell<WireState>>);
+struct FakeConnection(Rc<RefCell<FakeConnectionState>>);
 
 #[derive(Default)]
-struct WireState {
+struct FakeConnectionState {
     /// The result of the handshake.
     connected: Option<Result<(), ErrorKind>>,
     /// The results of the next reads; an empty vector is the end of the stream.
@@ -48,14 +48,14 @@ struct WireState {
     waiting: Vec<Waker>,
 }
 
-impl Wire {
+impl FakeConnection {
     fn established() -> Self {
-        let wire = Self::default();
-        wire.connect(Ok(()));
-        wire
+        let connection = Self::default();
+        connection.connect(Ok(()));
+        connection
     }
 
-    fn change(&self, change: impl FnOnce(&mut WireState)) {
+    fn change(&self, change: impl FnOnce(&mut FakeConnectionState)) {
         let mut state = self.0.borrow_mut();
         change(&mut state);
         state.waiting.drain(..).for_each(Waker::wake);
@@ -70,7 +70,7 @@ impl Wire {
     }
 }
 
-impl Connection for Wire {
+impl Connection for FakeConnection {
     fn poll_connected(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut state = self.0.borrow_mut();
         match state.connected {
@@ -144,12 +144,12 @@ impl Connection for Wire {
     }
 }
 
-struct Port(Rc<RefCell<VecDeque<io::Result<Wire>>>>);
+struct FakeListener(Rc<RefCell<VecDeque<io::Result<FakeConnection>>>>);
 
-impl ListeningSocket for Port {
-    type Connection = Wire;
+impl ListeningSocket for FakeListener {
+    type Connection = FakeConnection;
 
-    fn poll_accept(&self, _: &mut Context<'_>) -> Poll<io::Result<Wire>> {
+    fn poll_accept(&self, _: &mut Context<'_>) -> Poll<io::Result<FakeConnection>> {
         self.0.borrow_mut().pop_front().map_or(Poll::Pending, Poll::Ready)
     }
 
@@ -161,14 +161,14 @@ impl ListeningSocket for Port {
 anabranch_sim::world_of_field!(Host);
 
 impl KernelTcp for Host {
-    type Listening = Port;
-    type Connection = Wire;
+    type Listening = FakeListener;
+    type Connection = FakeConnection;
 
-    fn listen_tcp(&self, _: SocketAddr, _: u32) -> io::Result<Port> {
-        Ok(Port(self.accepted.clone()))
+    fn listen_tcp(&self, _: SocketAddr, _: u32) -> io::Result<FakeListener> {
+        Ok(FakeListener(self.accepted.clone()))
     }
 
-    fn connect_tcp(&self, _: SocketAddr) -> io::Result<Wire> {
+    fn connect_tcp(&self, _: SocketAddr) -> io::Result<FakeConnection> {
         self.connecting.borrow_mut().pop_front().expect("a connection to begin")
     }
 
@@ -177,7 +177,7 @@ impl KernelTcp for Host {
     }
 }
 
-/// Runs `program` on a host with this kernel.
+/// Runs `program` on a virtual host with the simulated kernel.
 fn run<T, F: Future<Output = T>>(program: impl FnOnce(Host) -> F) -> T {
     let network = Network::new(1);
     let node = network.host("host", &[IpAddr::from([10, 0, 0, 1])]);
@@ -186,12 +186,12 @@ fn run<T, F: Future<Output = T>>(program: impl FnOnce(Host) -> F) -> T {
 }
 
 impl Host {
-    /// Starts a session over this connection.
-    fn begin(&self, wire: &Wire) -> KernelSession<Self> {
-        self.connect(Ok(wire.clone())).expect("begun")
+    /// Starts a session over `connection`.
+    fn begin(&self, connection: &FakeConnection) -> KernelSession<Self> {
+        self.connect(Ok(connection.clone())).expect("begun")
     }
 
-    fn connect(&self, how: io::Result<Wire>) -> Result<KernelSession<Self>, ConnectError> {
+    fn connect(&self, how: io::Result<FakeConnection>) -> Result<KernelSession<Self>, ConnectError> {
         self.connecting.borrow_mut().push_back(how);
         KernelConnector::new(self.clone(), vec![SocketAddr::from(([10, 0, 0, 2], 80))]).connect(0)
     }
@@ -209,8 +209,8 @@ async fn once<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Option<T>
 #[test]
 fn both_ends_name_a_connection_by_the_initiators_port() {
     run(|host| async move {
-        assert_eq!(host.begin(&Wire::established()).id(), 40_001);
-        host.accepted.borrow_mut().push_back(Ok(Wire::established()));
+        assert_eq!(host.begin(&FakeConnection::established()).id(), 40_001);
+        host.accepted.borrow_mut().push_back(Ok(FakeConnection::established()));
         let mut listener = KernelListener::new(host, SocketAddr::from(([0; 4], 80)), 0).expect("listening");
         let session = listener.accept().await.expect("a connection");
         assert_eq!((session.id(), session.peer()), (50_002, Some(SocketAddr::from(([10, 0, 0, 2], 50_002)))));
@@ -221,7 +221,9 @@ fn both_ends_name_a_connection_by_the_initiators_port() {
 #[test]
 fn a_listener_that_cannot_take_in_a_connection_tries_again() {
     run(|host| async move {
-        host.accepted.borrow_mut().extend([Err(ErrorKind::OutOfMemory.into()), Ok(Wire::established())]);
+        host.accepted
+            .borrow_mut()
+            .extend([Err(ErrorKind::OutOfMemory.into()), Ok(FakeConnection::established())]);
         let mut listener =
             KernelListener::new(host.clone(), SocketAddr::from(([0; 4], 80)), 0).expect("listening");
         let begin = host.now();
@@ -257,18 +259,18 @@ fn close_reasons_are_distinguished() {
             (ErrorKind::BrokenPipe, CloseReason::Reset(String::new())),
             (ErrorKind::TimedOut, CloseReason::TimedOut(String::new())),
         ] {
-            let wire = Wire::default();
-            let session = host.begin(&wire);
-            wire.connect(Err(kind));
+            let connection = FakeConnection::default();
+            let session = host.begin(&connection);
+            connection.connect(Err(kind));
             assert_eq!(session.established().await, Err(reason.clone()));
             assert_eq!(session.closed().await, reason);
             assert_eq!(session.open(0).map(|_| ()), Err(OpenError::Closed(reason)));
         }
-        let wire = Wire::established();
-        let session = host.begin(&wire);
+        let connection = FakeConnection::established();
+        let session = host.begin(&connection);
         session.established().await.expect("established");
         let mut stream = session.open(0).expect("a stream");
-        wire.change(|state| state.broken = Some(ErrorKind::HostUnreachable));
+        connection.change(|state| state.broken = Some(ErrorKind::HostUnreachable));
         assert!(matches!(stream.write(b"x").await, Err(CloseReason::Network(_))));
         assert!(matches!(session.closed().await, CloseReason::Network(_)));
     });
@@ -277,28 +279,28 @@ fn close_reasons_are_distinguished() {
 #[test]
 fn the_handshake_wakes_waiters_for_the_stream_and_its_holder() {
     run(|host| async move {
-        let wire = Wire::default();
-        let session = host.begin(&wire);
+        let connection = FakeConnection::default();
+        let session = host.begin(&connection);
         let waiting = session.clone();
         let accepted =
             host.spawn("accept", async move { waiting.accept().await.map(|stream| stream.number()) });
-        let connecting = wire.clone();
+        let connecting = connection.clone();
         host.spawn("peer", async move { connecting.connect(Ok(())) }).await;
         session.established().await.expect("established");
         assert_eq!(accepted.await, Ok(0));
         assert!(once(|cx| session.poll_accept(cx)).await.is_none(), "a connection has one stream");
 
-        let wire = Wire::default();
-        let session = host.begin(&wire);
+        let connection = FakeConnection::default();
+        let session = host.begin(&connection);
         let mut stream = session.open(0).expect("before the handshake is done");
         assert_eq!(session.open(0).map(|_| ()), Err(OpenError::AlreadyOpen(0)));
-        wire.arrive(Ok(b"hello"));
+        connection.arrive(Ok(b"hello"));
         let reading = host.spawn("read", async move {
             let mut buffer = [0; 10];
             let read = stream.read(&mut buffer).await.expect("bytes");
             (buffer[..read].to_vec(), stream.bytes_read())
         });
-        let connecting = wire.clone();
+        let connecting = connection.clone();
         host.spawn("peer", async move { connecting.connect(Ok(())) }).await;
         session.established().await.expect("established");
         assert_eq!(reading.await, (b"hello".to_vec(), 5));
@@ -308,14 +310,14 @@ fn the_handshake_wakes_waiters_for_the_stream_and_its_holder() {
 #[test]
 fn bytes_are_counted_both_ways_and_the_end_of_both_is_the_end_of_the_session() {
     run(|host| async move {
-        let wire = Wire::established();
-        let session = host.begin(&wire);
+        let connection = FakeConnection::established();
+        let session = host.begin(&connection);
         session.established().await.expect("established");
         let mut stream = session.accept().await.expect("a stream");
         stream.write_all(b"request").await.expect("written");
-        wire.arrive(Ok(b"ans"));
-        wire.arrive(Ok(b"wer"));
-        wire.arrive(Ok(b""));
+        connection.arrive(Ok(b"ans"));
+        connection.arrive(Ok(b"wer"));
+        connection.arrive(Ok(b""));
         let mut buffer = [0; 10];
         let mut read = Vec::new();
         while let Ok(bytes @ 1..) = stream.read(&mut buffer).await {
@@ -327,7 +329,7 @@ fn bytes_are_counted_both_ways_and_the_end_of_both_is_the_end_of_the_session() {
         stream.finish();
         assert_eq!(stream.write(b"more").await, Err(CloseReason::Finished));
         assert_eq!(session.closed().await, CloseReason::Finished);
-        let state = wire.0.borrow();
+        let state = connection.0.borrow();
         assert_eq!((&*state.written, state.finished, state.aborted), (&b"request"[..], true, false));
     });
 }
@@ -335,28 +337,28 @@ fn bytes_are_counted_both_ways_and_the_end_of_both_is_the_end_of_the_session() {
 #[test]
 fn data_after_our_close_is_discarded_until_the_peer_closes() {
     run(|host| async move {
-        let wire = Wire::established();
-        let session = host.begin(&wire);
+        let connection = FakeConnection::established();
+        let session = host.begin(&connection);
         session.established().await.expect("established");
         // One call of `discard` does not read all of this data. The end of the stream follows the data.
-        (0..40).for_each(|_| wire.arrive(Ok(b"late")));
-        wire.arrive(Ok(b""));
+        (0..40).for_each(|_| connection.arrive(Ok(b"late")));
+        connection.arrive(Ok(b""));
         session.close();
         assert_eq!(session.closed().await, CloseReason::Finished);
-        assert!(wire.0.borrow().incoming.is_empty());
+        assert!(connection.0.borrow().incoming.is_empty());
     });
 }
 
 #[test]
 fn a_closing_connection_lives_on_while_its_peer_acknowledges() {
     run(|host| async move {
-        let wire = Wire::established();
-        let session = host.begin(&wire);
+        let connection = FakeConnection::established();
+        let session = host.begin(&connection);
         session.established().await.expect("established");
-        wire.change(|state| state.unacknowledged = 1_000);
+        connection.change(|state| state.unacknowledged = 1_000);
         let begin = host.now();
         session.close();
-        let (clock, peer) = (host.clone(), wire.clone());
+        let (clock, peer) = (host.clone(), connection.clone());
         let _acknowledging = host.spawn("peer", async move {
             clock.sleep_until(begin + Duration::from_secs(7)).await;
             peer.change(|state| state.unacknowledged = 400);
@@ -364,7 +366,7 @@ fn a_closing_connection_lives_on_while_its_peer_acknowledges() {
         // Progress is checked after 5 s, 10 s and 15 s. The last check finds no progress.
         assert_eq!(session.closed().await, CloseReason::TimedOut("while closing".to_owned()));
         assert_eq!(host.now().since(begin), Duration::from_secs(15));
-        assert!(wire.0.borrow().aborted);
+        assert!(connection.0.borrow().aborted);
     });
 }
 

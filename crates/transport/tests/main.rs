@@ -1,5 +1,6 @@
 //! Tests of engines bound to worlds.
 
+mod black_hole;
 mod drive;
 mod engines;
 mod kernel;

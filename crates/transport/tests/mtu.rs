@@ -1,5 +1,5 @@
-//! The MTU of the only path drops during a transfer (RFC 9260 §6.9, §7.3). Two hosts and a router exchange real
-//! packets.
+//! The MTU of the only path drops during a transfer (RFC 9260 §6.9, §7.3). Two simulated hosts exchange packets through
+//! a router.
 
 use anabranch_base::Instant;
 use anabranch_link::LinkSpec;
@@ -12,8 +12,8 @@ use anabranch_wire::pcap::Reader;
 use std::net::IpAddr;
 use std::process::Command;
 
-/// Transfers 300 kB over links with an MTU of 1500 bytes. After 300 ms the MTU of the far link becomes `mtu`. Returns
-/// the time of completion, the number of fragmented packets, and the receiver's capture.
+/// Transfers 300 kB over two links with an MTU of 1500 bytes. After 300 ms the MTU of the link between router and
+/// server becomes `mtu`. Returns the time of completion, the number of fragmented packets, and the receiver's capture.
 fn transfer(near: &str, far: &str, carrier: LowerProtocol, mtu: u32) -> (Instant, u64, Vec<u8>) {
     let [near, far]: [IpAddr; 2] = [near, far].map(|text| text.parse().expect("an address"));
     let link =
@@ -73,7 +73,7 @@ fn after_an_mtu_drop_only_chunks_with_a_tsn_are_fragmented_by_ip() {
         ("v6 in UDP", "2001:db8::1", "2001:db8:1::1", LowerProtocol::Udp { port: 9899 }, 1280),
     ] {
         let (done, cut, capture) = transfer(near, far, carrier, mtu);
-        // 300 kB take 0.6 s at 4 Mbit/s plus slow start. A T3-rtx expiry (1 s) would exceed the limit.
+        // At 4 Mbit/s, 300 kB take 0.6 s, and slow start adds some time. A T3-rtx expiry (1 s) would exceed the limit.
         assert!(done < Instant::from_millis(1_500), "{name}: {done}");
         assert!((1..100).contains(&cut), "{name}: {cut} packets were cut");
         let mut reader = Reader::new(&capture).expect("a capture");

@@ -1,5 +1,5 @@
-//! Tests two guarantees of `Engine` on which the drive loop relies, for both engines. Between two calls that change the
-//! engine, the order of the polls changes neither packets nor events. Once all polls have been drained, no deadline
+//! Tests two guarantees of `Engine` on which the drive loop relies, for both engines. The order of the polls between
+//! two calls that change the engine affects neither packets nor events. Once no poll returns anything more, no deadline
 //! lies in the past.
 
 use anabranch_base::time::Duration;
@@ -23,7 +23,7 @@ struct PacketInFlight {
     bytes: Vec<u8>,
 }
 
-/// Two engines, and a wire that loses, delays and thereby reorders packets.
+/// Two engines, and the wire between them. It loses packets, and random delays reorder them.
 struct Pair<E> {
     engines: [E; 2],
     logs: [Log; 2],
@@ -51,7 +51,7 @@ where
                 None => true,
             };
             let engine = &mut self.engines[side];
-            // The deadline is read at random moments, because reading it must have no effect.
+            // Reading the engine's deadline must have no effect, so the test reads it at random moments.
             let _ = engine.poll_timeout();
             if transmitting && (transmit_first || !telling) {
                 batch.clear();
@@ -82,15 +82,15 @@ where
         events
     }
 
-    /// Returns the time of the next event, if it is not after `until`.
+    /// Returns the time of the next arrival or deadline, if it is not after `until`.
     fn next(&self, until: Instant) -> Option<Instant> {
         let arrival = self.wire.first_key_value().map(|((at, _), _)| *at);
         let deadlines = self.engines.iter().filter_map(Engine::poll_timeout);
         deadlines.chain(arrival).min().filter(|at| *at <= until)
     }
 
-    /// Processes the next arrival or deadline that is due at `now`. Returns the side that it concerned, or `None` if
-    /// nothing is due.
+    /// Processes the next arrival or deadline that is due at `now`. Returns the index of the engine that processed it,
+    /// or `None` if nothing is due.
     fn happen(&mut self, now: Instant) -> Option<usize> {
         if let Some(entry) = self.wire.first_entry().filter(|entry| entry.key().0 <= now) {
             let PacketInFlight { to: side, source, target, bytes } = entry.remove();
@@ -136,7 +136,7 @@ where
                 if events.is_empty() {
                     break;
                 }
-                // Commands change the engine, so they are issued only after all polls have been drained.
+                // Commands change the engine, so they are issued only when no poll returns anything more.
                 for event in events {
                     act(now, side, &mut pair.engines[side], Some(event));
                 }
@@ -204,7 +204,7 @@ fn size(left: u32) -> usize {
 }
 
 /// Returns the total size in bytes of the messages of both sides.
-fn everything() -> usize {
+fn total_bytes() -> usize {
     (1..=3).chain(1..=60).map(size).sum()
 }
 
@@ -244,8 +244,8 @@ fn play_sctp(seed: u64, order: Option<Rng>) -> ([Log; 2], usize) {
         while left[side] > 0 {
             let stream = (left[side] % 4) as u16;
             let size = size(left[side]);
-            // The limits are high enough for every message to arrive. They ensure that the state for abandoning
-            // messages exists during the whole transfer.
+            // These limits are never reached, so every message arrives. The limits only make the engine keep the state
+            // that it needs to abandon messages.
             let reliability = match left[side] % 5 {
                 1 => Reliability::Lifetime(Duration::from_secs(60)),
                 2 => Reliability::Retransmissions(50),
@@ -258,7 +258,7 @@ fn play_sctp(seed: u64, order: Option<Rng>) -> ([Log; 2], usize) {
                 Err(_) => break,
             }
         }
-        if got == everything() {
+        if got == total_bytes() {
             engine.shutdown(now, id);
         }
     });
@@ -281,7 +281,7 @@ fn the_order_of_polls_does_not_matter_to_tcp() {
 fn the_order_of_polls_does_not_matter_to_sctp() {
     for seed in 0..30 {
         let (canonical, got) = play_sctp(seed, None);
-        assert_eq!(got, everything(), "seed {seed}: {:?}", canonical.each_ref().map(|log| &log.events));
+        assert_eq!(got, total_bytes(), "seed {seed}: {:?}", canonical.each_ref().map(|log| &log.events));
         for order in 0..3 {
             let (shuffled, _) = play_sctp(seed, Some(Rng::new(order)));
             assert!(shuffled == canonical, "seed {seed}, order {order}");

@@ -32,7 +32,7 @@ fn download(
     download_with([None; 2], asconf, carrier, comes, leaves)
 }
 
-/// Performs [`download`] with these shared keys at the client and at the server.
+/// Performs [`download`] with the shared keys `keys` of the client and of the server.
 fn download_with(
     keys: [Option<&str>; 2],
     asconf: bool,
@@ -86,8 +86,8 @@ fn download_with(
             let host = SctpHost::new(here.clone(), ours, carrier, None).await.expect("a socket");
             let port = if let LowerProtocol::Udp { port } = carrier { port } else { 0 };
             let peer = ["10.0.0.2", "10.1.0.2"].map(|address| SocketAddr::new(ip(address), port));
-            // If a client loses its first address before the handshake lists the second address, the client must know
-            // both server addresses from the start.
+            // A client whose first address is removed during the handshake may not have learned the server's second
+            // address from the INIT ACK. This client gets both server addresses at the start.
             let known = if comes < 100 { 2 } else { 1 };
             let session = host.connect(&peer[..known], 80).expect("begun");
             let mut stream = session.open(0).expect("a stream");

@@ -21,7 +21,7 @@ use std::task::{Context, Poll};
 const NEAR: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 const FAR: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
 
-/// Two hosts of one transport, with a delay of 10 ms.
+/// Two hosts that run the same transport over a link with a delay of 10 ms.
 struct Rig {
     near: SimWorld,
     far: SimWorld,
@@ -30,10 +30,10 @@ struct Rig {
     link: LinkId,
 }
 
-/// The transports of both engines.
 const BOTH: [&dyn RunnableProtocol<SimWorld>; 2] = [&Tcp, &Sctp];
 
-/// Runs `program` on two hosts of `transport`, after changing the settings given as pairs of key and value.
+/// Runs `program` on two hosts of `transport`. `changes` are settings that differ from the default, as pairs of key and
+/// value.
 fn run<T, F: Future<Output = T>>(
     transport: &dyn RunnableProtocol<SimWorld>,
     changes: &[(&str, &str)],
@@ -95,7 +95,6 @@ async fn once<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Option<T>
     .await
 }
 
-/// Reads this number of bytes.
 async fn read(stream: &mut impl Stream, bytes: usize) -> Vec<u8> {
     let (mut got, mut buffer) = (Vec::new(), vec![0; 10_000]);
     while got.len() < bytes {
@@ -191,7 +190,8 @@ fn a_session_grows_where_the_transport_can_add_streams() {
     }
 }
 
-/// `accept` does not return a stream that this side has already opened by its number.
+/// The client sends on two streams, and the server opens one of them by its number. The server's `accept` returns only
+/// the other stream.
 #[test]
 fn a_stream_that_the_peer_began_is_taken_once() {
     run(&Sctp, &[], |rig, _| async move {
@@ -207,7 +207,7 @@ fn a_stream_that_the_peer_began_is_taken_once() {
         assert_eq!(fourth.number(), 4);
         assert!(once(|cx| server.poll_accept(cx)).await.is_none());
         assert_eq!(read(&mut third, 5).await, b"hello");
-        // Unread bytes of a dropped stream are left for the next handle of the stream.
+        // After a stream handle is dropped, the next handle of the same stream reads the unread bytes.
         drop(fourth);
         let mut again = server.accept().await.expect("it has unread bytes");
         assert_eq!((again.number(), read(&mut again, 5).await), (4, b"hello".to_vec()));
@@ -289,7 +289,7 @@ fn an_aborted_session_is_over_at_once_at_both_ends() {
             assert!(matches!(server.closed().await, CloseReason::Reset(_)));
             assert!(rig.near.now().since(begin) < Duration::from_millis(20));
             let ended = pending.await;
-            // In TCP, the only stream exists from the handshake on, so the accept may have succeeded before the abort.
+            // TCP's only stream exists after the handshake, so `accept` may have returned it before the abort.
             assert!(ended == Ok(()) || matches!(ended, Err(CloseReason::Reset(_))), "{ended:?}");
         });
         run(transport, &[], |rig, _| async move {
@@ -309,7 +309,7 @@ fn readers_and_writers_that_wait_learn_that_the_session_has_ended() {
             let mut listener = rig.listen();
             let [client, server] = rig.pair(&mut listener).await;
             let [mut reading, mut writing] = [client.open(0).expect("a stream"), {
-                // In TCP, the client's only stream is the reader, so the writer is the server's end of that stream.
+                // TCP has only one stream: the reader gets the client's end, and the writer gets the server's end.
                 match client.open(1) {
                     Ok(stream) => stream,
                     Err(_) => server.accept().await.expect("a stream"),
@@ -325,7 +325,8 @@ fn readers_and_writers_that_wait_learn_that_the_session_has_ended() {
             });
             rig.pause(2_000).await;
             server.abort();
-            // In TCP, the writer belongs to the server. The server has aborted the session, so the reason is `Aborted`.
+            // With TCP, the writer is at the server, which aborted the session itself. Its reason is therefore
+            // `Aborted`.
             assert!(matches!(writer.await, CloseReason::Reset(_) | CloseReason::Aborted));
             // The read must not report the end of the stream. It may return data that had arrived.
             assert!(!matches!(reader.await, Ok(0)));
@@ -415,8 +416,8 @@ fn timeouts_of_handshake_and_data_are_counted() {
     }
 }
 
-/// RFC 6525 §5.1: the client resets a stream. The server's reads and writes on the stream fail, and both ends count the
-/// stream's bytes from the next multiple of 2^32 on.
+/// RFC 6525 §5.1: the client resets a stream. The server's reads and writes on the stream fail. The byte counters of
+/// the client's direction continue at the next multiple of 2^32. TCP cannot reset a stream.
 #[test]
 fn a_stream_that_is_reset_is_cancelled_for_its_other_holder_and_can_be_used_again() {
     run(&Sctp, &[("reconfig", "yes")], |rig, _| async move {
@@ -486,7 +487,8 @@ fn ranks_order_streams_where_the_scheduler_knows_priorities() {
     assert_eq!(arrivals("fcfs"), [1, 2, 3], "a rank means nothing to it");
 }
 
-/// RFC 9260 §3.3.1: bytes and whole messages carry the payload protocol identifier of the settings.
+/// RFC 9260 §3.3.1: a stream sends the payload protocol identifier from the settings, in `write_all` and in
+/// `write_message`. `set_ppid` replaces the identifier.
 #[test]
 fn messages_and_bytes_have_the_identifier_of_the_settings() {
     let network = Network::new(1);

@@ -1,5 +1,5 @@
-//! The security of a transport on one host, for races and for real networks: TLS above the transport, DTLS below it, or
-//! encryption within it.
+//! The security of a transport on one host, in experiments and on real networks: TLS above the transport, DTLS below
+//! it, or encryption within it.
 
 use anabranch_dtls::DtlsLayer;
 use anabranch_tls::{Client, HostTls, Server, TlsHost};
@@ -10,7 +10,8 @@ use std::rc::Rc;
 
 /// The security of a transport on one host, by its position relative to the transport.
 pub enum Security {
-    /// TLS on the only stream of each session. All servers have certificates with this name.
+    /// TLS on the only stream of each session, with the settings of clients and of servers. The text is the name in the
+    /// certificates of all servers.
     Above(Client, Server, &'static str),
     /// DTLS below the transport's packets. A client requires that the server's certificate has this name.
     Below(anabranch_dtls::HostConfig, Option<String>),
@@ -29,8 +30,8 @@ impl std::fmt::Debug for Security {
 }
 
 impl Security {
-    /// Adds security below or within the transport to the start parameters. Returns the parameters, and the security if
-    /// it is above the transport and [`over`](Self::over) has to add it later.
+    /// Adds security below or within the transport to the start parameters. Returns the parameters. If the security
+    /// belongs above the transport, also returns the security, because [`over`](Self::over) adds it later.
     pub fn begin<W: World>(self, world: &W, start: StartOptions) -> (StartOptions, Option<Self>) {
         match self {
             Self::Within(ends) => (StartOptions { credentials: Some(Rc::new(ends)), ..start }, None),
@@ -45,7 +46,7 @@ impl Security {
     /// If this is [`Security::Above`], adds TLS above `host`, a started transport. Otherwise returns `host` unchanged.
     ///
     /// # Errors
-    /// A one-line text, if no certificate can be issued for the server's name.
+    /// A one-line text, if the server's name is neither a DNS name nor an IP address.
     pub fn over<W: World>(self, world: &W, host: Rc<dyn Host>) -> Result<Rc<dyn Host>, String> {
         match self {
             Self::Above(client, server, name) => {

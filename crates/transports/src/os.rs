@@ -17,8 +17,8 @@ mod stream;
 
 pub use dial::{DialFailure, Dialed, Target, WithConnector, dial};
 pub use listen::{
-    ListenFailure, Listening, Opened, Place, SharedPart, ThreadSocket, WithListener, listen, listen_shared,
-    share,
+    ListenFailure, ListenOptions, Listening, Opened, SharedPart, ThreadSocket, WithListener, listen,
+    listen_shared, share,
 };
 pub use stream::{StreamConnector, StreamSession, StreamStream};
 
@@ -27,8 +27,8 @@ use anabranch_transport::Settings;
 use anabranch_world::os::kernel_has_sctp;
 use std::net::SocketAddr;
 
-/// Returns a warning about this host for `scheme`, if the host's kernel also implements the protocol on IP and receives
-/// the same packets.
+/// Returns a warning if the kernel of this host also implements the protocol of `scheme`, and therefore receives the
+/// same packets.
 #[must_use]
 pub fn host_warning(scheme: &UrlScheme) -> Option<&'static str> {
     let rivals = scheme.needs_raw_sockets() && scheme.can().carriers.ip == Some(SCTP) && kernel_has_sctp();

@@ -14,15 +14,15 @@ use anabranch_world::kernel::KernelProtocol;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// The interface of a protocol that runs in the emulated world.
+/// The type of a protocol that can run over the sockets of the operating system, as in the emulated network.
 #[cfg(target_os = "linux")]
 pub type Emulated = dyn RunnableProtocol<anabranch_world::os::OsWorld>;
 /// A placeholder for the interface [`Emulated`] on systems without an emulated world.
 #[cfg(not(target_os = "linux"))]
 pub type Emulated = dyn Protocol;
 
-/// A transport, with its protocol in each world in which it runs. It dereferences to the protocol of this project's
-/// engine or, if there is none, to the kernel's protocol.
+/// A transport, with its protocols for the simulated and the emulated world, as far as it runs there. It dereferences
+/// to the protocol of this project's engine or, if there is none, to the kernel's protocol.
 #[derive(Clone, Debug)]
 pub struct Transport {
     simulated: Option<Arc<dyn RunnableProtocol<SimWorld>>>,
@@ -48,7 +48,7 @@ impl Transport {
         Self { simulated: None, protocol: protocol.clone(), emulated: Some(protocol), visit: None }
     }
 
-    /// Adds the protocol that runs in the emulated world under this transport's name.
+    /// Adds the protocol that this transport uses in the emulated world.
     #[must_use]
     pub fn and_emulated(self, protocol: Arc<Emulated>) -> Self {
         Self { emulated: Some(protocol), ..self }
@@ -78,14 +78,14 @@ impl Transport {
         self.emulated.as_ref()
     }
 
-    /// Returns whether only the kernel implements the transport, so that it runs only in the emulated world.
+    /// Returns whether only the kernel implements the transport. Such a transport runs only in the emulated world.
     #[must_use]
     pub fn is_kernel_only(&self) -> bool {
         self.simulated.is_none()
     }
 
-    /// Returns whether the kernel runs the transport in the emulated world, even if this project also has an engine for
-    /// it.
+    /// Returns whether the emulated world uses the kernel's implementation of the transport, and not an engine of this
+    /// project.
     #[must_use]
     pub fn is_kernel_in_emulation(&self) -> bool {
         self.emulated.as_ref().is_some_and(|protocol| protocol.capabilities().kernel)
@@ -145,7 +145,7 @@ impl Transports {
         self.all.iter()
     }
 
-    /// Returns the description of each transport, which is independent of a world.
+    /// Returns the description of each transport. The description is the same on real, emulated and simulated networks.
     #[must_use]
     pub fn protocols(&self) -> Vec<&dyn Protocol> {
         self.iter().map(|transport| &***transport).collect()

@@ -1,8 +1,7 @@
 //! The schemes of URLs and addresses, each with its transport and its encryption.
 //!
-//! Most schemes are declared by a transport. Two more schemes are derived. `https` is TLS on the byte stream that
-//! carries HTTP for the scheme `http`. The second derived scheme is DTLS (RFC 8261) below the first transport in UDP
-//! that accepts a layer.
+//! Most schemes are declared by a transport. Two schemes are derived. `https` adds TLS above the byte stream of `http`.
+//! The other derived scheme adds DTLS (RFC 8261) below the first transport in UDP that supports a lower layer.
 
 use crate::registry::{Transport, Transports};
 use anabranch_transport::{Capabilities, Http, LowerProtocol, Protocol, Scheme};
@@ -59,7 +58,7 @@ impl UrlScheme {
         self.scheme.name
     }
 
-    /// Returns the scheme of HTTP URLs, or the scheme's name if the scheme carries no HTTP.
+    /// Returns the scheme as it is written in HTTP URLs. If the scheme carries no HTTP, returns [`name`](Self::name).
     #[must_use]
     pub fn url(&self) -> &'static str {
         self.scheme.url.unwrap_or(self.scheme.name)
@@ -110,7 +109,7 @@ impl UrlScheme {
         }
     }
 
-    /// Returns the capabilities of the protocol that runs on real networks.
+    /// Returns the capabilities of this scheme's protocol on real networks.
     #[must_use]
     pub fn can(&self) -> Capabilities {
         self.protocol().capabilities()
@@ -138,14 +137,14 @@ impl UrlScheme {
         !can.kernel && can.carriers.ip.is_some()
     }
 
-    /// Returns the transport's port for a URL or an address with the port `port`. `inner` is the transport's port if it
-    /// runs in UDP.
+    /// Returns the transport's port for a URL or an address with the port `port`. For a transport with ports of its own
+    /// that runs in UDP, `port` is the UDP port and `inner` is the transport's port.
     #[must_use]
     pub fn transport_port(&self, port: u16, inner: u16) -> u16 {
         if self.has_own_ports() && self.scheme.in_udp { inner } else { port }
     }
 
-    /// Returns the carrier of a socket that is bound to the port `port`.
+    /// Returns the protocol directly below the transport: UDP with the port `port`, or IP.
     #[must_use]
     pub fn carrier(&self, port: u16) -> LowerProtocol {
         if self.scheme.in_udp { LowerProtocol::Udp { port } } else { LowerProtocol::Ip }
@@ -153,8 +152,8 @@ impl UrlScheme {
 }
 
 impl Transports {
-    /// Returns the schemes of all transports that run on real networks, in the order of the list, followed by the
-    /// derived schemes over TLS and DTLS.
+    /// Returns the schemes of all transports that run on real networks, in the order of the list. The derived schemes
+    /// over TLS and DTLS follow.
     #[must_use]
     pub fn schemes(&self) -> Vec<UrlScheme> {
         let mut all: Vec<UrlScheme> = Vec::new();
@@ -167,8 +166,8 @@ impl Transports {
                 all.push(UrlScheme { order, scheme, transport, encryption });
             }
         }
-        // TLS runs on any byte stream. A byte stream that carries unencrypted HTTP for the registered scheme `http`
-        // therefore also yields the scheme `https`.
+        // TLS runs on any byte stream. Therefore `https` is derived from the unencrypted scheme whose URLs begin with
+        // `http`.
         let plain = all.iter().find(|one| one.scheme.url == Some("http") && !one.is_secure()).cloned();
         if let Some(plain) = plain {
             let scheme = Scheme { name: "https", url: Some("https"), port: 443, ..plain.scheme };
@@ -196,8 +195,8 @@ impl Transports {
         self.schemes().into_iter().find(|one| one.scheme.url == Some(url))
     }
 
-    /// Returns the first transport that has a scheme and that an engine of this project runs on real networks. Knobs
-    /// apply to this transport if no scheme in use has an engine.
+    /// Returns the first transport that has a scheme and runs an engine of this project on real networks. Knobs apply
+    /// to this transport if no scheme in use has an engine.
     #[must_use]
     pub fn first_engine(&self) -> Option<&Arc<Transport>> {
         let is_one = |transport: &&Arc<Transport>| {
@@ -216,7 +215,7 @@ mod tests {
     use anabranch_world::World;
     use std::io;
 
-    /// A transport with fresh streams that carries HTTP/1.1, with each exchange on its own stream pair.
+    /// A transport that never uses a stream number twice ([`Streams::Fresh`]) and carries HTTP/1.1.
     #[derive(Debug)]
     struct Fresh;
 
@@ -271,7 +270,8 @@ mod tests {
         assert_eq!(all, expected.collect::<Vec<_>>());
     }
 
-    /// The scheme alone determines how HTTP is carried: a transport with fresh streams does not necessarily use HTTP/3.
+    /// The scheme alone determines how HTTP is carried. A transport that never uses a stream number twice may carry
+    /// HTTP/1.1 instead of HTTP/3.
     #[test]
     fn fresh_streams_are_not_http3() {
         let fresh = Transport::simulated(Fresh).and_emulated(Arc::new(Fresh));

@@ -85,11 +85,12 @@ impl ServerSecurity {
 
     /// Sets whether a transport above DTLS omits its own checksum if the peer agrees (RFC 9653).
     #[must_use]
-    pub fn with_unsummed(self, zero_checksum: bool) -> Self {
+    pub fn with_zero_checksum(self, zero_checksum: bool) -> Self {
         Self { zero_checksum, ..self }
     }
 
-    /// Returns the TLS servers. The identity of each can be changed while it runs.
+    /// Returns the shared configurations of the TLS servers, through which a server's identity can be changed while it
+    /// runs.
     pub fn shared(&self) -> impl Iterator<Item = &SendableServer> {
         self.above.iter().chain(&self.within)
     }
@@ -113,12 +114,12 @@ impl ServerSecurity {
         }
     }
 
-    /// Returns the TLS server for listeners with one stream per session.
+    /// Returns the TLS server for transports whose sessions have a single stream, such as TCP.
     pub(crate) fn tls(&self) -> Option<Server> {
         self.above.clone().map(SendableServer::server)
     }
 
-    /// Returns the security of a transport that itself encrypts.
+    /// Returns the TLS configuration for a transport that encrypts its packets itself, as QUIC does.
     pub(crate) fn within(&self) -> Option<HostTls> {
         let server = self.within.clone().map(SendableServer::server)?;
         Some(HostTls { surroundings: Surroundings::Real, client: None, server: Some(server) })
@@ -143,8 +144,8 @@ pub struct ClientSecurity {
     trust: Trust,
     key_log: Arc<dyn KeyLog>,
     protocols: Protocols,
-    /// The client for transports that themselves encrypt. It is created on first use and kept, because it stores
-    /// sessions for resumption.
+    /// The TLS client for transports with built-in encryption, such as QUIC. It is created on first use. It is then
+    /// kept, because it stores TLS sessions for resumption.
     within: Rc<OnceCell<Client>>,
     /// Whether a transport above DTLS omits its own checksum if the peer agrees (RFC 9653).
     pub zero_checksum: bool,
@@ -174,7 +175,7 @@ impl ClientSecurity {
 
     /// Sets whether a transport above DTLS omits its own checksum if the peer agrees (RFC 9653).
     #[must_use]
-    pub fn with_unsummed(self, zero_checksum: bool) -> Self {
+    pub fn with_zero_checksum(self, zero_checksum: bool) -> Self {
         Self { zero_checksum, ..self }
     }
 
@@ -183,7 +184,8 @@ impl ClientSecurity {
         self.above.clone()
     }
 
-    /// Returns the security of a transport that itself encrypts, for a server with the name `name`.
+    /// Returns the TLS configuration for a transport that encrypts its packets itself. `name` is the name that the
+    /// server's certificate must have.
     pub(crate) fn within(&self, name: &str) -> Result<HostTls, String> {
         let client = match self.within.get() {
             Some(client) => client.clone(),

@@ -63,7 +63,7 @@ impl Checksum {
     #[inline]
     pub fn add(&mut self, bytes: &[u8]) {
         let (words, rest) = bytes.as_chunks::<4>();
-        // For a header or an acknowledgement, a simple sum is faster than `long_sum`, which costs more to start.
+        // For short data, such as a header, a simple sum is faster than `long_sum` with its fixed cost.
         let mut sum = if words.len() < LONG {
             words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum()
         } else {
@@ -79,7 +79,7 @@ impl Checksum {
         self.sum = fold_once(self.sum + fold_once(sum));
     }
 
-    /// Adds 32-bit words, each given as the four bytes of the data.
+    /// Adds 32-bit words, each as four bytes in the order of the data.
     #[inline(always)]
     pub fn add_words<const N: usize>(&mut self, words: [[u8; 4]; N]) {
         let sum: u64 = words.into_iter().map(|word| u64::from(u32::from_ne_bytes(word))).sum();
@@ -126,8 +126,8 @@ pub fn internet_checksum(bytes: &[u8]) -> u16 {
     sum.finish()
 }
 
-/// Returns the sum of a long piece, modulo 2^32 - 1. Each block of 64 bytes is added as one long number with a single
-/// chain of carries. No carry passes from one block to the next.
+/// Returns the sum of a long piece of data, modulo 2^32 - 1. Each block of 64 bytes is added to the total as one
+/// 512-bit number. The carry out of the highest word is counted, and not passed to the next block.
 fn long_sum(words: &[[u8; 4]]) -> u64 {
     let (mut long, mut carries) = ([0_u64; 8], 0_u64);
     let (blocks, rest) = words.as_flattened().as_chunks::<64>();

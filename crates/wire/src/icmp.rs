@@ -35,7 +35,7 @@ pub mod code_v6 {
     pub const PORT: u8 = 4;
 }
 
-/// The number of bytes in front of the packet that the ICMP message quotes.
+/// The length in bytes of the ICMP header. The quoted packet follows it.
 pub const HEADER_LEN: usize = 8;
 
 const UNREACHABLE_V4: u8 = 3;
@@ -122,7 +122,8 @@ fn verify(bytes: &[u8], source: IpAddr, target: IpAddr) -> bool {
 }
 
 /// Returns whether an ICMP error may be sent in response to a packet (RFC 1122 §3.2.2, RFC 4443 §2.4 e). No error may
-/// be sent for a fragment other than the first, for an ICMP error, or for an unspecified or multicast source.
+/// be sent for a fragment other than the first, for an ICMP error, or for a packet from an unspecified or multicast
+/// address.
 #[must_use]
 pub fn may_report(packet: &Packet<'_>) -> bool {
     let error = match (packet.protocol, packet.payload.first()) {
@@ -215,8 +216,8 @@ mod tests {
                     assert_eq!((outer.source, outer.target), (target, source));
                     assert!(outer.len() <= if v6 { 1280 } else { 576 });
                     let message = Message::parse(outer.payload, target, source).expect("a message");
-                    // For an unknown protocol, ICMPv4 uses a code of destination unreachable, while ICMPv6 has a
-                    // separate type.
+                    // ICMPv4 reports an unknown protocol as destination unreachable. ICMPv6 has a separate type for
+                    // this error.
                     let kind = match kind {
                         IcmpKind::UnknownNextHeader if !v6 => IcmpKind::Unreachable(code_v4::PROTOCOL),
                         kind => kind,

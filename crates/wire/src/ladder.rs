@@ -38,7 +38,7 @@ impl Side {
     }
 }
 
-/// The random numbers that have been seen in a conversation.
+/// The verification tags and the first TSNs or sequence numbers that both sides of a conversation chose.
 #[derive(Clone, Debug, Default)]
 pub struct Numbers {
     /// For each side, its first TSN or sequence number. `None` until the ladder has seen it.
@@ -49,8 +49,8 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// Creates an empty set of numbers for two sides with these names. Until a handshake is seen, numbers are shown
-    /// unchanged.
+    /// Creates the state for a conversation between two sides with these names. Until a handshake is seen, packets are
+    /// shown with their original numbers.
     #[must_use]
     pub fn new(left: &str, right: &str) -> Self {
         Self { names: [left.into(), right.into()], ..Self::default() }
@@ -72,13 +72,13 @@ impl Numbers {
         }
     }
 
-    /// Returns the latest verification tag that packets to `side` must carry, once seen.
+    /// Returns the latest verification tag that packets to `side` must carry; `None` if no tag was seen.
     #[must_use]
     pub fn latest_tag(&self, side: Side) -> Option<u32> {
         self.tags[side as usize].last().copied()
     }
 
-    /// Returns the first TSN or sequence number of `side`, once seen.
+    /// Returns the first TSN or sequence number of `side`; `None` if no handshake was seen.
     #[must_use]
     pub fn first(&self, side: Side) -> Option<u32> {
         self.first[side as usize]
@@ -206,8 +206,7 @@ impl Numbers {
                 chunk.fmt_with(line, |n| self.number(side, n), |n| self.number(peer, n))
             }
             Chunk::CookieEcho(_) | Chunk::Heartbeat(_) | Chunk::HeartbeatAck(_) => {
-                // The contents of these chunks are opaque, and their lengths do not matter, so only the names are
-                // shown.
+                // Only the names of these chunks are shown, because their contents are opaque.
                 write!(line, "{}", chunk.name())
             }
             Chunk::Abort(abort) => {
@@ -318,7 +317,8 @@ impl Ladder {
         self.push(&line, remark);
     }
 
-    /// Returns the line of a packet without drawing the line. Records the tags and first numbers in the packet.
+    /// Returns the line that shows a packet, but does not add the line to the diagram. Still remembers the packet's
+    /// verification tags and the first number of each side, because the lines of later packets depend on them.
     #[must_use]
     pub fn line(&mut self, at: Instant, source: IpAddr, target: IpAddr, bytes: &[u8]) -> String {
         let find = |address: IpAddr| self.hosts.iter().find(|(known, _, _)| *known == address);
@@ -346,7 +346,7 @@ impl Ladder {
         self.text.push('\n');
     }
 
-    /// Returns the random numbers that have been seen in the conversation so far.
+    /// Returns the tags and the first numbers that have been seen in the conversation so far.
     #[must_use]
     pub fn numbers(&self) -> &Numbers {
         &self.numbers
@@ -358,7 +358,7 @@ impl Ladder {
         self.push(line.trim_end(), "");
     }
 
-    /// Returns the text drawn since the last call.
+    /// Removes and returns the text drawn since the last call.
     pub fn take(&mut self) -> String {
         std::mem::take(&mut self.text)
     }

@@ -25,7 +25,7 @@ const OBSOLETE_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
 const DECRYPTION_SECRETS: u32 = 10;
-/// The type of TLS secrets in the format of NSS key log lines.
+/// The secrets type for lines of an NSS key log.
 const TLS_KEY_LOG: u32 = 0x544c_534b;
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 
@@ -64,7 +64,7 @@ impl<W: Write> Writer<W> {
         writer.begin(SECTION);
         writer.number(BYTE_ORDER);
         writer.block.extend_from_slice(&[1, 0, 0, 0]);
-        // The section length is unspecified.
+        // A length with all bits set means that the section length is not specified.
         writer.block.extend_from_slice(&u64::MAX.to_le_bytes());
         writer.option(OPTION_USER_APPLICATION, application.as_bytes());
         writer.option(OPTION_END, &[]);
@@ -119,7 +119,7 @@ impl<W: Write> Writer<W> {
         self.truncated_packet(interface, at_nanos, packet, packet.len(), direction, comment)
     }
 
-    /// Adds a packet of `original_len` bytes, of which only the bytes `packet` were kept.
+    /// Adds a packet of `original_len` bytes, of which the capture keeps only `packet`.
     ///
     /// # Errors
     /// The errors of [`packet`](Self::packet).
@@ -244,7 +244,7 @@ pub struct Interface {
 pub struct Record<'a> {
     /// The interface, as an index into [`Reader::interfaces`].
     pub interface: usize,
-    /// The time of the packet in nanoseconds.
+    /// The packet's timestamp in nanoseconds. Captures of real traffic count from 1970.
     pub at_nanos: u64,
     /// The bytes of the packet that were kept.
     pub packet: &'a [u8],

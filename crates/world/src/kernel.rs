@@ -1,4 +1,4 @@
-//! Traits for the TCP sockets of a host's kernel.
+//! Traits for the TCP, Multipath TCP and SCTP sockets of a host's kernel.
 //!
 //! A virtual host has no kernel: its TCP is the engine of `anabranch-tcp`. On a real host, programs that must
 //! interoperate with all peers use the kernel's TCP. `transport::kernel` builds its sessions on these traits, which
@@ -11,7 +11,7 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
-/// A `World` whose host has its own TCP, in the host's kernel.
+/// A `World` whose host has a kernel with connection-oriented sockets.
 pub trait KernelTcp: World {
     /// A listening socket.
     type Listening: ListeningSocket<Connection = Self::Connection>;
@@ -40,13 +40,13 @@ pub trait KernelTcp: World {
 pub struct KernelOptions {
     /// The protocol.
     pub protocol: KernelProtocol,
-    /// The size of the send buffer in bytes. The kernel limits this size to the host's maximum, and doubles it to have
-    /// room for its own data.
+    /// The size of the send buffer in bytes. The kernel limits this size to the host's maximum, and then doubles it to
+    /// make room for its own data structures.
     pub sndbuf: Option<usize>,
     /// The size of the receive buffer in bytes.
     pub rcvbuf: Option<usize>,
-    /// The number of unsent bytes that the kernel buffers for a TCP connection (`TCP_NOTSENT_LOWAT`). By default the
-    /// kernel buffers as much as the send buffer holds, even while the peer accepts no data.
+    /// The largest number of unsent bytes that the kernel buffers for a TCP connection (`TCP_NOTSENT_LOWAT`). By
+    /// default, unsent bytes may fill the send buffer, even while the peer accepts no data.
     pub unsent: Option<u32>,
     /// The kernel's name of the congestion control to use, for example `cubic`.
     pub congestion: Option<String>,
@@ -154,7 +154,7 @@ pub trait Connection: 'static {
     /// Closes the sending direction of the connection.
     fn finish(&self);
 
-    /// Makes dropping the connection reset it instead of closing it gracefully.
+    /// Changes what happens when the connection is dropped: it is reset instead of closed gracefully.
     fn abort(&self);
 
     /// Returns the local address.

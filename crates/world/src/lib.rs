@@ -9,12 +9,12 @@
 //!
 //! The module `os` (feature `os`, Linux) has one runtime thread and one timerfd for all timers. It sends and receives
 //! UDP with GSO and GRO, and uses raw sockets where the host permits them. It reads ICMP errors from the sockets' error
-//! queues, and learns of address changes over netlink. It opens TCP, MPTCP and SCTP sockets of the kernel where the
-//! kernel has these protocols, and TUN devices. All `unsafe` code is in one file, `os/descriptor.rs`.
+//! queues, and learns of address changes over netlink. It opens TUN devices and the kernel's TCP sockets. It also opens
+//! MPTCP and SCTP sockets where the kernel has these protocols. All `unsafe` code is in one file, `os/descriptor.rs`.
 //!
 //! - Several threads, each with its own `OsWorld`, may share a UDP port, or IP protocol 132 (`os/shards.rs`).
 //! - The kernel does not track SCTP ports for raw sockets. Programs on one host therefore announce which SCTP ports
-//!   they use, by binding abstract Unix sockets (`os/ports.rs`); `transport/sctp/ports.rs` checks these names.
+//!   they use, by binding abstract Unix sockets (`os/ports.rs`). `transport/sctp/ports.rs` checks these sockets.
 //! - During an exchange of small packets, a thread polls for the next packet for a short time before it sleeps
 //!   (`os/busy_poll.rs`).
 //! - Long-running programs return free memory to the host (`os/memory_trimmer.rs`). Otherwise the allocator keeps all
@@ -80,7 +80,7 @@ pub trait World: Clone + 'static {
                 return Poll::Ready(Some(result));
             }
             let Some(span) = span else { return Poll::Pending };
-            // Most futures are ready when first polled, so the timer is created only if this future is not.
+            // Most futures are ready when first polled, so the timer is created only if the first poll is pending.
             let timer = timer.get_or_insert_with(|| {
                 let mut timer = self.timer();
                 timer.set(Some(self.now() + span));
@@ -140,7 +140,7 @@ pub trait Timer: 'static {
 pub enum Work {
     /// The program accepted a connection or association.
     Connection,
-    /// The program started to process a request.
+    /// The program has begun to process a request.
     Request,
 }
 
@@ -182,16 +182,16 @@ pub trait DatagramSocket: 'static {
     /// Sends the packets that [`queue`](Self::queue) has queued.
     ///
     /// # Errors
-    /// As [`poll_send`](Self::poll_send). The packets that could not be sent are moved to `unsent`, which must be empty
-    /// before the call. Other packets may still be queued.
+    /// The errors of [`poll_send`](Self::poll_send). The packets that could not be sent are moved to `unsent`, which
+    /// must be empty before the call. Packets behind them may still be queued.
     #[inline]
     fn poll_flush(&self, cx: &mut Context<'_>, unsent: &mut SendBatch) -> Poll<io::Result<()>> {
         let _ = (cx, unsent);
         Poll::Ready(Ok(()))
     }
 
-    /// Returns whether further packets have already been read from the kernel, so that [`poll_recv`](Self::poll_recv)
-    /// returns them without a system call.
+    /// Returns whether the socket has already read further packets from the kernel. [`poll_recv`](Self::poll_recv)
+    /// returns these packets without a system call.
     #[inline]
     fn has_more(&self) -> bool {
         false
@@ -219,15 +219,16 @@ pub trait DatagramSocket: 'static {
     /// [`RecvBatch::new`].
     fn max_segments(&self) -> usize;
 
-    /// Returns the next state change of a peer, if this socket is a layer with its own handshake, such as DTLS. Call
-    /// this function after each receive. Until a peer is ready, sending to it fails with `HostUnreachable`.
+    /// Returns the next change in the state of a peer's handshake. Only a socket whose own layer makes a handshake,
+    /// such as DTLS, reports changes. Call this function after each receive. Until the handshake with a peer is
+    /// complete, sending to the peer fails with `HostUnreachable`.
     #[inline]
     fn take_peer(&self) -> Option<(SocketAddr, PeerState)> {
         None
     }
 
-    /// Returns the registry of the protocol's ports, if other programs on this host receive the same packets; otherwise
-    /// `None`.
+    /// Returns the registry in which programs claim ports of this socket's IP protocol. Returns `None` if no other
+    /// program on this host receives the same packets.
     fn ports(&self) -> Option<Arc<dyn PortRegistry>> {
         None
     }
@@ -279,8 +280,8 @@ impl DatagramSocket for Box<dyn DatagramSocket> {
     }
 }
 
-/// A registry of which program owns which port of an IP protocol. All programs of one host that have a [`Local::Ip`]
-/// socket of the protocol receive the same packets and share the registry.
+/// Records which program owns each port of an IP protocol. All programs of one host that have a [`Local::Ip`] socket of
+/// the protocol receive the same packets and share the registry.
 pub trait PortRegistry: Send + Sync + fmt::Debug {
     /// Claims `port` at the addresses of the socket, or returns this program's existing claim of `port`.
     ///
@@ -288,8 +289,8 @@ pub trait PortRegistry: Send + Sync + fmt::Debug {
     /// `AddrInUse`: another program owns `port` at one of the addresses.
     fn listen(&self, port: u16) -> io::Result<PortClaim>;
 
-    /// Claims the local `port` for outgoing connections. Returns `None` if the claim fails; in that case other programs
-    /// do not know that the port is in use.
+    /// Claims the local `port` for outgoing connections. Returns `None` if the claim fails. The program may still use
+    /// the port, but other programs do not know that it is in use.
     fn connect(&self, port: u16) -> Option<PortClaim>;
 
     /// Returns whether another program owns `port` at `address` or, if `address` is `None`, at any address of this

@@ -13,8 +13,8 @@ pub trait NameResolver: World {
     /// without an answer occupies its slot for a long time.
     const LOOKUPS: usize;
 
-    /// Returns the addresses that the host has stored locally for the name `host`, each with `port`. Returns an empty
-    /// list if the host has to query a resolver.
+    /// Returns the addresses of the name `host` that are known without a query to a resolver, each with `port`. Returns
+    /// an empty list if a query is necessary.
     fn lookup_local(&self, host: &str, port: u16) -> Vec<SocketAddr>;
 
     /// Returns all addresses of `host` (a name, or an address without brackets), each with `port`, in order of

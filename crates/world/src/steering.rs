@@ -27,8 +27,8 @@ pub trait Steering: Send + Sync + std::fmt::Debug {
     /// report quotes.
     fn owner_of_report(&self, icmp: &Icmp, quoted: &[u8]) -> Option<u32>;
 
-    /// Returns which field of a UDP packet the kernel uses. The field's value modulo the number of threads is the index
-    /// of the thread.
+    /// Returns the field of a UDP packet by which the kernel chooses the thread. The field's value modulo the number of
+    /// threads is the index of the thread.
     fn field(&self) -> SteeringField {
         SteeringField::VerificationTag
     }

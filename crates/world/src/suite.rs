@@ -1,8 +1,8 @@
-//! The behaviour suite: tests of what every `World` must do in the same way.
+//! The behaviour suite: tests of the behaviour that all implementations of `World` must share.
 //!
 //! The tests are generic programs that panic on a failure. Each implementation of `World` runs them among its own
-//! tests, so that a program tested in virtual time behaves the same on the operating system's network. A test program
-//! gets the handles of two hosts that can reach each other, or two handles of one host.
+//! tests. A program tested in virtual time should then behave in the same way on the operating system's network. A test
+//! program gets the handles of two hosts that can reach each other, or two handles of one host.
 
 use crate::{DatagramSocket, Detach, Local, Timer, World};
 use anabranch_base::time::Duration;
@@ -24,7 +24,7 @@ pub struct HostPair<W> {
     pub far: W,
 }
 
-/// One test: its name, and the program to run on a new pair of hosts.
+/// One test: its name, and the function that runs it on a new pair of hosts.
 pub type Case<W> = (&'static str, fn(HostPair<W>) -> Pin<Box<dyn Future<Output = ()>>>);
 
 /// Returns all tests of the suite.
@@ -69,7 +69,7 @@ pub async fn sleeps_end_in_order<W: World>(world: W) {
     assert_eq!(*ended.borrow(), [0, 10, 20, 30]);
 }
 
-/// Sleeps with the same deadline end in the order in which they began.
+/// Tasks that sleep until the same deadline wake in the order in which they began to sleep.
 pub async fn equal_deadlines_in_order<W: World>(world: W) {
     let at = world.now() + Duration::from_millis(5);
     let ended = Rc::new(RefCell::new(Vec::new()));
@@ -208,7 +208,7 @@ pub async fn detached_task_runs_on<W: World>(world: W) {
     assert!(done.get(), "the detached task did not run");
 }
 
-/// Equal labels give equal random numbers, and different labels give different ones.
+/// Equal labels give equal random numbers, and different labels give different random numbers.
 pub async fn randomness_by_label<W: World>(world: W) {
     let draw = |label: &str| world.rng(label).next_u64();
     assert_eq!(draw("one"), draw("one"));
@@ -225,7 +225,7 @@ pub async fn bind_twice_fails<W: World>(world: W) {
     world.bind(Local::Udp { port }).await.expect("the port is free again");
 }
 
-/// Port 0 stands for any free port, on every address of the host.
+/// Two sockets that are bound to port 0 get two different free ports. A socket is bound at every address of the host.
 pub async fn port_zero_is_free<W: World>(world: W) {
     let one = world.bind(Local::Udp { port: 0 }).await.expect("a free port");
     let other = world.bind(Local::Udp { port: 0 }).await.expect("another free port");

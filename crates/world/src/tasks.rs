@@ -12,13 +12,13 @@ use std::task::{Context, Poll, Waker, ready};
 pub struct Tasks<W: World> {
     world: W,
     running: RefCell<BTreeMap<u64, W::Task<()>>>,
-    /// Created with the first task, to save memory: a server may have one set for each of thousands of sessions, and
-    /// many sessions never start a task.
+    /// The list of finished tasks. It is created with the first task, to save memory: a server may have a set of tasks
+    /// for each of thousands of sessions, and many sessions never start a task.
     finished: OnceCell<Rc<Finished>>,
     next: Cell<u64>,
 }
 
-/// The ids of tasks that have finished and are still in the set.
+/// The ids of finished tasks that have not been removed from the set [`Tasks`] yet.
 #[derive(Debug, Default)]
 struct Finished {
     tasks: RefCell<Vec<u64>>,

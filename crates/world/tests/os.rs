@@ -1,5 +1,5 @@
-//! The behaviour suite on the operating system, and features that only `OsWorld` has: several addresses of a host,
-//! trains of packets, ICMP, raw sockets, kernel TCP.
+//! Tests that `OsWorld` behaves as every `World` must. Also tests features that only `OsWorld` has: several addresses
+//! of a host, trains of packets, ICMP, raw sockets, kernel TCP.
 //!
 //! All packets stay on the loopback interface. No test measures time, and every wait is bounded.
 
@@ -67,7 +67,7 @@ fn a_train_of_packets_arrives_whole_on_the_address_it_was_sent_to() {
         assert_eq!((from.ip(), to.ip()), (V4, other));
         let mut out = SendBatch::new(64);
         (out.source, out.target, out.ecn) = (from, to, Ecn::Ect0);
-        // 63 packets of 1,400 bytes and a shorter last packet are more than one call can carry.
+        // 63 packets of 1,400 bytes and a shorter last packet are more than one system call can send.
         for number in 0..63_u8 {
             out.push(&[number; 1400]);
         }
@@ -107,8 +107,8 @@ fn packets_go_one_by_one_where_the_kernel_is_not_to_join_them() {
                     out.push(&[3 * round + number; 1000]);
                 }
                 assert!(near.queue(&mut out) && out.is_empty());
-                // A small packet for the same target follows. The flush may send the small packets of all targets in
-                // one call.
+                // Also queues a small packet for the same target. The flush may send the small packets of all targets
+                // in one call.
                 (out.source, out.target, out.lane) = (near.local()[0], to.local()[0], lane as u32);
                 out.push(&[100 + round; 50]);
                 assert!(near.queue(&mut out));
@@ -178,8 +178,8 @@ fn raw_packets_go_there_and_back_where_the_host_permits() {
             };
             let here = SocketAddr::new(ip, 0);
             assert_eq!(near.local(), [here]);
-            // Each batch has more packets than one call takes, and a shorter last packet. The second batch has another
-            // ECN mark.
+            // Each batch has more packets than one system call can send. Its last packet is shorter. The ECN marks of
+            // the two batches differ.
             let mut batch = SendBatch::new(20);
             let mut sent = Vec::new();
             for (first, ecn) in [(0, Ecn::Ect1), (20, Ecn::Ect0)] {

@@ -1,5 +1,5 @@
-//! Several worlds behind one UDP port or one IP protocol: the kernel steers packets to their worlds, and packets that
-//! the kernel cannot classify are passed on by the world that receives them.
+//! Several worlds behind one UDP port or one IP protocol. The kernel delivers each packet to one world, which passes on
+//! the packets that belong to another world.
 //!
 //! Raw sockets need root. Each test has its own protocol number, because otherwise all tests would receive all
 //! packets.
@@ -23,17 +23,17 @@ const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 const HERE6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 const COUNT: u32 = 3;
 
-/// Steers packets and ICMP reports by their verification tag. If `found` is set, packets from that address belong to
-/// world 2.
+/// Steers packets and ICMP reports by their verification tag. If `pinned_source` is an address, all packets from this
+/// address belong to world 2.
 #[derive(Debug)]
 struct ByTag {
-    found: Option<IpAddr>,
+    pinned_source: Option<IpAddr>,
 }
 
 impl Steering for ByTag {
     fn owner(&self, source: IpAddr, packet: &[u8]) -> Option<u32> {
         let tag = u32::from_be_bytes(packet.get(4..8)?.try_into().ok()?);
-        if self.found == Some(source) { Some(2) } else { (tag != 0).then_some(tag % COUNT) }
+        if self.pinned_source == Some(source) { Some(2) } else { (tag != 0).then_some(tag % COUNT) }
     }
 
     fn owner_of_report(&self, _: &Icmp, quoted: &[u8]) -> Option<u32> {
@@ -53,25 +53,27 @@ fn tag(packet: &[u8]) -> u32 {
     u32::from_be_bytes(packet[4..8].try_into().expect("four bytes"))
 }
 
-fn sockets_for_shards(found: Option<IpAddr>) -> Vec<ReusePortSocket> {
-    share_udp(&[HERE], 0, COUNT as usize, Arc::new(ByTag { found })).expect("a port")
+fn sockets_for_shards(pinned_source: Option<IpAddr>) -> Vec<ReusePortSocket> {
+    share_udp(&[HERE], 0, COUNT as usize, Arc::new(ByTag { pinned_source })).expect("a port")
 }
 
-/// Runs a program with a single world that takes the sockets of all shards.
-fn on<T>(seats: Vec<ReusePortSocket>, program: impl AsyncFnOnce(OsWorld, Vec<OsSocket>) -> T) -> T {
-    on_ip(HERE, seats, program)
+/// Runs a program on one thread, in an [`OsWorld`] that takes the sockets of all shards.
+fn on<T>(shard_sockets: Vec<ReusePortSocket>, program: impl AsyncFnOnce(OsWorld, Vec<OsSocket>) -> T) -> T {
+    on_ip(HERE, shard_sockets, program)
 }
 
 /// Runs a program at address `here` with a single world that takes the sockets of all shards.
 fn on_ip<T>(
     here: IpAddr,
-    seats: Vec<ReusePortSocket>,
+    shard_sockets: Vec<ReusePortSocket>,
     program: impl AsyncFnOnce(OsWorld, Vec<OsSocket>) -> T,
 ) -> T {
     let options = Options { addresses: vec![here], seed: Some(1), ..Options::default() };
     os::run(options, async |world| {
-        let sockets =
-            seats.into_iter().map(|seat| world.take_shared_socket(seat).expect("a socket")).collect();
+        let sockets = shard_sockets
+            .into_iter()
+            .map(|shard_socket| world.take_shared_socket(shard_socket).expect("a socket"))
+            .collect();
         program(world, sockets).await
     })
     .expect("a world")
@@ -100,7 +102,7 @@ async fn receive(world: &OsWorld, sockets: &[OsSocket], count: usize) -> Vec<(u3
 }
 
 /// Checks that no further packet arrives.
-async fn is_quiet(world: &OsWorld, sockets: &[OsSocket]) {
+async fn assert_quiet(world: &OsWorld, sockets: &[OsSocket]) {
     let mut batch = RecvBatch::new(64);
     let mut timer = world.timer();
     timer.set(Some(world.now() + Duration::from_millis(100)));
@@ -115,12 +117,16 @@ async fn is_quiet(world: &OsWorld, sockets: &[OsSocket]) {
 
 /// Returns the sockets of all shards for an IP protocol. Returns `None` if the host does not permit raw sockets or
 /// lacks the IP version.
-fn raw_seats(here: IpAddr, protocol: u8, found: Option<IpAddr>) -> Option<Vec<ReusePortSocket>> {
+fn raw_shard_sockets(
+    here: IpAddr,
+    protocol: u8,
+    pinned_source: Option<IpAddr>,
+) -> Option<Vec<ReusePortSocket>> {
     if UdpSocket::bind((here, 0)).is_err() {
         return None;
     }
-    match share_raw(&[here], protocol, COUNT as usize, Arc::new(ByTag { found })) {
-        Ok(seats) => Some(seats),
+    match share_raw(&[here], protocol, COUNT as usize, Arc::new(ByTag { pinned_source })) {
+        Ok(shard_sockets) => Some(shard_sockets),
         Err(why) => {
             assert_eq!(why.kind(), io::ErrorKind::PermissionDenied);
             println!("not tested here: {why}");
@@ -153,9 +159,9 @@ fn v4(protocol: u8, options: &[u8], fragment: u16, payload: &[u8]) -> Vec<u8> {
 /// RFC 9260 §6.4, RFC 6951 §5.4: packets are steered by tag, whatever the peer's address and port.
 #[test]
 fn each_shard_receives_its_tags_and_a_share_of_the_inits() {
-    let seats = sockets_for_shards(None);
-    let (port, group) = (seats[0].port(), seats[0].group());
-    on(seats, async |world, sockets| {
+    let shard_sockets = sockets_for_shards(None);
+    let (port, group) = (shard_sockets[0].port(), shard_sockets[0].group());
+    on(shard_sockets, async |world, sockets| {
         let senders =
             ["127.0.0.1:0", "127.0.0.1:0", "127.0.0.2:0"].map(|at| UdpSocket::bind(at).expect("one"));
         let to = SocketAddr::new(HERE, port);
@@ -177,9 +183,9 @@ fn each_shard_receives_its_tags_and_a_share_of_the_inits() {
 
 #[test]
 fn a_train_of_several_associations_is_taken_apart() {
-    let seats = sockets_for_shards(None);
-    let (port, group) = (seats[0].port(), seats[0].group());
-    on(seats, async |world, sockets| {
+    let shard_sockets = sockets_for_shards(None);
+    let (port, group) = (shard_sockets[0].port(), shard_sockets[0].group());
+    on(shard_sockets, async |world, sockets| {
         let near = world.bind(Local::Udp { port: 0 }).await.expect("a socket");
         let mut batch = SendBatch::new(near.max_segments());
         for n in 1..=8 {
@@ -192,8 +198,8 @@ fn a_train_of_several_associations_is_taken_apart() {
         let found: Vec<_> = got.iter().map(|(number, packet)| (*number, tag(packet), packet.len())).collect();
         let expected: Vec<_> = (1..=8).map(|n| (n % COUNT, n, if n == 8 { 60 } else { 200 })).collect();
         assert_eq!(found, expected);
-        // The packets may have arrived as one train or one by one. One socket receives a whole train and passes five
-        // packets on. Packets that arrive one by one are not passed on.
+        // The packets may have arrived as one train or one by one. A whole train arrives at one socket, which forwards
+        // five packets to the sockets of other shards. Packets that arrive one by one are not forwarded.
         assert!([0, 5].contains(&group.forwarded()), "{}", group.forwarded());
         assert_eq!(group.lost(), 0);
     });
@@ -202,9 +208,9 @@ fn a_train_of_several_associations_is_taken_apart() {
 #[test]
 fn packets_steered_by_address_are_forwarded() {
     let other = IpAddr::from([127, 0, 0, 2]);
-    let seats = sockets_for_shards(Some(other));
-    let (port, group) = (seats[0].port(), seats[0].group());
-    on(seats, async |world, sockets| {
+    let shard_sockets = sockets_for_shards(Some(other));
+    let (port, group) = (shard_sockets[0].port(), shard_sockets[0].group());
+    on(shard_sockets, async |world, sockets| {
         let sender = UdpSocket::bind((other, 0)).expect("a socket");
         for n in 0..30 {
             sender.send_to(&packet(0, n, 100), (HERE, port)).expect("sent");
@@ -217,28 +223,28 @@ fn packets_steered_by_address_are_forwarded() {
 
 #[test]
 fn a_port_that_is_shared_is_in_use_all_the_same() {
-    let seats = sockets_for_shards(None);
-    let again = share_udp(&[HERE], seats[0].port(), 2, Arc::new(ByTag { found: None }));
+    let shard_sockets = sockets_for_shards(None);
+    let again = share_udp(&[HERE], shard_sockets[0].port(), 2, Arc::new(ByTag { pinned_source: None }));
     assert_eq!(again.expect_err("in use").kind(), io::ErrorKind::AddrInUse);
     assert_eq!(
-        UdpSocket::bind((HERE, seats[0].port())).expect_err("in use").kind(),
+        UdpSocket::bind((HERE, shard_sockets[0].port())).expect_err("in use").kind(),
         io::ErrorKind::AddrInUse
     );
-    drop(seats);
+    drop(shard_sockets);
     // With an empty list, the port is bound at every address. With a single shard, no steering rule is needed.
-    let all = share_udp(&[], 0, 1, Arc::new(ByTag { found: None })).expect("a port");
+    let all = share_udp(&[], 0, 1, Arc::new(ByTag { pinned_source: None })).expect("a port");
     assert_eq!((all.len(), all[0].index()), (1, 0));
 }
 
-/// The kernel gives every packet to every raw socket. Each world takes only its own packets, and no packet is taken
-/// twice.
+/// The kernel copies every packet to every raw socket. Each world, which runs one shard, must return only the packets
+/// whose tag belongs to this shard. No packet may be returned twice.
 #[test]
 fn each_world_takes_its_share_of_a_protocol() {
     for (here, protocol) in [(HERE, 240), (HERE6, 241)] {
-        let Some(seats) = raw_seats(here, protocol, None) else { continue };
-        assert_eq!(seats[0].port(), 0);
-        let group = seats[0].group();
-        on_ip(here, seats, async |world, sockets| {
+        let Some(shard_sockets) = raw_shard_sockets(here, protocol, None) else { continue };
+        assert_eq!(shard_sockets[0].port(), 0);
+        let group = shard_sockets[0].group();
+        on_ip(here, shard_sockets, async |world, sockets| {
             let send = raw_sender(here, protocol);
             for n in 0..30 {
                 send(&packet(0x8000_0000 + n, 0, 100), here);
@@ -257,7 +263,7 @@ fn each_world_takes_its_share_of_a_protocol() {
                 assert_eq!(*number, if tag(packet) == 0 { initiate } else { tag(packet) } % COUNT);
             }
             assert_eq!(got.iter().collect::<BTreeSet<_>>().len(), 62);
-            is_quiet(&world, &sockets).await;
+            assert_quiet(&world, &sockets).await;
             assert_eq!((group.forwarded(), group.lost()), (0, 0));
         });
     }
@@ -265,9 +271,9 @@ fn each_world_takes_its_share_of_a_protocol() {
 
 #[test]
 fn options_extension_headers_and_fragments_do_not_hide_a_tag() {
-    if let Some(seats) = raw_seats(HERE, 242, None) {
-        let group = seats[0].group();
-        on(seats, async |world, sockets| {
+    if let Some(shard_sockets) = raw_shard_sockets(HERE, 242, None) {
+        let group = shard_sockets[0].group();
+        on(shard_sockets, async |world, sockets| {
             let send = raw_sender(HERE, 255);
             let rest = packet(0, 11, 200);
             send(&v4(242, &[1, 1, 1, 0], 0, &packet(10, 0, 100)), HERE);
@@ -277,13 +283,13 @@ fn options_extension_headers_and_fragments_do_not_hide_a_tag() {
             let mut got = receive(&world, &sockets, 2).await;
             got.sort();
             assert_eq!(got, [(1, packet(10, 0, 100)), (2, rest)]);
-            is_quiet(&world, &sockets).await;
+            assert_quiet(&world, &sockets).await;
             assert_eq!(group.forwarded(), 0);
         });
     }
-    if let Some(seats) = raw_seats(HERE6, 243, None) {
-        let group = seats[0].group();
-        on_ip(HERE6, seats, async |world, sockets| {
+    if let Some(shard_sockets) = raw_shard_sockets(HERE6, 243, None) {
+        let group = shard_sockets[0].group();
+        on_ip(HERE6, shard_sockets, async |world, sockets| {
             let send = raw_sender(HERE6, 255);
             for n in 10..13 {
                 // A destination options header, filled with padding, precedes the SCTP packet.
@@ -295,7 +301,7 @@ fn options_extension_headers_and_fragments_do_not_hide_a_tag() {
             let mut got = receive(&world, &sockets, 3).await;
             got.sort();
             assert_eq!(got, [12, 10, 11].map(|n| (n % COUNT, packet(n, 0, 100))));
-            is_quiet(&world, &sockets).await;
+            assert_quiet(&world, &sockets).await;
             assert_eq!(group.forwarded(), 0);
         });
     }
@@ -304,29 +310,30 @@ fn options_extension_headers_and_fragments_do_not_hide_a_tag() {
 #[test]
 fn packets_steered_by_address_are_forwarded_once() {
     let other = IpAddr::from([127, 0, 0, 2]);
-    let Some(seats) = raw_seats(HERE, 244, Some(other)) else { return };
-    let group = seats[0].group();
-    on(seats, async |world, sockets| {
+    let Some(shard_sockets) = raw_shard_sockets(HERE, 244, Some(other)) else { return };
+    let group = shard_sockets[0].group();
+    on(shard_sockets, async |world, sockets| {
         let send = raw_sender(other, 244);
         for n in 0..30 {
             send(&packet(0, n, 100), HERE);
         }
         let got = receive(&world, &sockets, 30).await;
         assert!(got.iter().all(|(number, _)| *number == 2));
-        is_quiet(&world, &sockets).await;
+        assert_quiet(&world, &sockets).await;
         assert_eq!((group.forwarded(), group.lost()), (20, 0));
     });
 }
 
-/// RFC 9260 §10: the kernel gives an ICMP report to every raw socket, but only one world handles it.
+/// RFC 9260 §10: the kernel gives an ICMP message to the raw sockets of all worlds, but only one world handles the
+/// message.
 #[test]
 fn a_report_is_looked_at_by_one_world() {
-    let Some(seats) = raw_seats(HERE, 245, None) else { return };
-    let group = seats[0].group();
-    on(seats, async |world, sockets| {
+    let Some(shard_sockets) = raw_shard_sockets(HERE, 245, None) else { return };
+    let group = shard_sockets[0].group();
+    on(shard_sockets, async |world, sockets| {
         let send = raw_sender(HERE, 1);
-        // The last two reports belong to world 0: the first by its tag, the second because its tag 0 belongs to no
-        // world.
+        // World 0 handles the reports with the tags 3 and 0. Tag 3 belongs to world 0. Tag 0 belongs to no world, so
+        // world 0 handles it, too.
         for quoted in [1, 2, 3, 0] {
             let mut inner = v4(245, &[], 0, &packet(quoted, 0, 28));
             let length = inner.len() as u16;
@@ -342,7 +349,7 @@ fn a_report_is_looked_at_by_one_world() {
         let got = receive(&world, &sockets, 4).await;
         let got: BTreeSet<_> = got.iter().map(|(number, quoted)| (*number, tag(quoted))).collect();
         assert_eq!(got, BTreeSet::from([(1, 1), (2, 2), (0, 3), (0, 0)]));
-        is_quiet(&world, &sockets).await;
+        assert_quiet(&world, &sockets).await;
         assert_eq!((group.forwarded(), group.lost()), (0, 0));
     });
 }

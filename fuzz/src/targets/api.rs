@@ -1,8 +1,8 @@
 //! Calls any operation of the SCTP endpoint's API at any time, on a pair of endpoints.
 //!
-//! Every message carries its number. Whatever operations are called, arriving data must be intact, ordered messages of
-//! a stream must arrive in order, and no message may arrive twice. At the end, with a good network, every association
-//! must end.
+//! Every message carries its number. For all operations, arriving data must be intact, ordered messages of a stream
+//! must arrive in order, and no message may arrive twice. After the operations, the network becomes reliable, and every
+//! association must end.
 
 use crate::source::Source;
 use anabranch_base::time::Duration;
@@ -24,10 +24,11 @@ struct App {
     readable: Vec<(AssociationId, u16)>,
     /// The part of a message that was read so far, by association and stream.
     partial: BTreeMap<(AssociationId, u16), Vec<u8>>,
-    /// The number of the last ordered message that arrived on a stream.
+    /// The number of the last ordered message that arrived, by association and stream.
     last: BTreeMap<(AssociationId, u16), u64>,
-    /// The numbers of all messages that have arrived. The same number may arrive once in each of two associations: if
-    /// one side gives an association up before the other side sees it established, the other side sets it up again.
+    /// The numbers of all messages that have arrived. A number may arrive once in each of two associations of the same
+    /// peers. This happens if one side gives up an association before the other side sees it as established. The other
+    /// side then opens a second association.
     seen: BTreeSet<(AssociationId, u64)>,
 }
 
@@ -55,8 +56,9 @@ pub fn run(input: &[u8]) {
     let until = pair.now + Duration::from_secs(7_200);
     let mut requests = [0, 0];
     loop {
-        // Shuts down all associations, also those that were accepted only now. Without a shutdown, nothing would check
-        // whether their peer still exists.
+        // Shuts down all associations, including those that were accepted in the last pass of this loop. Without
+        // HEARTBEATs (`hb_interval=0`), an idle association that nobody shuts down would not notice that its peer is
+        // gone.
         for side in [Side::A, Side::B] {
             let (now, ids) = (pair.now, &apps[side as usize].ids);
             for &id in &ids[requests[side as usize]..] {

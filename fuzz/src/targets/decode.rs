@@ -23,7 +23,8 @@ pub fn sctp(input: &[u8]) {
     let mut chunks = view.chunks();
     while let Some(raw) = chunks.next_raw() {
         let Ok(raw) = raw else { break };
-        // The value of each chunk is also decoded as parameters and as causes, whatever the type of the chunk.
+        // The value of each chunk is also decoded as parameters and as error causes. This tests both parsers with all
+        // kinds of input.
         for param in Params::new(raw.value) {
             let _ = param.map(|param| (param.to_string(), again(&param)));
         }

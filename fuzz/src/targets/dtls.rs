@@ -25,7 +25,7 @@ use std::task::{Context, Poll};
 /// A datagram: source, destination, bytes.
 type Datagram = (SocketAddr, SocketAddr, Vec<u8>);
 
-/// The datagrams that go to an end, and those that come from it.
+/// The datagrams on their way to a DTLS endpoint (`inward`), and the datagrams that the endpoint has sent (`outward`).
 #[derive(Default)]
 struct PacketQueues {
     inward: VecDeque<Datagram>,
@@ -76,7 +76,8 @@ struct DtlsEndpoint {
     socket: Box<dyn DatagramSocket>,
     queues: Rc<RefCell<PacketQueues>>,
     at: SocketAddr,
-    /// Packets that were given to DTLS and have not arrived, each with the number of equal packets.
+    /// The packets that this end has sent over DTLS and that have not arrived. The value is the number of packets with
+    /// the same bytes.
     sent: BTreeMap<Vec<u8>, usize>,
     /// All datagrams that the end has sent, which are later changed or repeated.
     sent_datagrams: Vec<Vec<u8>>,
@@ -87,7 +88,8 @@ impl DtlsEndpoint {
         let at = SocketAddr::from(if server { ([10, 0, 0, 2], 4433) } else { ([10, 0, 0, 1], 50_000) });
         let clock = world.clone();
         let simulation = Simulation::new(world.rng("dtls"), move || clock.now());
-        let ends: HostConfig = pair.end(server, Surroundings::Simulated(simulation)).expect("ends");
+        let ends: HostConfig =
+            pair.host_config(server, Surroundings::Simulated(simulation)).expect("a configuration");
         let ends = ends.update_keys_after(5);
         let queues: Rc<RefCell<PacketQueues>> = Rc::default();
         let layer = DtlsLayer::new(world.clone(), ends, Some(Pair::NAME));
@@ -200,7 +202,7 @@ async fn meet(world: SimWorld, pair: &Pair, source: &mut Source<'_>) {
     }
 }
 
-/// Keeps the datagrams that each end has sent, and counts the bytes of those to unknown hosts.
+/// Keeps the datagrams that each end has sent, and counts the bytes that were sent to unknown hosts.
 fn note(ends: &mut [DtlsEndpoint; 2], strangers: &mut BTreeMap<SocketAddr, (usize, usize)>) {
     let known = [ends[0].at, ends[1].at];
     for end in ends {

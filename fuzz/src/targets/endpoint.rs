@@ -17,12 +17,12 @@ use anabranch_wire::sctp::{
 use hmac::{Hmac, Mac};
 use std::net::{IpAddr, SocketAddr};
 
-/// The packets in flight to one host, and the state that they show.
+/// The packets in flight to one host, and the state of the association that these packets reveal.
 #[derive(Default)]
 struct OneWayState {
     ports: (u16, u16),
     tag: u32,
-    /// The highest TSN that was sent to the host. The next field is the TSN that the host has acknowledged.
+    /// The highest TSN that was sent to the host, and the TSN that the host has acknowledged.
     tsn: u32,
     acknowledged: u32,
     packets: Vec<Vec<u8>>,
@@ -57,7 +57,7 @@ pub fn run(input: &[u8]) {
     let peer = hosts[1].address;
     let id = hosts[0].engine.associate(now, Associate::to(peer, 80)).expect("an address");
     hosts[0].ids.push(id);
-    // In most runs, establishes the association before the first irregular event.
+    // In three of four runs, all packets are delivered in order at first, so that the association is established.
     let calm = if source.one_in(4) { 0 } else { 4 };
     for _ in 0..calm {
         drain(now, &mut hosts, &mut towards);
@@ -247,7 +247,7 @@ fn deliver(
     hand(now, hosts, to, &bytes);
 }
 
-/// Returns a packet with the right ports, mostly the right tag, and chunks with numbers near the expected ones.
+/// Returns a packet with the right ports, mostly the right tag, and chunks with numbers near the expected numbers.
 fn craft(source: &mut Source<'_>, all: &[OneWayState; 2], to: usize) -> Vec<u8> {
     let (towards, back) = (&all[to], &all[1 - to]);
     let mut bytes = Vec::new();

@@ -1,8 +1,9 @@
-//! Runs an HTTP server with arbitrary clients: HTTP/1.1, frames of HTTP/2 (RFC 9113), streams of HTTP/3 (RFC 9114).
+//! Runs an HTTP server with clients that send arbitrary input: HTTP/1.1, frames of HTTP/2 (RFC 9113), or streams of
+//! HTTP/3 (RFC 9114).
 //!
-//! The session is an in-memory script. All bytes of the client exist from the start, in pieces of any size, and the
-//! client may or may not read the server's bytes. Time is virtual. Every session must end: by the client, by an error,
-//! or by the idle timeout.
+//! The session is an in-memory script. All bytes of the client exist from the start, in pieces of any size. The client
+//! may stop reading the server's bytes. Time is virtual. Every session must end: by the client, by an error, or by the
+//! idle timeout.
 
 use crate::source::Source;
 use anabranch_base::time::{Duration, Instant};
@@ -51,7 +52,7 @@ const FIELDS: [&[u8]; 8] = [
     b" folded\r\n",
 ];
 
-/// Serves a client that sends generated HTTP/2 frames on one stream, mostly valid ones.
+/// Serves a client that sends generated HTTP/2 frames on one stream. Most frames are valid.
 pub fn http2(input: &[u8]) {
     let mut source = Source::new(input);
     let behavior = ClientBehavior::read(&mut source);
@@ -189,7 +190,7 @@ pub fn priority(input: &[u8]) {
 struct ClientBehavior {
     /// The number of bytes that become available at a time.
     piece: usize,
-    /// Whether the client's streams end. If not, they stay open without further bytes.
+    /// Whether the client ends each stream after its last byte. If not, the streams stay open.
     ends: bool,
     /// The number of bytes that the client reads on each stream before it stops reading.
     read_limit: usize,
@@ -378,7 +379,6 @@ impl Session for Script {
     }
 }
 
-/// A stream of this session.
 struct ScriptStream {
     script: Script,
     number: u64,
@@ -386,7 +386,8 @@ struct ScriptStream {
     input: Vec<u8>,
     at: usize,
     read: usize,
-    /// Whether the last poll has read a piece. The next poll is then pending, so that pieces arrive one by one.
+    /// Whether the last poll returned a piece of the input. The next poll then returns `Pending`, so that the pieces
+    /// arrive one by one.
     turn: bool,
 }
 

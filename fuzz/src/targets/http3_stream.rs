@@ -38,7 +38,7 @@ pub fn run(input: &[u8]) {
     }
 }
 
-/// Returns a field section, mostly that of a message, with fields of all forms.
+/// Returns a field section. It usually has the required fields of a message, and further fields of all forms.
 fn section(source: &mut Source<'_>, is_request: bool) -> Vec<u8> {
     let mut section = if source.one_in(24) { source.bytes(2).to_vec() } else { vec![0, 0] };
     match is_request {
@@ -49,7 +49,7 @@ fn section(source: &mut Source<'_>, is_request: bool) -> Vec<u8> {
     }
     while !source.one_in(3) {
         match source.below(6) {
-            // Adds a field of the static table, or an index beyond the table.
+            // Adds a reference to the static table. The index may be beyond the end of the table.
             0 => section.extend([0xff, source.byte() & 0x7f]),
             1 => section.push(0xc0 | source.byte()),
             // Adds a literal value, with or without Huffman coding.

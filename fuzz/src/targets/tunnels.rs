@@ -1,5 +1,5 @@
-//! Decodes captures with tunnels, as the command `decode` does. An input is a list of decisions. Packets of an
-//! association and of a connection are generated, put into tunnels and onto a link, truncated and changed.
+//! Decodes captures with tunnels, as the command `decode` does. The target generates packets of SCTP and TCP, puts them
+//! into tunnels and link-layer frames, truncates them and changes them. The fuzz input decides each of these steps.
 
 use crate::source::Source;
 use anabranch_capture::{Settings, csv, decode, table};
@@ -66,7 +66,7 @@ pub fn run(input: &[u8]) {
             let mut frame = [front, &packet].concat();
             let whole = frame.len();
             change(&mut source, &mut frame);
-            // Writes the frame once or twice, as in captures of all interfaces.
+            // Writes the frame once or twice: a capture of all interfaces may contain a frame twice.
             for _ in 0..1 + source.below(2) {
                 let length = if source.one_in(8) { source.number() } else { whole.max(frame.len()) as u32 };
                 for field in [micros / 1_000_000, micros % 1_000_000, frame.len() as u32, length] {
@@ -77,7 +77,7 @@ pub fn run(input: &[u8]) {
             }
         }
     }
-    let settings = Settings { ladder_lines: 20, view: 20, ..Settings::default() };
+    let settings = Settings { ladder_lines: 20, max_view_items: 20, ..Settings::default() };
     let Ok(decoded) = decode("fuzz", &capture[..], &settings) else { return };
     assert_eq!(decoded.packets, frames);
     let left_out: u64 = decoded.left_out.values().sum::<u64>() + decoded.not_followed.packets;

@@ -1,8 +1,9 @@
-//! Runs our SCTP and TCP against real programs. `field.sh` builds those programs and starts this one.
+//! Runs our SCTP and TCP against real programs. `field.sh` builds those programs and starts this program.
 //!
-//! `field matrix PEER[,PEER..] [CASE]` prints the matrix. It starts `field column PEER/CARRIER [CASE [TRY]]` in
-//! separate namespaces. `field tcp [CASE]`, also in a separate namespace, prints the table of TCP. CASE is a part of a
-//! row's name, or `#` and the numbers of rows.
+//! `field matrix PEER[,PEER..] [CASE]` prints the SCTP results, with a row for each test case and a column for each
+//! peer. For each column it starts `field column PEER/CARRIER [CASE [TRY]]` in new network namespaces. TRY is the
+//! number of the attempt, from 1. `field tcp [CASE]`, also in new namespaces, prints the results of TCP. CASE selects
+//! rows: it is a part of a row's name, or `#` and the numbers of rows.
 
 use anabranch_interop::field::{Column, PeerStack};
 use anabranch_interop::field::{matrix, tcp};

@@ -1,6 +1,7 @@
-//! Runs our HTTP/3 against other implementations. `quic.sh` builds those programs and starts this one.
+//! Runs our HTTP/3 against other implementations. `quic.sh` builds those implementations and starts this program.
 //!
-//! `quic STACK[,STACK..] [CASE]` prints the matrix of these stacks and ours. CASE is a part of a row's name.
+//! `quic STACK[,STACK..] [CASE]` runs the cases between these stacks and ours, and prints a table of the results. CASE
+//! is a part of the name of a row.
 
 use anabranch_interop::quic::{Stack, matrix};
 use std::process::ExitCode;

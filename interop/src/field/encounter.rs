@@ -1,10 +1,10 @@
 //! One association between our endpoint and a foreign program.
 //!
-//! As in the virtual network, a case is a script. It posts messages, gives commands to either side, and waits for a
-//! bounded time.
+//! As in the virtual network, a test case is a script. It sends messages, gives commands to either side, and waits for
+//! the result. Each wait has a time limit.
 
 use super::LowerLayer;
-use super::path_emulator::{EmulatedSocket, Field, Watched};
+use super::path_emulator::{EmulatedSocket, EmulatedWorld, Watched};
 use super::peer_network::{OURS, PeerNetwork, ours, theirs};
 use super::program::Program;
 use crate::cases::By;
@@ -31,9 +31,9 @@ use std::task::{Context, Poll};
 pub struct Setup {
     /// The side that sends the INIT.
     pub begins: By,
-    /// Our settings in addition to those of every case.
+    /// The settings of our endpoint, in addition to the settings that all cases have.
     pub knobs: Vec<(&'static str, String)>,
-    /// The peer's arguments in addition to those of every case.
+    /// The arguments of the peer's program, in addition to the arguments that all cases have.
     pub arguments: Vec<String>,
     /// Whether the association runs over IPv6.
     pub v6: bool,
@@ -57,7 +57,7 @@ pub struct Theirs {
     pub ended: bool,
     /// The reports of the program, except messages.
     pub reports: Vec<String>,
-    /// The messages that we send to the program and that have not arrived there.
+    /// The messages from our endpoint to the foreign program that have not arrived there yet.
     pub inbox: Ledger,
     fault: Option<String>,
 }
@@ -65,7 +65,7 @@ pub struct Theirs {
 /// An association in progress between our endpoint and a foreign program.
 pub struct Encounter<'a> {
     /// The world of our end.
-    pub world: Field,
+    pub world: EmulatedWorld,
     /// The network of the peer.
     pub network: &'a mut PeerNetwork,
     setup: Setup,
@@ -86,7 +86,7 @@ pub const PATIENCE: Duration = Duration::from_secs(40);
 
 fn config(setup: &Setup) -> Result<Config, String> {
     let mut config = Config::default();
-    // These cases run in real time. The timers are set for a near network, so that waits are short.
+    // These cases run in real time over short paths. The timers have small values, so that waits are short.
     let common = [
         ("rto_initial", "500ms"),
         ("rto_min", "300ms"),
@@ -112,7 +112,11 @@ impl<'a> Encounter<'a> {
     ///
     /// # Errors
     /// The part that could not be started.
-    pub async fn begin(world: Field, network: &'a mut PeerNetwork, setup: Setup) -> Result<Self, String> {
+    pub async fn begin(
+        world: EmulatedWorld,
+        network: &'a mut PeerNetwork,
+        setup: Setup,
+    ) -> Result<Self, String> {
         let mut this = Self::idle(world, network, setup)?;
         match this.setup.begins {
             By::Us => {
@@ -132,14 +136,18 @@ impl<'a> Encounter<'a> {
     ///
     /// # Errors
     /// The peer's program does not start.
-    pub fn without_us(world: Field, network: &'a mut PeerNetwork, setup: Setup) -> Result<Self, String> {
+    pub fn without_us(
+        world: EmulatedWorld,
+        network: &'a mut PeerNetwork,
+        setup: Setup,
+    ) -> Result<Self, String> {
         let begins = setup.begins;
         let mut this = Self::idle(world, network, setup)?;
         this.start_them(begins)?;
         Ok(this)
     }
 
-    fn idle(world: Field, network: &'a mut PeerNetwork, setup: Setup) -> Result<Self, String> {
+    fn idle(world: EmulatedWorld, network: &'a mut PeerNetwork, setup: Setup) -> Result<Self, String> {
         let rng = world.rng("script");
         let timer = world.timer();
         let endpoint = Endpoint::new(config(&setup)?, Vec::new(), world.rng("none"));
@@ -152,13 +160,13 @@ impl<'a> Encounter<'a> {
         theirs(self.setup.v6, self.setup.there).into_iter().map(|ip| SocketAddr::new(ip, port)).collect()
     }
 
-    /// Starts our end, replacing the existing one.
+    /// Starts our end, which replaces the existing end.
     ///
     /// # Errors
     /// The socket cannot be bound, or the association cannot be started.
     pub async fn start_us(&mut self, begins: By) -> Result<(), String> {
         if self.driver.take().is_some() {
-            // The socket is closed when the task has ended.
+            // The cancelled task closes its socket during this pause.
             self.pause(Duration::from_millis(50)).await?;
         }
         let local = match self.network.column.carrier {
@@ -189,7 +197,8 @@ impl<'a> Encounter<'a> {
                 None
             }
         };
-        // Messages that the peer had queued for the former association will never arrive, so our end gets a new ledger.
+        // Messages that the peer had queued for the former association will never arrive. So our end starts a new
+        // record of the messages.
         self.ours = Rc::new(RefCell::new(Ours::new(endpoint, id)));
         self.driver = Some(self.world.spawn("ours", drive(self.world.clone(), socket, self.ours.clone())));
         Ok(())
@@ -201,16 +210,16 @@ impl<'a> Encounter<'a> {
         let settings = Settings {
             version: Version::From12,
             identity: Some(Identity::self_signed(&[]).map_err(|error| error.to_string())?),
-            // The peer's certificate is self-signed.
+            // The peer's certificate is self-signed, so any certificate is accepted.
             trust: Some(Trust::Anybody),
             key_log: None,
         };
-        let ends = HostConfig::new(settings, Surroundings::Real).map_err(|error| error.to_string())?;
-        let layer = DtlsLayer::new(self.world.clone(), ends, None);
+        let host_config = HostConfig::new(settings, Surroundings::Real).map_err(|error| error.to_string())?;
+        let layer = DtlsLayer::new(self.world.clone(), host_config, None);
         Ok(Box::new(Watched { inner: layer.over(Box::new(socket)), path: self.world.path.clone() }))
     }
 
-    /// Starts the peer's end, replacing the previous one.
+    /// Starts the peer's end, which replaces the previous end.
     ///
     /// # Errors
     /// The peer's program does not start.
@@ -287,7 +296,7 @@ impl<'a> Encounter<'a> {
     }
 
     /// Processes the reports of the program.
-    fn listen(&mut self, cx: &Context<'_>) {
+    fn take_reports(&mut self, cx: &Context<'_>) {
         while let Some(program) = &self.theirs.program {
             let line = program.borrow_mut().poll_line(cx);
             match line {
@@ -303,8 +312,7 @@ impl<'a> Encounter<'a> {
 
     /// Waits until `done` returns true.
     ///
-    /// # Errors
-    /// The time is over, or an end reported a failure meanwhile.
+    /// `done` did not return true within `patience`, or an end reported a failure meanwhile.
     pub async fn until(
         &mut self,
         what: &str,
@@ -313,7 +321,7 @@ impl<'a> Encounter<'a> {
     ) -> Result<(), String> {
         self.timer.set(Some(self.world.now() + patience));
         poll_fn(|cx| {
-            self.listen(cx);
+            self.take_reports(cx);
             if let Some(fault) = self.ours.borrow().fault() {
                 return Poll::Ready(Err(format!("to us: {fault}")));
             }
@@ -365,8 +373,7 @@ impl<'a> Encounter<'a> {
 
     /// Kills the peer's program by SIGKILL.
     ///
-    /// # Errors
-    /// A guest does not confirm that its program was killed.
+    /// # Errors The end of the peer's program is not observed in time.
     pub async fn kill_them(&mut self) -> Result<(), String> {
         match &self.theirs.program {
             Some(program) if self.network.guest().is_none() => program.borrow_mut().kill(),

@@ -1,7 +1,7 @@
 //! HTTP between our commands, `get` and `serve`, and the peer's program, which implements just enough of HTTP.
 
 use super::encounter::{Encounter, PATIENCE, PORT, Setup};
-use super::path_emulator::Field;
+use super::path_emulator::EmulatedWorld;
 use super::peer_network::{Losses, OURS, PeerNetwork, THEIRS};
 use super::{Column, LowerLayer, PeerStack};
 use crate::cases::By;
@@ -12,9 +12,9 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-/// The size of an object of 100 kB, in bytes.
+/// The size in bytes of an object.
 const SIZE: usize = 100_000;
-/// The object's content is that of the test message with this number.
+/// Every object consists of the bytes of [`pattern`] for this message number.
 const MESSAGE: u32 = 7;
 
 /// A running command of ours, which is killed on drop.
@@ -74,7 +74,8 @@ impl Load {
         Self { objects: 50, size: 1_000_000, loss }
     }
 
-    /// Returns the time limit for all objects. With losses the slowest peer needs more than a minute.
+    /// Returns the time limit for the load of all objects. With losses, the slowest peer stack needs more than a
+    /// minute.
     fn patience(self) -> Duration {
         if self.loss > 0 { PATIENCE * 4 } else { PATIENCE * 2 }
     }
@@ -84,7 +85,7 @@ impl Load {
         losses.map_err(|error| error.to_string())
     }
 
-    /// Returns the note of a load for the matrix; `taken` is its duration.
+    /// Returns the text about a successful load that the matrix shows; `taken` is the duration of the load.
     fn note(self, taken: Duration, losses: Option<&Losses>) -> Result<String, String> {
         let seconds = taken.as_secs_f64();
         let Some(losses) = losses else {
@@ -101,7 +102,7 @@ impl Load {
 ///
 /// # Errors
 /// An object did not arrive, or differs.
-pub async fn get(world: Field, network: &mut PeerNetwork, load: Load) -> Result<String, String> {
+pub async fn get(world: EmulatedWorld, network: &mut PeerNetwork, load: Load) -> Result<String, String> {
     let column = network.column;
     let directory = scratch(column, "got");
     std::fs::create_dir_all(&directory).map_err(|error| error.to_string())?;
@@ -120,8 +121,8 @@ pub async fn get(world: Field, network: &mut PeerNetwork, load: Load) -> Result<
             (_, 0) => "10s",
             _ => "30s",
         };
-        // pion does not answer an INIT that lists address types or addresses. This host has several addresses, so `get`
-        // would list them (README, fault 7).
+        // pion does not answer an INIT that lists address types or addresses (README, fault 7). This host has several
+        // addresses, so the INIT of `get` would list the addresses.
         let set = match column.kind {
             PeerStack::Pion => &["--set", "address_types=no"][..],
             // The data channels of aiortc have only the payload protocol identifiers of WebRTC (RFC 8831 §8).
@@ -132,7 +133,7 @@ pub async fn get(world: Field, network: &mut PeerNetwork, load: Load) -> Result<
         command
             .args(["get", "-q", "--timeout", silence, "--sctp-port", &PORT.to_string()])
             .args(set)
-            // The peer's certificate is self-signed.
+            // The peer's certificate is self-signed, so any certificate is accepted.
             .args(if column.carrier.is_secure() { &["--insecure"][..] } else { &[] });
         for object in 0..load.objects {
             command.arg("-o").arg(directory.join(object.to_string()));
@@ -140,7 +141,7 @@ pub async fn get(world: Field, network: &mut PeerNetwork, load: Load) -> Result<
         }
         let child = command.spawn().map_err(|error| format!("anabranch get: {error}"))?;
         let mut running = Running(child);
-        // With 2 % loss, aiortc sends only a quarter of a megabyte per second.
+        // aiortc gets three times the usual time: with 2 % loss, it sends only a quarter of a megabyte per second.
         let slow = if column.kind == PeerStack::Aiortc { 3 } else { 1 };
         let end = world.now() + load.patience() * slow;
         let status = loop {
@@ -186,11 +187,11 @@ pub enum Asks {
     Three,
     /// Fifty objects of 1 MB, each on its own stream at once, with this percentage of packets lost in each direction.
     Fifty(u8),
-    /// One object. Then the client is killed and starts again from the same ports. The new client must be served at its
-    /// first attempt (RFC 9260 §5.2.4 A).
+    /// The client fetches one object, is killed, and starts again from the same ports. The server must accept the new
+    /// client at its first attempt (RFC 9260 §5.2.4 A).
     Again,
-    /// Three objects, in messages with this payload protocol identifier. The answers must have the same identifier (RFC
-    /// 8831 §8).
+    /// Three objects, requested in messages with this payload protocol identifier. The messages of the responses must
+    /// have the same identifier (RFC 8831 §8).
     InKind(u32),
 }
 
@@ -208,7 +209,7 @@ impl Asks {
 ///
 /// # Errors
 /// An object did not arrive, or differs.
-pub async fn serve(world: Field, network: &mut PeerNetwork, asks: Asks) -> Result<String, String> {
+pub async fn serve(world: EmulatedWorld, network: &mut PeerNetwork, asks: Asks) -> Result<String, String> {
     let column = network.column;
     let root = scratch(column, "site");
     let directory = root.join("bytes");

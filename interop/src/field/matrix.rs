@@ -3,7 +3,7 @@
 
 use super::cases::{self, Case};
 use super::encounter::our_addresses;
-use super::path_emulator::{Field, PathEmulator};
+use super::path_emulator::{EmulatedWorld, PathEmulator};
 use super::peer_network::PeerNetwork;
 use super::{Column, PeerStack, TRIES, is_chosen, with_try};
 use anabranch_base::time::Duration;
@@ -19,7 +19,8 @@ use std::task::Poll;
 /// The result of a case with a peer.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    /// Whether the case passed, failed by a known fault of the peer, or needs a feature that the peer lacks.
+    /// True if the case passed. Also true if the case failed because of a known fault of the peer, or needs a feature
+    /// that the peer lacks.
     pub good: bool,
     /// The text in the matrix.
     pub text: String,
@@ -27,8 +28,8 @@ pub struct Cell {
     pub why: String,
 }
 
-/// Runs the cases that `chosen` names with one peer, in namespaces of this process, and prints a line for each.
-/// `attempt`, counted from 1, makes the names of captures different.
+/// Runs the test cases that `chosen` names with one peer, in network namespaces, and prints a line for each case.
+/// `attempt` counts from 1. It is part of the names of the capture files, so that a new attempt overwrites none.
 ///
 /// # Errors
 /// The peer's network cannot be created.
@@ -82,8 +83,9 @@ fn one(case: Case, network: &mut PeerNetwork, attempt: usize) -> Result<String, 
     path.capture(&capture).map_err(|error| format!("{}: {error}", capture.display()))?;
     let options = Options { addresses: our_addresses(case.is_v6()), seed: Some(1), ..Options::default() };
     let outcome = os::run(options, async |world| {
-        let field = Field::new(world, path.clone()).secured(network.column.carrier.is_secure());
-        cases::run(case, field, network).await
+        let emulated_world =
+            EmulatedWorld::new(world, path.clone()).secured(network.column.carrier.is_secure());
+        cases::run(case, emulated_world, network).await
     });
     path.end_capture();
     let outcome = outcome.map_err(|error| error.to_string()).and_then(|outcome| outcome);
@@ -107,7 +109,8 @@ fn start(column: Column, chosen: &str, attempt: usize) -> io::Result<Child> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()
 }
 
-/// Reads the results of one peer's cases into `cells`, until the process of that peer has ended.
+/// Reads the results of the test cases with one peer from the standard output of `child`, until `child` has ended.
+/// Stores each result in `cells`.
 fn collect(
     mut child: Child,
     column: Column,

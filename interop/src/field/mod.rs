@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`peer_network`] | namespaces, virtual cables, the guest |
 //! | [`program`] | a foreign end, controlled line by line |
-//! | [`path_emulator`] | the operating system's world, with losses |
+//! | [`path_emulator`] | real sockets behind an emulator that loses packets |
 //! | [`encounter`] | one association with a foreign end |
 //! | [`cases`] | the cases and their conditions |
 //! | [`http`] | our commands and their HTTP |
@@ -119,8 +119,8 @@ pub fn is_chosen(number: usize, name: &str, chosen: &str) -> bool {
     }
 }
 
-/// The number of attempts of a cell, because a busy machine can miss any deadline. From the second attempt on, the cell
-/// runs alone. It counts as failed only if every attempt fails.
+/// The number of attempts of each test case, because a busy machine can miss any deadline. From the second attempt on,
+/// the case runs alone. It counts as failed only if every attempt fails.
 pub const TRIES: usize = 3;
 
 /// Returns the note of a cell, with the number of the attempt if it is not the first.

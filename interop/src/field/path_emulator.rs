@@ -144,7 +144,7 @@ impl PathEmulator {
 
 /// A world whose sockets are behind a path emulator.
 #[derive(Clone, Debug)]
-pub struct Field {
+pub struct EmulatedWorld {
     os: OsWorld,
     /// The path emulator.
     pub path: Rc<PathEmulator>,
@@ -154,7 +154,7 @@ pub struct Field {
     secure: bool,
 }
 
-impl Field {
+impl EmulatedWorld {
     /// Creates the operating system's world behind `path`.
     #[must_use]
     pub fn new(os: OsWorld, path: Rc<PathEmulator>) -> Self {
@@ -173,7 +173,7 @@ impl Field {
     }
 }
 
-impl World for Field {
+impl World for EmulatedWorld {
     type Socket = EmulatedSocket;
     type Timer = OsTimer;
     type Task<T: 'static> = OsTask<T>;
@@ -205,10 +205,10 @@ impl World for Field {
     async fn bind(&self, at: Local) -> io::Result<EmulatedSocket> {
         let tun = self.tun.borrow_mut().take();
         let (inner, protocol) = match (tun, at) {
-            (Some(tun), _) => (Lane::Tun(tun), TCP),
-            (None, Local::Ip { protocol }) => (Lane::Os(self.os.bind(at).await?), protocol),
-            (None, Local::Udp { .. }) if self.secure => (Lane::Os(self.os.bind(at).await?), UDP),
-            (None, Local::Udp { .. }) => (Lane::Os(self.os.bind(at).await?), SCTP),
+            (Some(tun), _) => (InnerSocket::Tun(tun), TCP),
+            (None, Local::Ip { protocol }) => (InnerSocket::Os(self.os.bind(at).await?), protocol),
+            (None, Local::Udp { .. }) if self.secure => (InnerSocket::Os(self.os.bind(at).await?), UDP),
+            (None, Local::Udp { .. }) => (InnerSocket::Os(self.os.bind(at).await?), SCTP),
         };
         Ok(EmulatedSocket {
             world: self.clone(),
@@ -223,14 +223,14 @@ impl World for Field {
     }
 }
 
-/// The socket behind the path emulator: a socket of the operating system, or the device for TCP.
+/// The socket behind the path emulator: a socket of the operating system, or for TCP a TUN device.
 #[derive(Debug)]
-enum Lane {
+enum InnerSocket {
     Os(OsSocket),
     Tun(TunSocket),
 }
 
-impl Lane {
+impl InnerSocket {
     fn poll_send(&self, cx: &mut Context<'_>, batch: &mut SendBatch) -> Poll<io::Result<()>> {
         match self {
             Self::Os(socket) => socket.poll_send(cx, batch),
@@ -261,8 +261,8 @@ struct DelayedPacket {
 /// A socket behind the path emulator.
 #[derive(Debug)]
 pub struct EmulatedSocket {
-    world: Field,
-    inner: Lane,
+    world: EmulatedWorld,
+    inner: InnerSocket,
     protocol: u8,
     timer: RefCell<OsTimer>,
     delayed: RefCell<BTreeMap<(Instant, u64), DelayedPacket>>,
@@ -273,7 +273,8 @@ pub struct EmulatedSocket {
 }
 
 impl EmulatedSocket {
-    /// Hands a packet to the emulator. For received packets it is unknown whether they may be fragmented.
+    /// Hands a packet to the emulator. `outward` is set for packets that our engine sends. For received packets
+    /// `may_fragment` is false, because the socket does not report it.
     fn set_out(&self, packet: Packet<'_>, outward: bool, may_fragment: bool) {
         let now = self.world.now();
         let Packet { source, target, ecn, payload, .. } = packet;
@@ -298,7 +299,8 @@ impl EmulatedSocket {
         delayed.remove(&key)
     }
 
-    /// Returns whether the next packet has arrived. If it has not, sets the timer to its arrival.
+    /// Returns whether the emulated delay of the next packet is over. If it is not, the timer wakes this task at its
+    /// end.
     fn is_time(&self, cx: &mut Context<'_>) -> bool {
         // A packet that waits for the socket needs no timer.
         let stuck = !self.output.borrow().is_empty();
@@ -309,7 +311,7 @@ impl EmulatedSocket {
         next.is_some() && timer.poll(cx).is_ready()
     }
 
-    /// Passes outgoing packets to the socket once they have reached the end of the road.
+    /// Passes outgoing packets to the socket when their emulated delay is over.
     fn forward(&self, cx: &mut Context<'_>) -> io::Result<()> {
         let mut batch = self.output.borrow_mut();
         loop {
@@ -335,8 +337,7 @@ impl DatagramSocket for EmulatedSocket {
         batch.packets().for_each(|packet| self.set_out(packet, true, batch.may_fragment));
         batch.clear();
         self.forward(cx)?;
-        // If the next packet has already arrived, wakes the task, because a task that only sends would not be polled
-        // again.
+        // If a packet is due for delivery, wakes the task. A task that only sends would otherwise not be polled again.
         if self.is_time(cx) {
             cx.waker().wake_by_ref();
         }
@@ -374,15 +375,15 @@ impl DatagramSocket for EmulatedSocket {
 
     fn local(&self) -> Vec<SocketAddr> {
         match &self.inner {
-            Lane::Os(socket) => socket.local(),
-            Lane::Tun(socket) => socket.local(),
+            InnerSocket::Os(socket) => socket.local(),
+            InnerSocket::Tun(socket) => socket.local(),
         }
     }
 
     fn mtu(&self, source: IpAddr) -> u32 {
         match &self.inner {
-            Lane::Os(socket) => socket.mtu(source),
-            Lane::Tun(socket) => socket.mtu(source),
+            InnerSocket::Os(socket) => socket.mtu(source),
+            InnerSocket::Tun(socket) => socket.mtu(source),
         }
     }
 

@@ -1,8 +1,8 @@
 //! The network of a peer: a separate network namespace behind two virtual cables, or a guest kernel behind two TAP
 //! devices.
 //!
-//! Everything is created in the namespaces of this process, and is removed with them. In both networks we have the
-//! first address, and the peer has the second.
+//! All devices are created in the namespaces of this process, and disappear when the process ends. Each of the two
+//! cables is a network of its own. In both networks, our side has the first address, and the peer has the second.
 
 use super::program::Program;
 use super::{Column, LowerLayer, PeerStack};
@@ -43,7 +43,7 @@ fn first(four: [Ipv4Addr; 2], six: [Ipv6Addr; 2], v6: bool, count: usize) -> Vec
     all.into_iter().take(count).collect()
 }
 
-/// The namespace or guest kernel in which the programs of a peer run, and its connections to ours.
+/// The namespace or guest kernel in which the programs of a peer run, and its links to our namespace.
 #[derive(Debug)]
 pub struct PeerNetwork {
     /// The peer, and the layer below its SCTP.
@@ -56,7 +56,8 @@ pub struct PeerNetwork {
 }
 
 impl PeerNetwork {
-    /// Creates the cables, and boots the guest if the peer is the Linux kernel.
+    /// Creates the virtual cables to the peer. If the peer is the Linux kernel, also boots the virtual machine in which
+    /// it runs.
     pub fn open(column: Column) -> io::Result<Self> {
         let programs = PathBuf::from(std::env::var_os("FIELD_PROGRAMS").unwrap_or_else(|| ".".into()));
         run("ip", ["link", "set", "lo", "up"])?;
@@ -109,8 +110,8 @@ impl PeerNetwork {
         ]);
         command.arg(format!("initrd={}", image.join("initrd").display()));
         for number in 0..OURS.len() {
-            // Use the guest's older network driver, because the newer one loses packets of SCTP in UDP before they are
-            // sent.
+            // The guest uses its older network driver, because the newer driver loses packets of SCTP in UDP before
+            // they are sent.
             command.arg(format!("eth{number}=tuntap,tap{number}"));
         }
         let udp = if self.column.carrier == LowerLayer::Udp { super::UDP_PORT } else { 0 };
@@ -119,7 +120,8 @@ impl PeerNetwork {
         Ok(())
     }
 
-    /// Returns the guest if the peer runs in a guest. The first report of a guest is `booted`.
+    /// Returns the guest kernel in which the peer's programs run; `None` if they run in a namespace. The first line
+    /// that a guest prints is `booted`.
     #[must_use]
     pub fn guest(&self) -> Option<Rc<RefCell<Program>>> {
         self.guest.clone()
@@ -176,13 +178,13 @@ impl Drop for PeerNetwork {
     }
 }
 
-/// Loses packets at random in both directions between our programs and the peer, until it is dropped.
+/// Loses packets at random in both directions between our programs and the peer, until this value is dropped.
 ///
 /// iptables filters packets in our own namespace: INPUT drops packets of the peer, OUTPUT drops ours. Peers send
 /// packets one by one, and neither veth nor TAP joins them (GRO), so INPUT drops single packets. OUTPUT sees a UDP
-/// buffer of several datagrams before the kernel splits it (GSO, `UDP_SEGMENT`), so one drop loses all datagrams of a
-/// call. Our program gets EPERM for the call, and treats its datagrams as lost. Packets of protocol 132 are filtered
-/// one by one.
+/// buffer of several datagrams before the kernel splits the buffer (GSO, `UDP_SEGMENT`). One drop therefore loses all
+/// datagrams of a call. Our program gets EPERM for the call, and treats its datagrams as lost. Packets of protocol 132
+/// are filtered one by one.
 #[derive(Debug)]
 pub struct Losses {
     percent: u8,
@@ -209,7 +211,8 @@ impl Losses {
         run("iptables", packets.into_iter().chain(chance).chain(["-j", "DROP"]))
     }
 
-    /// Returns the number of lost packets of the peer, and of ours. All datagrams of one call count as one packet.
+    /// Returns two numbers of dropped packets: packets from the peer (chain `INPUT`), and packets to the peer (chain
+    /// `OUTPUT`). All datagrams of one send call (UDP segmentation offload) count as one packet.
     ///
     /// # Errors
     /// iptables does not list its counters.
@@ -218,7 +221,7 @@ impl Losses {
         for ((chain, _), count) in CHAINS.iter().zip(&mut counts) {
             let output = Command::new("iptables").args(["-w", "-nvxL", chain]).output()?;
             let text = String::from_utf8_lossy(&output.stdout);
-            // The rule follows two heading lines, and begins with its number of packets.
+            // In the output of iptables, the rule follows two heading lines and begins with its number of packets.
             let packets = text.lines().nth(2).and_then(|rule| rule.split_whitespace().next());
             *count = packets
                 .and_then(|packets| packets.parse().ok())

@@ -1,4 +1,4 @@
-//! A foreign end that is a program: it reads commands line by line, and reports line by line.
+//! The peer as a program that reads commands and writes reports, one on each line.
 //!
 //! | command | does |
 //! |---|---|
@@ -33,7 +33,7 @@ pub struct Program {
     output: Arc<Mutex<ProgramOutput>>,
 }
 
-/// The input of the program, and the commands that wait for it.
+/// The standard input of the program, and the commands that have not been written to it yet.
 #[derive(Debug)]
 struct ProgramInput {
     stdin: Option<ChildStdin>,

@@ -1,10 +1,10 @@
 //! Runs our TCP engine against the TCP of the kernel, over a TUN device.
 //!
-//! Both ends are sessions of the `transport` crate, so one script controls both. The path emulator is between our
-//! engine and the device.
+//! Both ends are sessions of the `transport` crate, so one script controls both ends. The path emulator is between our
+//! engine and the TUN device.
 
 use super::matrix::capture_suffix;
-use super::path_emulator::{Field, PathEmulator};
+use super::path_emulator::{EmulatedWorld, PathEmulator};
 use super::peer_network::run;
 use super::tun::TunSocket;
 use super::{TRIES, is_chosen, with_try};
@@ -23,18 +23,18 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-/// The kind of a run.
+/// The test that a run performs with the kernel's TCP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Case {
     /// The given side sends 10 MB, with the given loss or reordering.
-    Bulk(By, Way),
+    Bulk(By, PathImpairment),
     /// The close of a connection.
     Close(Close),
 }
 
-/// The impairments of the path.
+/// What the path does to packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Way {
+pub enum PathImpairment {
     /// Packets are neither lost nor delayed.
     Straight,
     /// This percentage of packets is lost.
@@ -46,29 +46,29 @@ pub enum Way {
 /// The way in which a connection ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Close {
-    /// The given side finishes. The other side reads the end of the data, and finishes later.
+    /// The given side sends its FIN. The other side reads the end of the data, and sends its FIN later.
     First(By),
-    /// The given side finishes. The other side sends 1 MB more before it finishes.
+    /// The given side sends its FIN. The other side sends 1 MB more before its own FIN.
     Half(By),
-    /// Both sides finish at the same time.
+    /// Both sides send their FIN at the same time.
     Both,
     /// The given side resets the connection during a transfer.
     Reset(By),
-    /// There is no listener, and the connecting side is notified at once.
+    /// The given side connects to a port without a listener, and is notified at once.
     Refused(By),
 }
 
 impl Case {
     /// All cases.
     pub const ALL: [Self; 17] = [
-        Self::Bulk(By::Us, Way::Straight),
-        Self::Bulk(By::Them, Way::Straight),
-        Self::Bulk(By::Us, Way::Loss(1)),
-        Self::Bulk(By::Them, Way::Loss(1)),
-        Self::Bulk(By::Us, Way::Loss(5)),
-        Self::Bulk(By::Them, Way::Loss(5)),
-        Self::Bulk(By::Us, Way::Reordered),
-        Self::Bulk(By::Them, Way::Reordered),
+        Self::Bulk(By::Us, PathImpairment::Straight),
+        Self::Bulk(By::Them, PathImpairment::Straight),
+        Self::Bulk(By::Us, PathImpairment::Loss(1)),
+        Self::Bulk(By::Them, PathImpairment::Loss(1)),
+        Self::Bulk(By::Us, PathImpairment::Loss(5)),
+        Self::Bulk(By::Them, PathImpairment::Loss(5)),
+        Self::Bulk(By::Us, PathImpairment::Reordered),
+        Self::Bulk(By::Them, PathImpairment::Reordered),
         Self::Close(Close::First(By::Us)),
         Self::Close(Close::First(By::Them)),
         Self::Close(Close::Half(By::Us)),
@@ -85,9 +85,11 @@ impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let by = |by: &By| if *by == By::Us { "we" } else { "they" };
         match self {
-            Self::Bulk(who, Way::Straight) => write!(f, "10 MB, {} send", by(who)),
-            Self::Bulk(who, Way::Loss(loss)) => write!(f, "10 MB, {loss} % loss, {} send", by(who)),
-            Self::Bulk(who, Way::Reordered) => write!(f, "10 MB, reordering, {} send", by(who)),
+            Self::Bulk(who, PathImpairment::Straight) => write!(f, "10 MB, {} send", by(who)),
+            Self::Bulk(who, PathImpairment::Loss(loss)) => {
+                write!(f, "10 MB, {loss} % loss, {} send", by(who))
+            }
+            Self::Bulk(who, PathImpairment::Reordered) => write!(f, "10 MB, reordering, {} send", by(who)),
             Self::Close(Close::First(who)) => write!(f, "close, {} first", by(who)),
             Self::Close(Close::Half(who)) => write!(f, "half-close, {} first", by(who)),
             Self::Close(Close::Both) => write!(f, "close at the same time"),
@@ -111,8 +113,8 @@ const SIZE: usize = 10_000_000;
 /// The world cannot be created.
 pub fn column(chosen: &str) -> io::Result<bool> {
     run("ip", ["link", "set", "lo", "up"])?;
-    // Selects Reno, which every kernel has, because the host's default may ignore losses (BBR). The setting applies
-    // only to this namespace.
+    // The host's default congestion control may ignore losses (BBR), so Reno is selected. Every kernel has Reno. The
+    // setting applies only to this namespace.
     std::fs::write("/proc/sys/net/ipv4/tcp_congestion_control", "reno")?;
     println!("{:<34}{:<24}{:<24}", "TCP", "we connect", "they connect");
     let mut green = true;
@@ -155,9 +157,9 @@ fn one(case: Case, begins: By, number: usize, attempt: usize) -> Result<String, 
     path.delay.set(Duration::from_millis(2));
     if let Case::Bulk(_, kind) = case {
         match kind {
-            Way::Straight => {}
-            Way::Loss(percent) => path.loss_ppm.set(percent * 10_000),
-            Way::Reordered => path.reorder_ppm.set(20_000),
+            PathImpairment::Straight => {}
+            PathImpairment::Loss(percent) => path.loss_ppm.set(percent * 10_000),
+            PathImpairment::Reordered => path.reorder_ppm.set(20_000),
         }
     }
     let captures =
@@ -199,15 +201,15 @@ fn text(error: impl fmt::Display) -> String {
 }
 
 async fn meet(case: Case, begins: By, os: OsWorld, path: Rc<PathEmulator>) -> Result<String, String> {
-    let field = Field::new(os.clone(), path.clone());
+    let emulated_world = EmulatedWorld::new(os.clone(), path.clone());
     let device = Tun::open(DEVICE).map_err(|error| format!("TUN: {error}"))?;
-    field.put_tun(TunSocket::new(device, OURS, MTU));
+    emulated_world.put_tun(TunSocket::new(device, OURS, MTU));
     // The profile `modern` detects losses by time. With 5 % loss, the older methods take very long.
     let mut config = Config::profile("modern").unwrap_or_default();
     for (key, value) in [("rcvbuf", "4MiB"), ("sndbuf", "4MiB"), ("wscale", "yes"), ("sack", "yes")] {
         config.set(key, value).map_err(text)?;
     }
-    let host = TcpHost::new(field.clone(), config).await.map_err(text)?;
+    let host = TcpHost::new(emulated_world.clone(), config).await.map_err(text)?;
     let refused = matches!(case, Case::Close(Close::Refused(_)));
     let (ours, theirs) = match begins {
         By::Us => {
@@ -246,26 +248,26 @@ async fn meet(case: Case, begins: By, os: OsWorld, path: Rc<PathEmulator>) -> Re
     match case {
         Case::Bulk(By::Us, kind) => {
             let widest = Rc::new(RefCell::new(0));
-            watch(&field, &ours, widest.clone());
-            let rate = transfer(&field, a, b).await?;
+            watch(&emulated_world, &ours, widest.clone());
+            let rate = transfer(&emulated_world, a, b).await?;
             if *widest.borrow() <= u64::from(u16::MAX) {
                 return Err("their window was never scaled".to_owned());
             }
             let stats = ours.stats();
             let fast = stats.as_ref().map_or(0, |stats| stats.retransmitted_fast);
-            if matches!(kind, Way::Loss(_)) && fast == 0 {
+            if matches!(kind, PathImpairment::Loss(_)) && fast == 0 {
                 return Err("nothing was sent again for its SACKs".to_owned());
             }
             let timeouts = stats.map_or(0, |stats| stats.timeouts);
             Ok(if timeouts == 0 { rate } else { format!("{rate}, {timeouts} timeouts") })
         }
-        Case::Bulk(By::Them, _) => transfer(&field, b, a).await,
-        Case::Close(kind) => close(&field, kind, (ours, a), (theirs, b)).await,
+        Case::Bulk(By::Them, _) => transfer(&emulated_world, b, a).await,
+        Case::Close(kind) => close(&emulated_world, kind, (ours, a), (theirs, b)).await,
     }
 }
 
 /// Records the peer's largest window in `widest`.
-fn watch(world: &Field, ours: &TcpSession<Field>, widest: Rc<RefCell<u64>>) {
+fn watch(world: &EmulatedWorld, ours: &TcpSession<EmulatedWorld>, widest: Rc<RefCell<u64>>) {
     let (within, ours) = (world.clone(), ours.clone());
     let task = async move {
         while let Some(info) = ours.info() {
@@ -277,8 +279,13 @@ fn watch(world: &Field, ours: &TcpSession<Field>, widest: Rc<RefCell<u64>>) {
     world.spawn("window", task).detach();
 }
 
-/// Sends all bytes, and then closes the opposite direction. Returns the duration as a text.
-async fn transfer<A: Stream, B: Stream>(world: &Field, mut from: A, mut to: B) -> Result<String, String> {
+/// Sends all bytes from `from` to `to`. Then `to` closes its own direction, and `from` must see its end. Returns the
+/// duration in seconds as a text.
+async fn transfer<A: Stream, B: Stream>(
+    world: &EmulatedWorld,
+    mut from: A,
+    mut to: B,
+) -> Result<String, String> {
     let started = world.now();
     let sender = world.spawn("sender", async move {
         let outcome = from.write_all(&pattern(1, SIZE)).await;
@@ -311,7 +318,7 @@ async fn drain<S: Stream>(from: &mut S) -> Result<Vec<u8>, String> {
 }
 
 async fn close<A: Session, B: Session>(
-    world: &Field,
+    world: &EmulatedWorld,
     kind: Close,
     (ours, mut a): (A, A::Stream),
     (theirs, mut b): (B, B::Stream),
@@ -376,7 +383,11 @@ async fn close<A: Session, B: Session>(
 }
 
 /// The side that has not finished sends 1 MB to the side that has finished.
-async fn after_half<A: Stream, B: Stream>(world: &Field, mut from: A, mut to: B) -> Result<(), String> {
+async fn after_half<A: Stream, B: Stream>(
+    world: &EmulatedWorld,
+    mut from: A,
+    mut to: B,
+) -> Result<(), String> {
     let bytes = pattern(3, 1_000_000);
     let sender = world.spawn("sender", async move {
         let outcome = from.write_all(&pattern(3, 1_000_000)).await;

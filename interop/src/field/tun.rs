@@ -12,7 +12,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::task::{Context, Poll};
 
-/// TCP packets of one address, over a TUN device.
+/// A socket for the TCP packets of one address, over a TUN device.
 #[derive(Debug)]
 pub struct TunSocket {
     device: Tun,
@@ -22,7 +22,7 @@ pub struct TunSocket {
 }
 
 impl TunSocket {
-    /// Creates a socket for the packets of `device` for `address`.
+    /// Creates a socket that exchanges the packets of `address` over `device`.
     #[must_use]
     pub fn new(device: Tun, address: Ipv4Addr, mtu: u32) -> Self {
         Self { device, address, mtu, buffer: RefCell::new(vec![0; 1 << 16]) }

@@ -70,26 +70,26 @@ impl DcSctpPeer {
         }
     }
 
-    fn at(&mut self, now: Instant) {
+    fn advance_to(&mut self, now: Instant) {
         self.socket.advance_time(SocketTime::zero() + Duration::from_nanos(now.as_nanos()));
     }
 }
 
 impl Peer for DcSctpPeer {
     fn connect(&mut self, now: Instant) {
-        self.at(now);
+        self.advance_to(now);
         self.socket.connect();
         self.settle();
     }
 
     fn handle_packet(&mut self, now: Instant, bytes: &[u8]) {
-        self.at(now);
+        self.advance_to(now);
         self.socket.handle_input(bytes);
         self.settle();
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        self.at(now);
+        self.advance_to(now);
         self.settle();
     }
 
@@ -107,7 +107,7 @@ impl Peer for DcSctpPeer {
     }
 
     fn send(&mut self, now: Instant, options: DeliveryOptions, payload: &[u8]) -> Result<(), String> {
-        self.at(now);
+        self.advance_to(now);
         let mut send_options = SendOptions { unordered: options.unordered, ..SendOptions::default() };
         match options.reliability {
             Reliability::Lifetime(span) => send_options.lifetime = Some(span),
@@ -121,7 +121,7 @@ impl Peer for DcSctpPeer {
     }
 
     fn reset(&mut self, now: Instant, streams: &[u16]) -> Result<(), String> {
-        self.at(now);
+        self.advance_to(now);
         let streams: Vec<_> = streams.iter().map(|&stream| StreamId(stream)).collect();
         let result = self.socket.reset_streams(&streams).map_err(|error| error.to_string());
         self.settle();
@@ -129,14 +129,14 @@ impl Peer for DcSctpPeer {
     }
 
     fn shutdown(&mut self, now: Instant) -> Result<(), String> {
-        self.at(now);
+        self.advance_to(now);
         self.socket.shutdown();
         self.settle();
         Ok(())
     }
 
     fn abort(&mut self, now: Instant) -> Result<(), String> {
-        self.at(now);
+        self.advance_to(now);
         self.socket.close();
         self.settle();
         Ok(())

@@ -22,8 +22,8 @@ pub(super) struct RtcSctp {
     /// The associations by key. Each INIT starts an association, even a duplicate INIT. At most one association is
     /// established.
     associations: BTreeMap<usize, Association>,
-    /// The key of the established association. If none is established, the key of the association that was started
-    /// last.
+    /// The key in `associations` of the established association. If none is established, the key of the association
+    /// that was started last.
     current: usize,
     packets: VecDeque<Bytes>,
     events: VecDeque<PeerEvent>,
@@ -32,7 +32,8 @@ pub(super) struct RtcSctp {
     down: bool,
 }
 
-/// The maximum number of rounds of [`settle`](RtcSctp::settle), whose loop ends when the stack has no output left.
+/// The maximum number of rounds of the loop in [`settle`](RtcSctp::settle). The loop normally ends earlier, when the
+/// stack has no output left.
 const ROUNDS: usize = 10_000;
 
 const PPI: PayloadProtocolIdentifier = PayloadProtocolIdentifier::Binary;
@@ -109,8 +110,8 @@ impl RtcSctp {
                 while let Some(transmit) = association.poll_transmit(now) {
                     more = true;
                     if let Payload::RawEncode(contents) = transmit.message {
-                        // After this packet the association has ended, but the stack does not report it (README,
-                        // fault 3).
+                        // The association ends when the stack sends SHUTDOWN COMPLETE. The stack does not report this
+                        // end (README, fault 3).
                         self.is_closing |=
                             contents.iter().any(|packet| packet.get(12) == Some(&ShutdownComplete::KIND));
                         self.packets.extend(contents);
@@ -128,7 +129,7 @@ impl RtcSctp {
         }
     }
 
-    fn open(&mut self) -> Result<&mut Association, String> {
+    fn current_association(&mut self) -> Result<&mut Association, String> {
         self.associations.get_mut(&self.current).ok_or_else(|| "not begun".to_owned())
     }
 }
@@ -187,7 +188,7 @@ impl Peer for RtcSctp {
 
     fn send(&mut self, now: Instant, options: DeliveryOptions, payload: &[u8]) -> Result<(), String> {
         let at = self.epoch.at(now);
-        let association = self.open()?;
+        let association = self.current_association()?;
         if association.stream(options.stream).is_err() {
             association.open_stream(options.stream, PPI).map_err(|error| error.to_string())?;
         }
@@ -205,7 +206,7 @@ impl Peer for RtcSctp {
 
     fn reset(&mut self, now: Instant, streams: &[u16]) -> Result<(), String> {
         let at = self.epoch.at(now);
-        let association = self.open()?;
+        let association = self.current_association()?;
         for &stream in streams {
             association
                 .stream(stream)
@@ -217,13 +218,13 @@ impl Peer for RtcSctp {
     }
 
     fn shutdown(&mut self, now: Instant) -> Result<(), String> {
-        self.open()?.shutdown().map_err(|error| error.to_string())?;
+        self.current_association()?.shutdown().map_err(|error| error.to_string())?;
         self.settle(now);
         Ok(())
     }
 
     fn abort(&mut self, now: Instant) -> Result<(), String> {
-        self.open()?.abort().map_err(|error| error.to_string())?;
+        self.current_association()?.abort().map_err(|error| error.to_string())?;
         self.settle(now);
         Ok(())
     }

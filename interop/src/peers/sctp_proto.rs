@@ -31,7 +31,8 @@ pub(super) struct SctpProto {
     down: bool,
 }
 
-/// The maximum number of rounds of [`settle`](SctpProto::settle), whose loop ends when the stack has no output left.
+/// The maximum number of rounds of the loop in [`settle`](SctpProto::settle). The loop normally ends earlier, when the
+/// stack has no output left.
 const ROUNDS: usize = 10_000;
 
 const PPI: PayloadProtocolIdentifier = PayloadProtocolIdentifier::Binary;
@@ -134,7 +135,7 @@ impl SctpProto {
         }
     }
 
-    fn open(&mut self) -> Result<&mut Association, String> {
+    fn current_association(&mut self) -> Result<&mut Association, String> {
         self.associations.get_mut(&self.current).ok_or_else(|| "not begun".to_owned())
     }
 }
@@ -194,7 +195,7 @@ impl Peer for SctpProto {
     }
 
     fn send(&mut self, now: Instant, options: DeliveryOptions, payload: &[u8]) -> Result<(), String> {
-        let association = self.open()?;
+        let association = self.current_association()?;
         if association.stream(options.stream).is_err() {
             association.open_stream(options.stream, PPI).map_err(|error| error.to_string())?;
         }
@@ -211,7 +212,7 @@ impl Peer for SctpProto {
     }
 
     fn reset(&mut self, now: Instant, streams: &[u16]) -> Result<(), String> {
-        let association = self.open()?;
+        let association = self.current_association()?;
         for &stream in streams {
             association
                 .stream(stream)
@@ -223,7 +224,7 @@ impl Peer for SctpProto {
     }
 
     fn shutdown(&mut self, now: Instant) -> Result<(), String> {
-        self.open()?.shutdown().map_err(|error| error.to_string())?;
+        self.current_association()?.shutdown().map_err(|error| error.to_string())?;
         self.settle(now);
         Ok(())
     }

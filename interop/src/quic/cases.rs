@@ -1,5 +1,5 @@
-//! The cases of the QUIC interop runner, under its names: files, network, and the conditions besides the complete
-//! arrival of all files.
+//! The test cases of the QUIC interop runner, under the same names. A case has files, a network, and conditions. The
+//! module `meeting` checks in every case that all files have arrived.
 //!
 //! The cases differ from those of the runner in three respects. Files are smaller and the network is faster (a transfer
 //! has 5 MB at 20 Mbit/s, not 10 MB at 10 Mbit/s). All cases use HTTP/3. In the cases with many handshakes, a dozen
@@ -73,7 +73,7 @@ impl Case {
         }
     }
 
-    /// Returns the name of the case that is passed to a foreign client.
+    /// Returns the case name that is passed to the client if another project's QUIC stack is the client.
     #[must_use]
     pub const fn told_to_client(self) -> &'static str {
         match self {
@@ -82,14 +82,14 @@ impl Case {
         }
     }
 
-    /// Returns the name of the case that is passed to a foreign server.
+    /// Returns the case name that is passed to the server if another project's QUIC stack is the server.
     #[must_use]
     pub fn told_to_server(self, client: Stack) -> &'static str {
         if self.is_refusal(client) { "versionnegotiation-only" } else { self.told_to_client() }
     }
 
-    /// Whether the client must end with an error line. Our client does so in the case of version negotiation, because
-    /// it supports only version 1.
+    /// Whether the client must fail with an error message. In the case of version negotiation, our client must fail,
+    /// because it supports only QUIC version 1.
     #[must_use]
     pub fn is_refusal(self, client: Stack) -> bool {
         self == Self::VersionNegotiation && client == Stack::Ours
@@ -108,8 +108,9 @@ impl Case {
             Self::Multiconnect => &[1 << 10; 12],
             Self::TransferLoss | Self::TransferCorruption => &[2 << 20],
             Self::RebindPort | Self::RebindAddr => &[3 << 20],
-            // Our client updates its keys at random after 10 to 1000 sent packets. On a busy machine each of these
-            // packets may acknowledge up to ten packets, so the file must be large. quiche never starts a key update.
+            // Our client updates its keys after it has sent a random number of packets, from 10 to 1000. On a busy
+            // machine it may send only one packet, an acknowledgement, for ten packets from the server. The file must
+            // therefore be large. quiche never starts a key update.
             Self::KeyUpdate if pair == Pair { client: Stack::Ours, server: Stack::Quiche } => &[16 << 20],
             Self::KeyUpdate => &[4 << 20],
         };
@@ -133,8 +134,9 @@ impl Case {
         }
     }
 
-    /// Returns the number and the size of the objects that our client loads with each of two sessions. `get` does not
-    /// keep its session for a second run. `load` does, and discards the content of the objects.
+    /// For a case in which our client runs `load`, returns the number and the size of the objects in each of two
+    /// sessions. `get` does not keep its session for a second run. `load` does, and discards the content of the
+    /// objects.
     #[must_use]
     pub fn load(self, client: Stack) -> Option<(usize, usize)> {
         match (self, client) {
@@ -156,7 +158,7 @@ impl Case {
         self == Self::Multiconnect
     }
 
-    /// Checks the conditions of the case, and returns a remark for the matrix.
+    /// Checks that `meeting` met the conditions of the case. Returns a remark for the table of results.
     ///
     /// # Errors
     /// The condition that does not hold.
@@ -195,8 +197,8 @@ impl Case {
     }
 }
 
-/// Checks the number of handshakes by the server's connection IDs. A server chooses one for each connection that it
-/// answers.
+/// Checks the number of handshakes by the server's connection IDs. A server chooses a connection ID for each connection
+/// that it answers.
 fn expect_handshakes(meeting: &Meeting, expected: usize) -> Result<(), String> {
     let mut ids = BTreeSet::new();
     for header in &meeting.seen.from_server {
@@ -210,8 +212,8 @@ fn expect_handshakes(meeting: &Meeting, expected: usize) -> Result<(), String> {
     Err(format!("{} handshakes, {expected} expected", ids.len()))
 }
 
-// RFC 9000 §8.1.2: the client repeats the token. §17.2.5.3: the client also continues its packet numbers. Packet
-// numbers are encrypted, so this function cannot check them, but the server would reject wrong ones.
+// RFC 9000 §8.1.2: the client repeats the token. §17.2.5.3: the client also continues its packet numbers. This function
+// cannot check packet numbers, because they are encrypted. The server would reject wrong packet numbers.
 fn check_retry(meeting: &Meeting) -> Result<String, String> {
     let retry = meeting.seen.from_server.iter().find(|header| header.kind == PacketType::Retry);
     let retry = retry.ok_or("no Retry packet")?;
@@ -222,13 +224,13 @@ fn check_retry(meeting: &Meeting) -> Result<String, String> {
     Err("no Initial with the token of the Retry".into())
 }
 
-/// Checks that the first handshake has a certificate and the second has none. If `early` is set, the second answer must
-/// accept early data.
+/// Checks that the server sends a certificate in the first handshake, and none in the second. If `early` is set, the
+/// server must accept early data in the second handshake.
 fn check_resumption(meeting: &Meeting, early: bool) -> Result<String, String> {
     let mut by_connection: BTreeMap<String, (usize, bool, bool)> = BTreeMap::new();
     let datagrams = meeting.client_side()?;
     for datagram in datagrams.into_iter().filter(|datagram| datagram.source == meeting.front) {
-        // The packets of one datagram have the same source connection ID.
+        // The first source connection ID is enough, because all packets of a datagram have the same one.
         let Some(id) = datagram.source_ids.into_iter().next() else { continue };
         let number = by_connection.len();
         let entry = by_connection.entry(id).or_insert((number, false, false));
@@ -264,7 +266,7 @@ fn check_early(meeting: &Meeting) -> Result<String, String> {
     Ok(format!("{:.1} kB early", early as f64 / 1e3))
 }
 
-/// Checks that all requests are sent before the first large answer.
+/// Checks that the client sends all requests before the server has sent more than 30 pieces of answers.
 fn check_streams(meeting: &Meeting) -> Result<String, String> {
     let mut requested = BTreeSet::new();
     let mut answers = 0;
@@ -352,7 +354,8 @@ fn check_paths(meeting: &Meeting, addresses: bool) -> Result<String, String> {
     Ok(format!("{} paths{known}", paths.len()))
 }
 
-// RFC 9000 §17.2.1: the connection IDs are those of the client's packet, swapped.
+// RFC 9000 §17.2.1: a Version Negotiation packet swaps the source and destination connection IDs of the client's
+// packet.
 fn check_negotiation(meeting: &Meeting, goes_on: bool) -> Result<String, String> {
     let first = meeting.seen.from_clients.first().ok_or("the client sent nothing")?;
     let mut negotiations =

@@ -1,10 +1,11 @@
 //! The part of a QUIC datagram that is readable on the path: its long headers, for packets of version 1.
 //!
 //! ```text
-//! 11 type (2) .. (4), version (4), length and target id, length and source id
-//!   Initial: token length (varint), token; all but Retry: length (varint), that many bytes
-//!   Retry: token, tag (16)
-//! Version Negotiation: 1, version 0, ids, versions (4 each)
+//! first byte: 1 1 type (2 bits) .... ; version (4 bytes); length (1 byte) and destination ID; length and source ID
+//!   Initial, before the length: token length (varint), token
+//!   all types except Retry: length (varint), packet number and payload of that length
+//!   Retry: token, integrity tag (16 bytes)
+//! Version Negotiation: first bit 1; version 0; both IDs as above; supported versions (4 bytes each)
 //! ```
 //!
 //! Implements RFC 9000 §16 (variable-length integers) and §17.2 (long headers).
@@ -22,7 +23,7 @@ pub enum PacketType {
     Retry,
     /// Version Negotiation (§17.2.1).
     VersionNegotiation,
-    /// A packet of another QUIC version than 1.
+    /// A packet of a QUIC version other than 1.
     Other,
 }
 

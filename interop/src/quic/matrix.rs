@@ -26,8 +26,8 @@ fn fault(pair: Pair, case: Case, why: &str) -> Option<u32> {
     known.map(|(.., number, _)| *number)
 }
 
-/// Runs the whole matrix, and passes each line to `row`. Returns whether all cells are good. `stacks` are the foreign
-/// stacks. Failures are passed to `failed`.
+/// Runs the cases that `chosen` selects with all pairs whose client and server are both in `stacks`. Passes each line
+/// of the matrix to `row` and each failure to `failed`. Returns whether all cells are good.
 pub fn matrix(
     stacks: &[Stack],
     chosen: &str,
@@ -74,7 +74,7 @@ fn cell(pair: Pair, case: Case, attempt: usize, failed: &impl Fn(&str)) -> Cell 
     let runs =
         PathBuf::from(std::env::var_os("QUIC_CAPTURES").unwrap_or_else(|| std::env::temp_dir().into()));
     let folder = runs.join(format!("{pair}-{case}-try-{attempt}"));
-    match meeting::hold(pair, case, folder) {
+    match meeting::run_case(pair, case, folder) {
         Ok(remark) => {
             let remark = with_try(&remark, attempt);
             let text = if remark.is_empty() { "ok".to_owned() } else { format!("ok, {remark}") };

@@ -51,11 +51,12 @@ impl Meeting {
     }
 }
 
-/// Runs a case with a pair, and returns a remark if it passes. After a failure, all files of the run stay in `folder`.
+/// Runs the test `case` with the client and the server of `pair`. Returns a remark if the test passes. After a failure,
+/// all files of the run stay in `folder`.
 ///
 /// # Errors
 /// The reason why the case failed.
-pub fn hold(pair: Pair, case: Case, folder: PathBuf) -> Result<String, String> {
+pub fn run_case(pair: Pair, case: Case, folder: PathBuf) -> Result<String, String> {
     let outcome = attempt(pair, case, folder.clone());
     match outcome {
         Ok(remark) => {
@@ -136,7 +137,7 @@ fn prepare(folders: &RunFolders, case: Case, pair: Pair) -> std::io::Result<Vec<
     Ok(files)
 }
 
-/// Checks that the received files equal the served ones.
+/// Checks that the received files equal the served files.
 fn compare(meeting: &Meeting, files: &[(String, Vec<u8>)]) -> Result<(), String> {
     if let Some((objects, bytes)) = meeting.case.load(meeting.pair.client) {
         let output = meeting.folders.output_of("client-0");

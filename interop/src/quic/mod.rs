@@ -3,13 +3,13 @@
 //!
 //! | module | owns |
 //! |---|---|
-//! | [`cases`] | the cases and their conditions |
+//! | [`cases`] | the test cases and their requirements |
 //! | [`program`] | the command lines of each end |
 //! | [`relay`] | the network between them: delay, rate, losses, rebinding |
 //! | [`headers`] | the headers that are readable on the path |
 //! | [`decrypted`] | what tshark reads with the secrets |
-//! | [`meeting`] | one case with two ends |
-//! | [`matrix`] | every case with every pair |
+//! | [`meeting`] | one test case between a client and a server |
+//! | [`matrix`] | every test case with every pair of client and server |
 
 #![allow(
     clippy::disallowed_methods,
@@ -58,7 +58,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// All pairs, in the order of the matrix. Pairs of foreign stacks show that a case can be passed.
+    /// All pairs, in the order of the matrix. A case that a pair without our stack passes is known to be passable.
     pub const ALL: [Self; 6] = [
         Self { client: Stack::Ours, server: Stack::Aioquic },
         Self { client: Stack::Aioquic, server: Stack::Ours },

@@ -1,4 +1,4 @@
-//! Starts each end: a server that prints its address, and a client that ends by itself.
+//! Starts the programs of a test: a server, which prints its address, and a client, which exits after its transfers.
 //!
 //! Foreign ends are the programs that `peers/NAME.sh` has built. Our end is the `anabranch` command. Their output is
 //! written to files beside the captures.
@@ -97,7 +97,8 @@ impl RunFolders {
         let mut server = self.start("server", &mut command)?;
         let started = Instant::now();
         while started.elapsed() < STARTED {
-            // The last line is not read, because it may be incomplete.
+            // `whole_lines` leaves out a last line without a line feed, because the server may not have written all of
+            // it yet.
             if let Some(at) = whole_lines(&self.output_of("server")).find_map(address) {
                 return Ok((server, at));
             }

@@ -1,9 +1,10 @@
 //! The network between two programs: a UDP relay on loopback with delay and a limited rate. The relay loses and changes
 //! datagrams. During a transfer it can give a client another port or address, as a NAT does.
 //!
-//! Whether a datagram is lost or changed depends on the seed, its client and its number, not on its time of arrival.
-//! Each client (by its address) has its own socket towards the server. Datagrams are stored as pcapng, as seen by
-//! either end, and their long headers are recorded.
+//! The seed, the client and the number of a datagram decide whether the datagram is lost or changed. Its time of
+//! arrival does not matter. Each client address has its own socket towards the server. One pcapng file has the
+//! datagrams as the clients see them, and another has the datagrams as the server sees them. Their long headers are
+//! recorded.
 
 use super::headers::{self, Header};
 use anabranch_base::Rng;
@@ -35,19 +36,20 @@ pub struct Impairments {
     pub in_a_row: u32,
     /// A client gets another port each time it has sent this number of datagrams, at most [`MOST_MOVES`] times.
     pub rebind_after: Option<u64>,
-    /// Whether the client gets another address in addition to another port.
+    /// Whether the client gets another address together with each new port of [`rebind_after`](Self::rebind_after).
     pub rebind_address: bool,
-    /// Whether packets to the previous address still reach the client, as behind a NAT that forgets late.
+    /// Whether packets to the previous address still reach the client, as behind a NAT that keeps its old mapping for
+    /// some time.
     pub old_address_stays: bool,
 }
 
 /// The maximum number of times that a client gets another address. A quiche server follows a client to two further
-/// addresses, and may not answer at later ones.
+/// addresses, and may not answer at later addresses.
 pub const MOST_MOVES: u64 = 2;
 
 impl Impairments {
-    /// A network without losses. The delay of 15 ms is that of the interop runner's simulations, whose rate is 10
-    /// Mbit/s.
+    /// A network without losses. The delay of 15 ms is that of the interop runner's simulations. The rate is twice
+    /// their 10 Mbit/s.
     pub const FAIR: Self = Self {
         delay: Duration::from_millis(15),
         bits_per_second: 20_000_000,
@@ -78,7 +80,7 @@ pub struct Seen {
     pub rebound: u64,
 }
 
-/// A relay. Dropping it ends the relay.
+/// A relay. Dropping this value ends the relay.
 #[derive(Debug)]
 pub struct Relay {
     address: SocketAddr,
@@ -179,7 +181,7 @@ struct State {
     flows: BTreeMap<SocketAddr, Flow>,
     in_flight: BTreeMap<(Instant, u64), DatagramInFlight>,
     count: u64,
-    /// The time when the last datagram of each direction has left the link.
+    /// For each direction, the time at which the link will have transmitted all datagrams that it has accepted so far.
     free: [Instant; 2],
     waiting: [usize; 2],
     seen: Seen,
@@ -198,7 +200,7 @@ struct Flow {
     rebound: u64,
 }
 
-/// The random state of one direction of a client, which decides the fate of its datagrams.
+/// The random generator that decides which datagrams of a client are lost or changed in one direction.
 #[derive(Debug)]
 struct FateRng {
     rng: Rng,
@@ -209,7 +211,7 @@ struct FateRng {
 struct DatagramInFlight {
     direction: DirectionIndex,
     client: SocketAddr,
-    /// The client's socket towards the server when the datagram arrived.
+    /// The client's socket towards the server at the time when the datagram arrived.
     back: Arc<UdpSocket>,
     bytes: Vec<u8>,
 }
@@ -255,8 +257,8 @@ impl Shared {
         }
     }
 
-    /// Handles a datagram from a client, or from the server at the socket `socket`. Decides whether it is lost or
-    /// changed, and when it leaves.
+    /// Handles a datagram from a client, or from the server at the socket `socket`. Decides whether the datagram is
+    /// lost or changed, and when it leaves.
     fn take(
         self: &Arc<Self>,
         direction: DirectionIndex,
@@ -300,7 +302,8 @@ impl Shared {
         self.keep(&mut state.captures[direction], ends, bytes);
         let mut bytes = bytes.to_vec();
         let FateRng { rng, in_a_row } = &mut flow.fate[direction];
-        // The number of draws is constant, so that the fate of the next datagram does not depend on this one.
+        // The same number of random values is drawn for each datagram. The values for a datagram therefore do not
+        // depend on the fate of earlier datagrams.
         let (loss, damage, where_to) = (rng.below(1_000_000), rng.below(1_000_000), rng.next_u64());
         let is_safe = *in_a_row >= self.impairments.in_a_row;
         if !is_safe && loss < self.impairments.lost_ppm {
@@ -420,7 +423,7 @@ fn capture(file: &Path) -> io::Result<Capture> {
     Ok(Some(writer))
 }
 
-/// Whether the error only means that no datagram arrived, or that the other end is gone.
+/// Whether the relay can ignore an error of its socket: no datagram has arrived, or the destination port is closed.
 fn is_quiet(error: &io::Error) -> bool {
     matches!(
         error.kind(),

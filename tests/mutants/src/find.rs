@@ -14,11 +14,11 @@ use syn::{BinOp, Expr, ReturnType, Stmt, Type, UnOp};
 pub enum Piece {
     /// New text that replaces source text.
     Text(String),
-    /// The text of these bytes of the source file, including the mutants within them.
+    /// These bytes of the source file. Mutants that lie within this range are written into the text.
     Source(Range<usize>),
 }
 
-/// How a mutant is written with its switch.
+/// The way in which the source contains a mutant. At run time, an environment variable switches the mutant on.
 #[derive(Clone, Debug)]
 pub enum Form {
     /// An expression that replaces the original.
@@ -40,7 +40,7 @@ pub struct Mutant {
     pub line: usize,
     /// A description of the change.
     pub description: String,
-    /// How the mutant is written with its switch.
+    /// The way in which the source contains the mutant.
     pub form: Form,
 }
 
@@ -158,7 +158,8 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         }
     }
 
-    // Constants cannot call the switch, and patterns are not expressions, so neither is mutated.
+    // A constant cannot call the function that switches mutants on, and a pattern is not an expression. Neither is
+    // mutated.
     fn visit_item_const(&mut self, _: &'ast syn::ItemConst) {}
     fn visit_item_static(&mut self, _: &'ast syn::ItemStatic) {}
     fn visit_impl_item_const(&mut self, _: &'ast syn::ImplItemConst) {}

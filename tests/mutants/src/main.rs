@@ -1,8 +1,8 @@
 //! Draws mutants of a crate by a seed, compiles all of them at once, and runs the tests of the crate on each.
 //!
-//! `cargo run -- --crate sctp --paths send,recv --count 100 --seed 1 --tests lib,scenarios`. Each mutant is behind a
-//! switch that an environment variable turns on, so the crate is compiled once. A mutant is killed by a test that
-//! fails or takes too long. Continuous integration does not run this.
+//! `cargo run -- --crate sctp --paths send,recv --count 100 --seed 1 --tests lib,scenarios`. All mutants are compiled
+//! at once, and an environment variable switches one of them on. A mutant is killed by a test that fails or takes too
+//! long. Continuous integration does not run this program.
 
 mod find;
 mod run;
@@ -145,8 +145,8 @@ fn draw(tree: &Path, source: &Path, options: &Options) -> Result<Vec<Drawn>, Str
     let (mut drawn, mut before) = (Vec::new(), 0);
     let mut state = options.seed;
     for (lines, mut found) in areas {
-        // The number of mutants of a file is proportional to its lines. Shares are rounded so that they add up to the
-        // count.
+        // The number of mutants drawn from each path is proportional to its lines of code. The shares are rounded so
+        // that their sum is `options.count`.
         let share = options.count * (before + lines) / all - options.count * before / all;
         before += lines;
         let share = share.min(found.len());
@@ -161,7 +161,7 @@ fn draw(tree: &Path, source: &Path, options: &Options) -> Result<Vec<Drawn>, Str
     Ok(drawn)
 }
 
-/// Returns all source files at a path, in order, without test files.
+/// Returns the Rust source files at or below `path`, except test files. They are sorted by path.
 fn files(path: &Path) -> Vec<PathBuf> {
     let tests = ["tests", "testing"];
     if path.file_stem().is_some_and(|name| tests.iter().any(|test| name == *test)) {

@@ -52,7 +52,8 @@ impl Tests {
             let reached = reached.lines().filter_map(|number| number.parse().ok()).collect();
             tests.programs.push(Program { path, baseline: took, reached });
         }
-        // Unit tests run first, and then the other programs, the fastest first.
+        // The program with the unit tests runs first. The other test programs follow in the order of their run time,
+        // the fastest first.
         if let Some((_, other_programs)) = tests.programs.split_first_mut() {
             other_programs.sort_by_key(|program| program.baseline);
         }

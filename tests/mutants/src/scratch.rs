@@ -1,6 +1,7 @@
-//! A copy of the tree in which one crate contains all drawn mutants, and the crate's test programs.
+//! A copy of the source tree for mutation tests. In the copy, one crate contains all mutants that were drawn at random.
+//! The crate's test programs are built from the copy.
 //!
-//! A mutant that does not compile is not viable. It is identified by the position of the error, and left out.
+//! Mutants that do not compile are left out. The position of a compiler error shows which mutant causes the error.
 
 use crate::find::Mutant;
 use crate::write::{Written, write};
@@ -9,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{fmt, fs, io};
 
-/// The variable with the number of the active mutant.
+/// The environment variable with the number of the active mutant.
 pub const SWITCH: &str = "ANABRANCH_MUTANT";
-/// The variable with the name of the file in which a run records the mutants that it reaches.
+/// The environment variable with the name of a file. A test run records in this file which mutants it reaches.
 pub const REACHED: &str = "ANABRANCH_MUTANTS_REACHED";
 
 /// A drawn mutant.
@@ -41,8 +42,8 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Copies all files below `tree` that git tracks or would add, except the files that `build` writes with mutants.
-    /// Unchanged files are not written again, so that cargo does not compile them again.
+    /// Copies all files below `tree` that git tracks or would add. Does not overwrite files of an earlier copy that are
+    /// unchanged, so that cargo does not compile them again. Neither does it overwrite files that `build` has mutated.
     pub fn copy(tree: &Path, name: &str, drawn: &[Drawn]) -> io::Result<Self> {
         let target = tree.join("target/mutants").join(name);
         let root = target.join("tree");
@@ -62,8 +63,9 @@ impl Scratch {
         Ok(Self { root, tree: tree.to_path_buf(), target })
     }
 
-    /// Writes the mutants into the copy and compiles the tests of `package`, until all remaining mutants compile.
-    /// Returns the numbers of the viable mutants, and the test programs.
+    /// Writes the mutants into the copy of the tree, and compiles the tests of `package`. Repeats this without the
+    /// mutants that did not compile, until the tests compile. Returns the indices of the remaining mutants in `drawn`,
+    /// and the paths of the test programs.
     pub fn build(
         &self,
         package: &str,

@@ -1,4 +1,4 @@
-//! Tests that mutants are found, and that they are written with their switches.
+//! Tests that mutants are found, and that each mutant is written with the call that switches it on.
 
 use crate::find;
 use crate::write::write;

@@ -1,4 +1,4 @@
-//! Writes a source file with all of its mutants, each behind its switch.
+//! Writes a source file with all of its mutants, each with the call that switches it on.
 
 use crate::find::{Form, Mutant, Piece};
 use std::ops::Range;
@@ -8,11 +8,11 @@ use std::ops::Range;
 pub struct Written {
     /// The text of the file.
     pub text: String,
-    /// For each mutant, its number and the bytes of `text` that exist only because of this mutant.
+    /// The bytes of `text` that exist only because of a mutant, with the number of the mutant.
     pub ranges: Vec<(usize, Range<usize>)>,
 }
 
-/// Writes `source` with these mutants, which are in the order of the source.
+/// Returns `source` with these mutants inserted. `mutants` must be sorted by their positions in the source.
 pub fn write(source: &str, mutants: &[(usize, &Mutant)]) -> Written {
     let mut writer = Writer { source, written: Written::default() };
     writer.range(0..source.len(), mutants, None);
@@ -29,7 +29,8 @@ impl Writer<'_> {
         self.written.text.push_str(text);
     }
 
-    /// Writes a range of the source with the mutants within it. Mutants whose range equals `but` are left out.
+    /// Writes the source text in the range `part`, with all mutants that lie within it. Leaves out mutants whose range
+    /// equals `but`.
     fn range(&mut self, part: Range<usize>, mutants: &[(usize, &Mutant)], but: Option<&Range<usize>>) {
         let mut inside: Vec<_> = mutants
             .iter()
@@ -38,7 +39,7 @@ impl Writer<'_> {
             .filter(|(_, mutant)| Some(&mutant.range) != but)
             .collect();
         // Among mutants that begin at the same position, empty ranges come first, and longer ranges come before shorter
-        // ones.
+        // ranges.
         inside.sort_by_key(|(_, mutant)| {
             (mutant.range.start, !mutant.range.is_empty(), usize::MAX - mutant.range.end)
         });
@@ -57,7 +58,8 @@ impl Writer<'_> {
         self.text(&self.source[at..part.end].to_owned());
     }
 
-    /// Writes all mutants of the same range, as a choice between them and the original.
+    /// Writes code that runs the original code of `range` or one of its mutants. `same` holds all mutants of this
+    /// range.
     fn choice(&mut self, range: &Range<usize>, same: &[(usize, &Mutant)], all: &[(usize, &Mutant)]) {
         let begin = self.written.text.len();
         let (nothing, instead): (Vec<_>, Vec<_>) =

@@ -179,7 +179,7 @@ pub struct Endpoint {
     connections: BTreeMap<Id, Connection>,
     /// The UDP ports of peers; 0 on IP.
     carried: BTreeMap<SocketAddr, u16>,
-    /// Peers to which a reset must be sent, because they have no connection.
+    /// Peers to which a reset must be sent: their packet belongs to no connection, or this side has aborted theirs.
     strays: VecDeque<Id>,
     events: VecDeque<Event>,
     packets: u64,
@@ -196,8 +196,8 @@ struct Connection {
     /// The kind of the packet without data that must be sent next; `None` if no such packet must be sent.
     due: Option<u8>,
     out: VecDeque<u8>,
-    /// Three stream offsets: `base` is that of the first byte in `out`, `next` is the next to send, and `highest` is
-    /// the highest ever sent.
+    /// Three stream offsets. `base` is the offset of the first byte in `out`, `next` is the offset to send next, and
+    /// `highest` is the highest offset sent so far.
     base: u64,
     next: u64,
     highest: u64,

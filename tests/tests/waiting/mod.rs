@@ -135,7 +135,7 @@ fn tests_wait_for_conditions_and_not_for_time() {
     );
 }
 
-/// Returns the test code of a workspace: whole files, and the last part of files that end with tests.
+/// Returns the test code of a workspace: whole files of tests, and the module `tests` at the end of other files.
 fn test_sources() -> Vec<(String, String)> {
     let root = root();
     let mut folders: Vec<_> = crates().into_values().collect();

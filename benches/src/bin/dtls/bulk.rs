@@ -1,6 +1,6 @@
 //! A bulk transfer over SCTP over DTLS: two endpoints, each above a DTLS layer over an in-memory socket.
 
-use crate::{BoundEngine, SEGMENTS, ends};
+use crate::{DtlsEnd, SEGMENTS, ends};
 use anabranch_base::time::Duration;
 use anabranch_base::{Engine, Instant, RecvBatch, Rng, SendBatch};
 use anabranch_benches::thread_cpu;
@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 
 pub struct Bulk {
     engines: [Endpoint; 2],
-    ends: [BoundEngine; 2],
+    ends: [DtlsEnd; 2],
     now: Instant,
     send: SendBatch,
     receive: RecvBatch,
@@ -92,7 +92,8 @@ impl Bulk {
             self.send.clear();
             let more = self.engines[from].poll_transmit(self.now, &mut self.send);
             if more && let Poll::Ready(Err(_)) = self.ends[from].socket.poll_send(&mut cx, &mut self.send) {
-                // The packets wait for the DTLS handshake. The engine is notified when the handshake is complete.
+                // The socket accepts no packets before its DTLS handshake is complete. The call of `handle_peer` below
+                // then informs the engine.
                 for packet in self.send.packets() {
                     self.engines[from].handle_unsent(self.now, packet);
                 }
@@ -113,7 +114,7 @@ impl Bulk {
         }
     }
 
-    /// Reads all data that has arrived, like an application that is never late.
+    /// Reads all data that has arrived. Returns the number of bytes.
     fn read(&mut self, end: usize) -> usize {
         let mut got = 0;
         while let Some(event) = self.engines[end].poll_event() {

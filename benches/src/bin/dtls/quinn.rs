@@ -1,5 +1,5 @@
-//! The transfer of this benchmark with quinn's state machine instead of DTLS, with the same cipher and datagrams. It
-//! has one stream, and both ends run in one thread.
+//! The same bulk transfer over quinn's state machine instead of SCTP over DTLS, with the same cipher and datagram size.
+//! It uses one QUIC stream, and both ends run in one thread.
 
 use anabranch_benches::thread_cpu;
 use anabranch_tls::Identity;
@@ -160,7 +160,7 @@ impl Bulk {
             }
         }
         self.datagrams.clear();
-        // One call writes at most as many datagrams as one call of our engine.
+        // A call of `poll_transmit` writes at most `SEGMENTS` datagrams, as does a call of our DTLS engine.
         let Some(sent) = connection.poll_transmit(self.now, crate::SEGMENTS, &mut self.datagrams) else {
             return false;
         };

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Returns the golden texts in the tests of tree `before` that are missing in tree `after`. Each is represented by its
-/// first non-empty line.
+/// Returns the expected texts (`expect!`) in the tests of tree `before` that are missing in tree `after`. Each text is
+/// represented by its first non-empty line.
 pub fn lost(before: &Path, after: &Path) -> Result<Vec<String>, String> {
     let (before, after) = (texts(before)?, texts(after)?);
     let first_line =

@@ -21,8 +21,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-/// The commands, one per line, with words separated by spaces. ` ; ` separates commands that run in one folder, one
-/// after the other; `#` begins a comment.
+/// The commands whose outputs are compared, one per line, with words separated by spaces. ` ; ` separates commands that
+/// run in one folder, one after the other; `#` begins a comment.
 const COMMANDS: &str = include_str!("commands.txt");
 
 fn main() -> ExitCode {
@@ -142,7 +142,8 @@ fn without(text: &str, (begin, end): (&str, &str)) -> String {
     format!("{before}{begin}{end}{after}")
 }
 
-/// Returns a text with single spaces between words, because longer words change the widths of columns and lines.
+/// Returns a text with single spaces between words. A renamed word can have another length, which changes the padding
+/// of columns and the line breaks.
 fn squeezed(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).split_whitespace().collect::<Vec<_>>().join(" ")
 }

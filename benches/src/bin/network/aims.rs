@@ -1,4 +1,4 @@
-//! The aims and the results, with one row for each aim. The table is printed at the end.
+//! The performance targets and the results, with one row for each target. The table is printed at the end.
 
 use std::cell::RefCell;
 
@@ -24,7 +24,7 @@ pub enum Aim {
 }
 
 impl Aims {
-    /// Adds a row with our result alone.
+    /// Adds a row with our result, without a peer's result.
     pub fn add(&self, name: &str, ours: f64, aim: Aim) {
         self.rows.borrow_mut().push(Row {
             name: name.to_owned(),
@@ -47,7 +47,7 @@ impl Aims {
         });
     }
 
-    /// Adds an aim that could not be measured, with the reason.
+    /// Adds a target whose result could not be measured, with the reason (`why`).
     pub fn missing(&self, name: &str, why: &str, aim: Aim) {
         self.rows.borrow_mut().push(Row {
             name: name.to_owned(),

@@ -1,5 +1,6 @@
-//! The throughput of UDP alone. Datagrams are sent in trains (GSO, GRO) with a CRC32c of each packet at both ends, or
-//! with one call per datagram and no checksum. The benchmark starts itself as the child process for each end.
+//! The throughput of UDP alone. In one mode, datagrams are sent in trains (GSO, GRO), and both ends compute the CRC32c
+//! of each packet. In the other mode, each datagram takes one system call, without a checksum. Each end is a child
+//! process that runs this program again.
 
 use crate::flows::Flow;
 use anabranch_wire::sctp::crc32c;
@@ -12,8 +13,8 @@ use std::time::{Duration, Instant};
 pub const PACKET: usize = 1452;
 const TRAIN: usize = 44;
 
-/// Returns the rates of a transfer of `bytes` bytes in messages of `message` bytes. It took `seconds` and cost `spent`
-/// seconds of CPU time.
+/// Returns the rates of a transfer of `bytes` bytes in messages of `message` bytes. `seconds` is its duration, and
+/// `spent` is its CPU time in seconds.
 pub fn flow(bytes: f64, seconds: f64, spent: f64, message: usize) -> Flow {
     Flow {
         gbits: bytes * 8.0 / seconds / 1e9,
@@ -70,7 +71,7 @@ fn send_trains(to: &str, seconds: u64) {
             segment_size: Some(PACKET),
             src_ip: None,
         };
-        // A send error is ignored, because a full queue loses packets like any other queue.
+        // A send error is ignored: it means that the send queue was full, and counts as packet loss.
         let _ = state.try_send((&socket).into(), &transmit);
     }
     end(&socket, to);
@@ -117,8 +118,8 @@ fn receive_singly(at: &str) {
     receive(|| socket.recv(&mut buffer).unwrap_or(0));
 }
 
-/// Receives until a datagram of three bytes arrives. Prints the number of bytes before that datagram, their duration,
-/// and the processor time.
+/// Receives until a datagram of three bytes arrives. Prints the number of bytes before that datagram, the seconds that
+/// they took, and the processor time.
 fn receive(mut next: impl FnMut() -> usize) {
     let (mut bytes, mut first, mut last) = (0, None, Instant::now());
     loop {

@@ -18,12 +18,12 @@ const GBITS: fn(&Flow) -> f64 = |flow| flow.gbits;
 const MESSAGES: fn(&Flow) -> f64 = |flow| flow.messages;
 const CPU: fn(&Flow) -> f64 = |flow| flow.cpu;
 
-/// The name and the measurement of one line of a table.
+/// One line of a table: its name and the function that measures it.
 type Cell<'a> = (String, Box<dyn Fn() -> Option<Flow> + 'a>);
 
 impl Bench {
-    /// Measures all cells in turn, `runs` times, and prints a line for each. The list of a cell that cannot be measured
-    /// is empty.
+    /// Measures each of `cells` in turn, and repeats this `runs` times. Then prints a line for each cell. A cell that
+    /// cannot be measured gets an empty list.
     fn measure(&self, cells: &[Cell<'_>]) -> Vec<Vec<Flow>> {
         let mut found = vec![Vec::new(); cells.len()];
         for _ in 0..self.runs {
@@ -82,7 +82,7 @@ impl Bench {
         self.aims.add("64 B, million messages/s", value(5, MESSAGES) / 1e6, AtLeast(2.5));
     }
 
-    /// Compares bulk transfers of anabranch and of usrsctp, in the same run.
+    /// Compares bulk transfers of anabranch and of usrsctp. The transfers of the two programs take turns.
     pub fn usrsctp(&self) {
         let peer = Usrsctp::build();
         let server = self.server(&["bulk", "--listen", &self.at("sctp")]);
@@ -129,7 +129,7 @@ impl Bench {
         };
         println!("\n64 B there and back, us      median        99 %   processor, both ends");
         for (name, spans) in ["ours", "usrsctp"].iter().zip(&spans) {
-            let values: [fn(&Ping) -> f64; 3] = [|ping| ping.median, |ping| ping.most, |ping| ping.cpu];
+            let values: [fn(&Ping) -> f64; 3] = [|ping| ping.median, |ping| ping.p99, |ping| ping.cpu];
             if let [Some(p50), Some(p99), Some(cpu)] = values.map(|value| of(spans, value)) {
                 println!("{name:<22}{p50:>12.1}{p99:>12.1}{cpu:>23.1}");
             }
@@ -212,7 +212,7 @@ pub struct Ping {
     /// The median.
     median: f64,
     /// The 99th percentile.
-    most: f64,
+    p99: f64,
     /// The processor time of both ends.
     cpu: f64,
 }
@@ -221,9 +221,9 @@ impl Ping {
     /// Reads the client's output: median, 99th percentile and the client's processor time. The other end (`echo`) is
     /// still running.
     pub fn of(output: &[f64], echo: &Running) -> Option<Self> {
-        let &[median, most, cpu] = output else { return None };
+        let &[median, p99, cpu] = output else { return None };
         let rounds = PINGS.parse::<f64>().ok()? * 1.1;
-        Some(Self { median, most, cpu: cpu + echo.cpu() * 1e6 / rounds })
+        Some(Self { median, p99, cpu: cpu + echo.cpu() * 1e6 / rounds })
     }
 }
 

@@ -2,11 +2,12 @@
 //! nginx, and UDP alone.
 //!
 //! The processes run in two network namespaces, which are joined by a veth pair with an MTU of 1500. If the host does
-//! not allow namespaces, they use the loopback interface. Runs are interleaved, and medians are printed. Trust the
-//! ratios and the CPU seconds, not the Gbit/s of a busy machine. The last table has a row for each aim.
+//! not allow namespaces, they use the loopback interface. The runs of the compared programs alternate, and medians are
+//! printed. Trust the ratios and the CPU seconds, not the Gbit/s of a busy machine. The last table compares each
+//! performance target with the result.
 //!
-//! - `flows`: bulk transfers, small messages and ping-pong; `floor`, `ping`, `usrsctp`: the other programs of these
-//!   measurements
+//! - `flows`: bulk transfers, small messages and ping-pong; `floor`, `ping`, `usrsctp`: the programs that `flows`
+//!   compares with or runs
 //! - `web`: HTTP; `sessions`: thousands of associations
 //! - `net`: the namespaces; `aims`: the table at the end
 
@@ -182,7 +183,7 @@ impl Server {
     }
 }
 
-/// Returns the folder with the files that are not Rust.
+/// Returns the folder with the scripts and the other files that are not Rust.
 fn scripts() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("network")
 }

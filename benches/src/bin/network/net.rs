@@ -1,4 +1,4 @@
-//! The network of the programs: two network namespaces joined by a veth pair, or the loopback interface.
+//! The network between the measured client and server: two network namespaces joined by a veth pair, or loopback.
 //!
 //! Namespaces outlive the process that created them. A panic hook removes them and the processes in them, because a
 //! panic does not unwind in this program. The next run removes the namespaces of a run that was killed.

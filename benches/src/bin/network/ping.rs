@@ -1,4 +1,4 @@
-//! The round trip of a message between two of our programs.
+//! Measures the round-trip time of a message between two of our own programs.
 
 use crate::floor::own_cpu;
 use anabranch_sctp::Config;

@@ -40,8 +40,8 @@ impl Bench {
         self.aims.add("thousand opened and closed a second", median(&rates) / 1e3, AtLeast(25.0));
     }
 
-    /// Measures the server's memory for 10,000 concurrent associations: once if almost all are idle, and once if each
-    /// has been served.
+    /// Measures the server's memory for 10,000 concurrent associations, in two runs. In the first run almost all are
+    /// idle; in the second each has been served a request.
     pub fn memory(&self) {
         let [idle, served] = [("1/s", 10.0), ("1000/s", 1e4)].map(|(rate, least)| self.held(rate, least));
         println!("\nan association of 10,000, kB in the server: idle {idle:.2}, each served {served:.2}");
@@ -49,8 +49,8 @@ impl Bench {
         self.aims.add("the same, each served, buffers and all", served, AtMost(10.0));
     }
 
-    /// Returns the server's peak memory per session in kB, for 10,000 sessions that send requests at this rate. At
-    /// least `least` of them must have been served.
+    /// Returns the server's peak memory per session in kB, for 10,000 sessions that send requests at the total rate
+    /// `rate`. Panics if fewer than `least` sessions received a response.
     fn held(&self, rate: &str, least: f64) -> f64 {
         const SESSIONS: u32 = 10_000;
         let (server, count) = (self.idle_server(), SESSIONS.to_string());
@@ -115,8 +115,8 @@ impl Bench {
     }
 }
 
-/// Panics unless all sessions were open at the same time, without a failure. Only then can a total be divided by
-/// `sessions`.
+/// Panics unless all `sessions` sessions were open at the same time, without a failure. Only then is the total memory
+/// or time, divided by `sessions`, the value of one session.
 fn all_there(result: &Value, sessions: u32) {
     for what in ["total", "established", "most_concurrent"] {
         let found = number(&result["connections"][what]);

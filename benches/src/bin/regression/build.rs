@@ -66,7 +66,7 @@ fn root() -> PathBuf {
     manifest.parent().unwrap_or(manifest).to_owned()
 }
 
-/// Returns the output of a command. The error is the command's standard error.
+/// Runs a command and returns its standard output. If the command fails, the error is its standard error.
 fn run(command: &mut Command) -> Result<String, String> {
     let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();

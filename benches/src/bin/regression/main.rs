@@ -1,4 +1,5 @@
-//! Checks whether this tree uses more processor time than an earlier commit, measured in pairs.
+//! Checks whether the programs of this tree use more processor time than the programs of an earlier commit. Runs of the
+//! two trees alternate, and runs of the same round are compared.
 //!
 //!     cargo run --release --bin regression [-- --base REV] [--pairs 15] [--only speed|memory|network]
 //!
@@ -6,12 +7,13 @@
 //! `release`, which was its fastest, and this tree uses `dist`. The benchmark programs have the same profile in both
 //! trees. Each round runs every workload three times: with the base, with the base again, and with this tree. The order
 //! rotates from round to round. The measure is the user time of all processes of a run, for a fixed amount of work.
-//! There are 15 to 60 rounds, until the 95 % t-interval of each workload's tree/base is at most 2 % wide on either
-//! side.
+//! There are at least 15 and at most 60 rounds. The program stops when the 95 % t-interval of each workload's tree/base
+//! extends at most 2 % to either side.
 //!
-//! Prints the geometric means of base/base first (equal programs: the noise of the machine), then of tree/base. A
-//! workload has become slower if the lower bound of tree/base exceeds 1.02: then the exit code is 1. It is 2 if
-//! base/base differs from 1 by more than 2 %, because the machine is then too noisy for a verdict.
+//! Prints two geometric means for each workload. The first, base/base, compares equal programs and shows the noise of
+//! the machine. The second is tree/base. A workload has become slower if the lower bound of tree/base exceeds 1.02; the
+//! exit code is then 1. If base/base differs from 1 by more than 2 %, the machine is too noisy for a verdict, and the
+//! exit code is 2.
 
 #[expect(dead_code, reason = "`identical` looks at the sources")]
 mod build;
@@ -27,14 +29,14 @@ use workload::Workload;
 
 /// The default commit for the comparison.
 const BASE: &str = "d4256a92";
-/// The lower bound of a ratio above which a workload counts as slower.
+/// A workload counts as slower if the lower end of the interval of its time ratio exceeds this value.
 const SLOWER: f64 = 1.02;
 /// Rounds continue while the 95 % interval of a ratio is wider than this on either side, as a share of the ratio.
 const PRECISION: f64 = 0.02;
 /// The maximum number of rounds, as a multiple of the requested number.
 const EXTENSION: usize = 4;
 
-/// The benchmarks that are workloads: each is a program and a part.
+/// The benchmark programs that serve as workloads.
 const PROGRAMS: [&str; 2] = ["speed", "memory"];
 
 fn main() -> ExitCode {
@@ -119,8 +121,8 @@ fn measure() -> Result<ExitCode, String> {
     })
 }
 
-/// Whether the ratio of a workload is precise enough after the rounds so far. The lists have the user seconds of base,
-/// base and this tree.
+/// Whether the ratio of a workload is precise enough after the rounds so far. The three lists have the user CPU seconds
+/// of each round, for the base revision, the base revision again, and this tree.
 fn seconds_are_precise([first, _, ours]: &[Vec<f64>; 3]) -> bool {
     Ratio::of(ours, first).half_width() <= PRECISION
 }
@@ -142,7 +144,7 @@ impl Ratio {
         Self { mean: mean.exp(), low: (mean - half).exp(), high: (mean + half).exp() }
     }
 
-    /// Returns half the width of the interval, as a share of the mean.
+    /// Returns half the width of the confidence interval, divided by the mean.
     fn half_width(&self) -> f64 {
         (self.high - self.low) / (2.0 * self.mean)
     }
@@ -153,8 +155,8 @@ impl Ratio {
 }
 
 /// Returns the 97.5 % quantile of Student's t with `freedom` degrees of freedom, by the expansion of Cornish and Fisher
-/// (Abramowitz and Stegun 26.7.5). The result is within 1 % of the exact quantile from four degrees on, and too large
-/// below.
+/// (Abramowitz and Stegun 26.7.5). With four or more degrees, the result is within 1 % of the exact quantile. With
+/// fewer degrees it is too large.
 fn t_quantile(freedom: usize) -> f64 {
     let (z, v) = (1.959_964_f64, freedom as f64);
     let g1 = (z.powi(3) + z) / 4.0;

@@ -124,7 +124,11 @@ impl Workload {
                     net.server(&tree.anabranch).arg("serve").arg(&site).args(["-q", "--listen", &listen]),
                 )?;
                 let done = succeed(
-                    net.client(&tree.anabranch).args([verb, &format!("{url}{object}"), "-q"]).args(*words),
+                    net.client(&tree.anabranch)
+                        .arg(verb)
+                        .arg(format!("{url}{object}"))
+                        .arg("-q")
+                        .args(*words),
                 );
                 end(server)?;
                 let _ = std::fs::remove_dir_all(&site);

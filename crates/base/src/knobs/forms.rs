@@ -56,7 +56,7 @@ impl Form<Duration> for SpanOrZero {
     }
 }
 
-/// A form given by its parse function and its format function.
+/// The text form of a value, given by a function that parses the text and a function that formats the value.
 #[derive(Debug)]
 pub struct Text<T>(pub fn(&str) -> Result<T, String>, pub fn(&T) -> String);
 

@@ -87,7 +87,8 @@ pub(super) const RATE: &[(&str, u64, &str)] = &[
     ("gbits/s", 1, "gbit"),
 ];
 
-/// Units of intervals: the text after the slash, as in `25/s`, or the text directly after the number.
+/// Spellings of the time in a rate such as `25/s`, each with the accepted unit. A spelling is the text after the slash,
+/// or the text directly after the number.
 pub(super) const INTERVAL: &[(&str, &str)] = &[
     ("", "s"),
     ("sec", "s"),

@@ -25,13 +25,14 @@ pub struct Story<E, A> {
     pub now: Instant,
     pub ends: [E; 2],
     pub app: A,
-    /// The packets that an outage drops: with `Some(net)` only packets to `10.0.net.*`, with `None` all packets.
+    /// The network that is down in an outage. `Some(net)` drops only packets to `10.0.net.*`, and `None` drops all
+    /// packets.
     pub dark_net: Option<u8>,
     in_flight: Vec<PacketInFlight>,
     batch: SendBatch,
     arrived: RecvBatch,
-    /// The rates of the five faults: one in this many packets is lost, late, duplicated, marked or damaged. 0 means no
-    /// packet.
+    /// The rates of loss, delay, duplication, ECN marks and damage, in this order. A rate of `n` means one packet in
+    /// `n`, and 0 means no packet.
     faults: [u64; 5],
     /// The one-way delay in milliseconds.
     latency: u64,

@@ -111,16 +111,17 @@ fn data_with_a_bad_checksum_is_damaged_unless_acknowledged() {
     let found = up(&tape);
     assert_eq!((found.damaged, found.checksums_left, found.bytes, found.data), (1, 0, 300, 3));
     assert_eq!((found.retransmitted.timeout, found.retransmitted.inferred), (1, 1), "{found:?}");
-    // The capture ends before anything shows whether this packet arrived. It counts as damaged, because earlier data of
-    // the same side had right checksums.
+    // The capture ends before an acknowledgement or a retransmission of this packet. The packet counts as damaged,
+    // because earlier data of the same side had right checksums.
     segment(&mut tape, 440_000, A, (header(401, 901, Flags::ACK), &[7; 100]), TestChecksum::Wrong);
     assert_eq!((up(&tape).damaged, up(&tape).bytes), (2, 300));
-    // This data was acknowledged long ago, so the wrong checksum of this copy says nothing about the checksums of this
-    // side.
+    // This packet repeats data that was acknowledged long ago. Its wrong checksum therefore does not show that A leaves
+    // checksums to its network card.
     segment(&mut tape, 450_000, A, (header(101, 901, Flags::ACK), &[7; 100]), TestChecksum::Wrong);
     segment(&mut tape, 460_000, A, (header(401, 901, Flags::ACK), &[8; 100]), TestChecksum::Right);
     segment(&mut tape, 490_000, B, (header(901, 501, Flags::ACK), b""), TestChecksum::Right);
-    // This sequence number is before all data, so the wrong checksum says nothing about the checksums of this side.
+    // The sequence number of this packet is before all data. Its wrong checksum therefore does not show that A leaves
+    // checksums to its network card.
     segment(
         &mut tape,
         500_000,
@@ -165,7 +166,8 @@ fn data_that_was_acknowledged_before_it_passed_is_not_damaged() {
     assert_eq!((found.bytes, found.damaged, found.checksums_left), (100, 0, 1));
 }
 
-/// If damage changes the ports of a packet, the packet looks like a conversation of its own. It must count as damaged.
+/// If damage changes the ports of a packet, the packet looks like a conversation of its own. The packet must count as
+/// damaged.
 #[test]
 fn a_single_packet_with_a_bad_checksum_is_damaged() {
     for write in [|b: &mut Vec<u8>| data(100, 0).emit(b), |b: &mut Vec<u8>| sack(100, &[], &[]).emit(b)] {
@@ -173,8 +175,8 @@ fn a_single_packet_with_a_bad_checksum_is_damaged() {
         packet_of(&mut tape, 0, (A, B), sctp(true, TAG_B, write), TestChecksum::Wrong);
         let found = up(&tape);
         assert_eq!((found.damaged, found.packets, found.data), (1, 0, 0));
-        // A second packet with the same ports shows that the ports are not a result of damage. The wrong checksums then
-        // count as left to the network card.
+        // A second packet with the same ports shows that the ports are not damaged. The wrong checksums must now count
+        // as left to the network card.
         packet_of(&mut tape, 10, (A, B), sctp(true, TAG_B, |b| data(101, 0).emit(b)), TestChecksum::Wrong);
         assert_eq!((up(&tape).damaged, up(&tape).packets, up(&tape).checksums_left), (0, 2, 2));
     }
@@ -201,7 +203,7 @@ fn the_queue_of_waiting_packets_is_bounded() {
     assert_eq!(found.directions[1].bytes, 40_000);
 }
 
-/// Changes the checksum of an SCTP packet as `sum` says, and appends the packet to the capture.
+/// Sets the checksum of an SCTP packet to the kind `sum`, and appends the packet to the capture.
 fn packet_of(
     tape: &mut CaptureBuilder,
     micros: u32,
@@ -231,8 +233,8 @@ fn crc32c_that_is_left_to_the_card_is_no_damage() {
         assert_eq!((found.data, found.damaged, found.checksums_left), (3, 0, 3));
         assert_eq!(found.rtt.min_ns, 48_000_000);
     }
-    // RFC 9653: the peer accepts packets without a checksum, so a zero checksum must not count as left to the network
-    // card.
+    // RFC 9653: B accepts packets without a checksum. A zero checksum from A must therefore not count as a checksum
+    // that the network card would have computed.
     let mut tape = CaptureBuilder::ethernet();
     tape.sctp(0, A, B, 0, |b| {
         Init { tag: TAG_A, outbound_streams: 1, inbound_streams: 1, tsn: Tsn(100), ..Init::default() }.emit(b)
@@ -439,7 +441,7 @@ fn copies_of_the_first_packet_are_recognized_by_its_identification() {
 fn a_gap_that_is_filled_after_one_report_is_reordering() {
     let fill = |reports: u16, at: u32, round_trip: u32| {
         let mut tape = CaptureBuilder::ethernet();
-        // The round-trip time is known only if the handshake was captured.
+        // Captures the handshake, so that the decoder knows the round-trip time.
         if round_trip > 0 {
             open(&mut tape);
         }
@@ -461,7 +463,8 @@ fn a_gap_that_is_filled_after_one_report_is_reordering() {
         let found = up(&tape);
         (found.reordered, found.retransmitted.fast, found.retransmitted.timeout)
     };
-    // In this capture, the gap opens at 101 ms, and the round-trip time is 50 ms.
+    // TSN 101 is first missing at 101 ms, and the round-trip time is 50 ms. A TSN 101 that arrives up to 143 ms is too
+    // early for a retransmission.
     for at in [108, 130, 143] {
         assert_eq!((fill(1, at, 50), fill(2, at, 50)), ((1, 0, 0), (1, 0, 0)), "{at}");
     }

@@ -29,7 +29,7 @@ pub(super) struct Client {
     pub(super) sctp_port: u16,
     pub(super) tls: Option<ClientSecurity>,
     pub(super) quiet: bool,
-    pub(super) framing: ReportContext,
+    pub(super) context: ReportContext,
     pub(super) paths: PathLog,
 }
 
@@ -69,7 +69,7 @@ impl Client {
         servers: Vec<SocketAddr>,
         outputs: Outputs,
     ) -> Result<Completion, Failure> {
-        let Self { plan, quiet, mut framing, url, paths, .. } = self;
+        let Self { plan, quiet, mut context, url, paths, .. } = self;
         let mut signals = signals()?;
         let to_stderr = outputs.takes_stdout();
         let print = |text: &str| {
@@ -82,15 +82,15 @@ impl Client {
         };
         // The heading is printed with the first line, so that a test that never starts prints no heading.
         let headed = Cell::new(quiet);
-        let head = |probe: Option<&Figures>| {
+        let head = |figures: Option<&Figures>| {
             if !headed.replace(true) {
-                print(report::heading(&plan, probe));
+                print(report::heading(&plan, figures));
             }
         };
         let test = Test::new(world, connector, servers, plan.clone(), processor_time);
         let lines = |interval: &Interval| {
             paths.begin(test.started_at());
-            head(interval.probe.as_ref());
+            head(interval.figures.as_ref());
             if !quiet {
                 print(&report::line(&plan, interval));
             }
@@ -103,8 +103,8 @@ impl Client {
             })
             .await
         };
-        framing.interrupted = ended.is_none();
-        if framing.interrupted
+        context.interrupted = ended.is_none();
+        if context.interrupted
             && let Some(rest) = test.final_interval()
         {
             lines(&rest);
@@ -116,24 +116,24 @@ impl Client {
         let outcome = test.outcome();
         head(outcome.retransmitted.is_some().then(Figures::default).as_ref());
         paths.begin(test.started_at());
-        framing.paths = paths.fields();
+        context.paths = paths.fields();
         let all = test.each(KernelChoices::of);
         // Without a connection it is unknown whether Multipath TCP would have been negotiated, so the result does not
         // mention Multipath TCP.
         let multipath: Option<Vec<bool>> = all.iter().map(|choices| choices.multipath).collect();
         let multipath = multipath.filter(|sessions| !sessions.is_empty());
-        framing.multipath = multipath.map(|sessions| sessions.into_iter().filter(|one| *one).count() as u64);
+        context.multipath = multipath.map(|sessions| sessions.into_iter().filter(|one| *one).count() as u64);
         let congestion = all.into_iter().find_map(|choices| choices.congestion);
-        if let Some(name) = congestion.filter(|_| framing.settings.iter().all(|(key, _)| key != "cc")) {
-            framing.settings.push(("cc".to_owned(), name));
+        if let Some(name) = congestion.filter(|_| context.settings.iter().all(|(key, _)| key != "cc")) {
+            context.settings.push(("cc".to_owned(), name));
         }
-        let text = report::summary(&plan, &outcome, &framing);
-        outputs.write(&text, || report::json(&plan, &outcome, &framing), || report::csv(&outcome))?;
-        if framing.interrupted { Err(Failure::Interrupted) } else { Ok(Completion::Well) }
+        let text = report::summary(&plan, &outcome, &context);
+        outputs.write(&text, || report::json(&plan, &outcome, &context), || report::csv(&outcome))?;
+        if context.interrupted { Err(Failure::Interrupted) } else { Ok(Completion::Well) }
     }
 }
 
-/// A test that runs on a connector of any type.
+/// One test of the client. Its code is generic over the type of the connector (the transport).
 struct Performing {
     client: Client,
     world: OsWorld,

@@ -1,4 +1,4 @@
-//! How a client and a server of a `bulk` test end.
+//! The end of a `bulk` client or server: signals, and the time to close sessions.
 
 use crate::{Failure, watchdog};
 use anabranch_world::os::Signals;

@@ -9,7 +9,7 @@ use clap::ArgMatches;
 pub(super) const FORMS: &str = "tcp://HOST:PORT, https://HOST:PORT (TLS), sctp://HOST:PORT (in UDP), sctp-ip://HOST:PORT, \
                      https+sctp://HOST:PORT (over DTLS), h3://HOST:PORT (QUIC), mptcp://HOST:PORT or sctp-kernel://HOST:PORT";
 
-/// Returns the scheme that the URL `text` names, and the text after `://`.
+/// Returns the scheme of the URL `text`, and the text after `://`.
 fn of<'a>(text: &'a str, transports: &Transports) -> Result<(UrlScheme, &'a str), Failure> {
     let wrong = |reason: &str| Failure::Usage(format!("{text}: {reason}; write {FORMS}"));
     let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("no scheme"))?;

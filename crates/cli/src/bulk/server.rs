@@ -12,7 +12,7 @@ use crate::{Completion, Failure, complain};
 use anabranch_load::throughput::{self, Event};
 use anabranch_transport::network::{Needs, StreamNeed};
 use anabranch_transport::{CloseReason, Host, ListenError, Listener, Settings};
-use anabranch_transports::os::{self, ListenFailure, Place, WithListener, possible};
+use anabranch_transports::os::{self, ListenFailure, ListenOptions, WithListener, possible};
 use anabranch_world::World;
 use anabranch_world::os::{OsTask, OsWorld, processor_time};
 use std::cell::Cell;
@@ -51,11 +51,12 @@ impl Server {
                 .map_err(Failure::Host)?;
             warn_of_host(&listen.scheme);
             let security = self.tls.as_ref().map(|tls| &tls.security);
-            let listen_options = Place { inner_port: self.sctp_port, security, ..at(listen, &*settings) };
+            let listen_options =
+                ListenOptions { inner_port: self.sctp_port, security, ..at(listen, &*settings) };
             let opened = os::listen(&world, &listen_options).await;
             let opened = opened.map_err(|failure| self::failure(listen, failure))?;
             left_out.extend(
-                opened.left_out.iter().map(|(to, why)| format!("not on {to}: {}", listen_error(*to, why))),
+                opened.skipped.iter().map(|(to, why)| format!("not on {to}: {}", listen_error(*to, why))),
             );
             for listening in opened.listeners {
                 let name = listen.scheme.name();
@@ -150,7 +151,7 @@ impl Server {
     }
 }
 
-/// Serves tests on a listener of any type.
+/// Serves throughput tests on one listener. The code is generic over the type of the listener (the transport).
 struct Testing<'a> {
     server: &'a Server,
     world: OsWorld,

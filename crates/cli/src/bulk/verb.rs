@@ -24,7 +24,7 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Completion, 
     let flags = Flags::read(matches, transports)?;
     match matches.get_many::<String>("listen") {
         Some(urls) => flags.serve(urls),
-        None => flags.send(),
+        None => flags.run_client(),
     }
 }
 
@@ -75,14 +75,15 @@ impl<'a> Flags<'a> {
         self.matches.get_one::<u16>("sctp-port").copied().unwrap_or(5201)
     }
 
-    /// Runs the future that the function `done` returns, with the network and the clock of this host.
+    /// Starts an event loop with the network and the clock of this host, calls `body` with them, and runs the future
+    /// that `body` returns to its end.
     fn within<F: Future<Output = Result<Completion, Failure>>>(
         &self,
-        done: impl FnOnce(OsWorld) -> F,
+        body: impl FnOnce(OsWorld) -> F,
     ) -> Result<Completion, Failure> {
         let single = self.matches.get_flag("no-offload");
         let view = |world: OsWorld| if single { world.packet_by_packet() } else { world };
-        os::run(options(self.matches), async |world| done(view(world)).await)
+        os::run(options(self.matches), async |world| body(view(world)).await)
             .map_err(|error| Failure::Host(format!("no network here: {error}")))?
     }
 
@@ -163,7 +164,7 @@ impl<'a> Flags<'a> {
     }
 
     /// Runs the client of the transfer.
-    fn send(self) -> Result<Completion, Failure> {
+    fn run_client(self) -> Result<Completion, Failure> {
         let matches = self.matches;
         let url = of_url(self.text("server").unwrap_or_default(), self.transports)?;
         let can = url.scheme.can();
@@ -192,7 +193,7 @@ impl<'a> Flags<'a> {
         let mut settings = knobs::describe(&*transport_settings);
         let ppid = matches.get_one::<u32>("ppid");
         settings.extend(ppid.map(|ppid| ("ppid".to_owned(), ppid.to_string())));
-        let framing = ReportContext {
+        let context = ReportContext {
             command: command_line(),
             url: url.text.clone(),
             transport: url.scheme.name().to_owned(),
@@ -202,13 +203,13 @@ impl<'a> Flags<'a> {
             paths: serde_json::Map::default(),
         };
         let quiet = matches.get_flag("quiet");
-        // An end that has no data to send sends only two reports a second on the data it has received. The pauses
-        // between such reports are not interruptions, so interruptions are reported only for directions in which data
+        // A side without data to send only reports twice a second how much data it has received. The pauses between
+        // these reports are not interruptions. Interruptions are therefore reported only for directions in which data
         // flows.
         let paths = PathLog::new(quiet).only_tested_directions(plan.up, plan.down);
         let sctp_port = self.sctp_port();
         let client =
-            Client { url, plan, settings: transport_settings, sctp_port, tls, quiet, framing, paths };
+            Client { url, plan, settings: transport_settings, sctp_port, tls, quiet, context, paths };
         self.within(|world| client.run(world, outputs))
     }
 }
@@ -249,8 +250,8 @@ fn dry_run(matches: &ArgMatches, url: &Url, plan: &Plan, settings: &dyn Settings
     out + &dry_run_knobs(std::iter::once(settings), plan.up)
 }
 
-/// Formats the settings of the transports, without duplicates. If this end does not send data (`sends`), the knobs that
-/// affect only senders are left out.
+/// Formats the settings of the transports, without duplicates. `sends` is whether this end sends data. If not, settings
+/// that affect only senders are left out.
 fn dry_run_knobs<'a>(all: impl Iterator<Item = &'a dyn Settings>, sends: bool) -> String {
     let mut lines: Vec<String> = Vec::new();
     for transport_settings in all {

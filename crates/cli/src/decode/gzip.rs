@@ -12,15 +12,16 @@ use std::rc::Rc;
 const MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// The number of bytes to which any file may expand, however small the file is.
 const FREE: u64 = 1 << 30;
-/// The maximum ratio of expanded to compressed size beyond [`FREE`]. Captures expand 2 to 50 times, and deflate can
-/// reach 1032.
+/// The maximum ratio of output bytes to compressed bytes after the first [`FREE`] output bytes. Captures expand 2 to 50
+/// times, and deflate can reach 1032.
 const MOST: u64 = 100;
 
 /// A capture, decompressed if necessary.
 pub struct Capture {
     /// The content of the capture, uncompressed.
     pub bytes: Box<dyn Read>,
-    /// Whether the compressed data is incomplete, which is known only after `bytes` has been read to its end.
+    /// Whether the compressed input ends too early. The value is valid only after [`bytes`](Self::bytes) has been read
+    /// to its end.
     pub is_cut: Rc<Cell<bool>>,
 }
 
@@ -80,8 +81,8 @@ impl<R: Read> Read for Unpacked<R> {
         let wrong = |message: String| io::Error::new(io::ErrorKind::InvalidData, message);
         let read = match self.decoder.read(into) {
             Ok(read) => read,
-            // The file is cut off. The packets before the cut can still be shown, so the cut is treated as the end of
-            // the capture.
+            // The compressed file is incomplete. The packets before the cut can still be shown, so the cut is treated
+            // as the end of the capture.
             Err(why) if why.kind() == io::ErrorKind::UnexpectedEof => {
                 self.is_cut.set(true);
                 return Ok(0);

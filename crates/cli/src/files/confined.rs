@@ -36,9 +36,9 @@ impl Parent {
 }
 
 impl PendingFile {
-    /// Checks that `name`, which comes from another host, can be written below `directory`, and creates the missing
-    /// directories of its path. Symbolic links among those directories may not lead out of `directory` or to a hidden
-    /// directory. A symbolic link or a file that is not regular is never replaced.
+    /// Prepares to write the file `name` below `directory`. The name comes from another host. Creates the missing
+    /// directories of its path. Symbolic links among the directories of the path may not lead out of `directory` or to
+    /// a hidden directory. A symbolic link or a file that is not regular is never replaced.
     ///
     /// # Errors
     /// [`Failure::Host`] with the reason.
@@ -68,7 +68,7 @@ impl PendingFile {
                     parents.push(part);
                     parent = next;
                 }
-                // The existing entry is a symbolic link, or is not a directory.
+                // The entry `part` exists, but is a symbolic link or no directory.
                 Err(Errno::LOOP | Errno::NOTDIR) => {
                     let link = root.path().join(&parents).join(part);
                     let destination = link.canonicalize().map_err(failed)?;
@@ -133,7 +133,7 @@ mod tests {
         let swapping = std::thread::spawn(move || {
             while !stop.load(Ordering::Relaxed) {
                 let _ = fs::rename(path.join("sub"), path.join("away"));
-                // The writing thread may have created the directory again in the meantime.
+                // Errors are ignored, because the writing thread may have created the directory again in the meantime.
                 let _ = symlink(&lure, path.join("sub"));
                 let _ = fs::remove_file(path.join("sub"));
                 let _ = fs::remove_dir_all(path.join("sub"));

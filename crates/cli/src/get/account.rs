@@ -28,7 +28,7 @@ pub struct FetchRecord {
     /// When the request was assigned to a stream.
     pub assigned: Option<Instant>,
     /// When the head of the response was complete.
-    pub first_byte: Option<Instant>,
+    pub head_received: Option<Instant>,
     /// When the body was complete.
     pub delivered: Option<Instant>,
     /// The reason why the object failed; `None` if it did not fail.
@@ -61,9 +61,9 @@ impl Ledger {
 }
 
 /// Returns the records of the objects of a page load.
-pub fn of_visit(url: &Url, come: &Visit) -> Vec<FetchRecord> {
+pub fn of_visit(url: &Url, visit: &Visit) -> Vec<FetchRecord> {
     let absolute = |target: &str| format!("{}://{}{target}", url.scheme.url(), url.authority());
-    let fetched = come.objects.iter().map(|object| {
+    let fetched = visit.objects.iter().map(|object| {
         let well = object.failure.is_none();
         FetchRecord {
             url: absolute(&object.target),
@@ -73,7 +73,7 @@ pub fn of_visit(url: &Url, come: &Visit) -> Vec<FetchRecord> {
             session_and_stream: object.connection.map(|connection| (connection, object.stream)),
             issued: Some(object.issued),
             assigned: object.connection.is_some().then_some(object.assigned),
-            first_byte: (object.status != 0).then_some(object.first_byte),
+            head_received: (object.status != 0).then_some(object.head_received),
             delivered: well.then_some(object.ended),
             error: object.failure.clone(),
         }
@@ -166,7 +166,7 @@ fn object_json(object: &FetchRecord, transports: &Transports, start: Instant) ->
         "stream": object.session_and_stream.map(|(_, stream)| stream),
         "issued_ns": since(object.issued),
         "assigned_ns": since(object.assigned),
-        "first_byte_ns": since(object.first_byte),
+        "first_byte_ns": since(object.head_received),
         "delivered_ns": since(object.delivered),
         "error": object.error,
     })

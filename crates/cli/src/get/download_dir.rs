@@ -1,7 +1,7 @@
 //! Stores the objects of `get --page` in files below a directory. The server determines the names of these files.
 //!
-//! Whatever names a page uses, its files stay below the directory and are not hidden. So a page that is saved into a
-//! home directory cannot write to `.bashrc` or `.ssh`. Symbolic links in the directory cannot lead out of it
+//! All files stay below the directory and are not hidden, whatever names the page contains. A page that is saved into a
+//! home directory therefore cannot write to `.bashrc` or `.ssh`. Symbolic links in the directory cannot lead out of it
 //! (`PendingFile::confined`).
 
 use super::meter::Meter;
@@ -16,7 +16,8 @@ use std::rc::Rc;
 /// Stores files below a directory. Each file is complete or does not exist.
 pub struct DownloadDir {
     directory: Option<PathBuf>,
-    /// The paths in use below the directory. A file is mapped to its request target, and a subdirectory to `None`.
+    /// The paths that are in use below the directory. The value is the request target of a file, or `None` for a
+    /// subdirectory.
     names: RefCell<BTreeMap<PathBuf, Option<String>>>,
     meter: Rc<Meter>,
 }
@@ -76,7 +77,7 @@ fn name_of(target: &str) -> PathBuf {
     let mut file = PathBuf::new();
     for segment in path.split('/').filter(|segment| !segment.is_empty()) {
         let plain = decoded(segment).filter(|plain| is_name(plain));
-        file.push(bounded(without_control_characters(plain.unwrap_or_else(|| segment.to_owned()))));
+        file.push(bounded(without_leading_dot(plain.unwrap_or_else(|| segment.to_owned()))));
     }
     if path.ends_with('/') {
         file.push("index.html");
@@ -94,20 +95,20 @@ fn name_of(target: &str) -> PathBuf {
 /// Limits a name to a length that file systems accept. A longer name is cut, and a hash of the whole name is appended,
 /// which keeps it unique.
 fn bounded(name: String) -> String {
-    if name.len() <= MAX_NAME_CHARS {
+    if name.len() <= MAX_NAME_BYTES {
         return name;
     }
     // The hash is FNV-1a with 64 bits.
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
-    let end = (0..=MAX_NAME_CHARS - 17).rev().find(|&end| name.is_char_boundary(end)).unwrap_or(0);
+    let end = (0..=MAX_NAME_BYTES - 17).rev().find(|&end| name.is_char_boundary(end)).unwrap_or(0);
     format!("{}~{hash:016x}", &name[..end])
 }
 
 /// Replaces a leading dot, so that the file is not hidden: `.bashrc` becomes `_bashrc`. This also covers `..`, which
 /// would lead out of the directory.
-fn without_control_characters(name: String) -> String {
+fn without_leading_dot(name: String) -> String {
     name.strip_prefix('.').map(|rest| format!("_{rest}")).unwrap_or(name)
 }
 
@@ -132,8 +133,8 @@ fn decoded(segment: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// The maximum length of a file name in bytes; most file systems accept 255.
-const MAX_NAME_CHARS: usize = 200;
+/// The maximum length of a file name, in bytes of UTF-8. Most file systems accept 255 bytes.
+const MAX_NAME_BYTES: usize = 200;
 
 #[cfg(test)]
 mod tests {
@@ -171,8 +172,8 @@ mod tests {
         let long = |end: &str| name_of(&format!("/a?{}{end}", "q".repeat(300)));
         let (one, other) = (long("1"), long("2"));
         assert!(one != other && one == long("1"));
-        assert!(one.as_os_str().len() <= MAX_NAME_CHARS && one.to_string_lossy().starts_with("a?qq"));
-        assert!(name_of(&format!("/{}", "%C3%A4".repeat(300))).as_os_str().len() <= MAX_NAME_CHARS);
+        assert!(one.as_os_str().len() <= MAX_NAME_BYTES && one.to_string_lossy().starts_with("a?qq"));
+        assert!(name_of(&format!("/{}", "%C3%A4".repeat(300))).as_os_str().len() <= MAX_NAME_BYTES);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use anabranch_world::World;
 use anabranch_world::os::OsWorld;
 use std::io::Write;
 
-/// The means by which an object is requested.
+/// The stream or HTTP connection on which an object is requested.
 pub(super) enum RequestChannel<'a, T> {
     /// The request is sent on this stream.
     Stream(&'a mut T),
@@ -35,7 +35,7 @@ pub(super) async fn get_one<T: anabranch_transport::Stream>(
             fetched.session_and_stream = Some((connection, stream.number()));
         }
         fetched.assigned = Some(world.now());
-        (fetched.status, fetched.bytes, fetched.first_byte) = (None, 0, None);
+        (fetched.status, fetched.bytes, fetched.head_received) = (None, 0, None);
     });
     let (ended, keep) = exchange(world, channel, connection, request, settings).await;
     settings.ledger.note(number, |fetched| match &ended {
@@ -46,7 +46,7 @@ pub(super) async fn get_one<T: anabranch_transport::Stream>(
     (ended, keep)
 }
 
-/// Carries out the exchange of [`get_one`], without recording the outcome.
+/// Sends the request and receives the response for [`get_one`], without recording the outcome.
 async fn exchange<T: anabranch_transport::Stream>(
     world: &OsWorld,
     channel: RequestChannel<'_, T>,
@@ -60,7 +60,7 @@ async fn exchange<T: anabranch_transport::Stream>(
         let head = &answer.head;
         settings.ledger.note(number, |fetched| {
             if bytes.is_empty() {
-                (fetched.status, fetched.first_byte) = (Some(head.status), Some(world.now()));
+                (fetched.status, fetched.head_received) = (Some(head.status), Some(world.now()));
             }
             fetched.bytes += bytes.len() as u64;
         });
@@ -128,8 +128,8 @@ async fn exchange<T: anabranch_transport::Stream>(
     }
 }
 
-/// Writes a piece of an object to standard output. It is an error if the pipe is closed, because its reader lacks the
-/// rest of the object.
+/// Writes a piece of an object to standard output. A closed pipe is an error, because its reader has not received the
+/// whole object.
 fn deliver(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     out.write_all(bytes)

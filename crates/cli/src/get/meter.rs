@@ -1,5 +1,4 @@
-//! Shows the progress of `get` on standard error. On a terminal, it is a bar. Elsewhere, a long transfer prints a line
-//! from time to time.
+//! Shows the progress of `get` on standard error: as a bar on a terminal, otherwise as a line from time to time.
 //!
 //! If the length of every object found so far is known, the total size and the remaining time are shown. Otherwise the
 //! received bytes and their rate are shown.
@@ -45,7 +44,8 @@ impl Meter {
         Rc::new(Self { terminal: std::io::stderr().is_terminal(), tally: RefCell::default() })
     }
 
-    /// Records a step of object `number`. Objects are found in the order of their numbers.
+    /// Records a step of the object with the index `number`. [`Step::Found`] adds an object, so it must be recorded in
+    /// the order of the indices.
     pub fn step(&self, number: usize, step: Step) {
         let mut tally = self.tally.borrow_mut();
         if step == Step::Found {
@@ -111,23 +111,24 @@ impl Tally {
 
     /// The rate at which bytes arrived recently, in bytes per second.
     fn rate(&self) -> u64 {
-        let (Some(&(from, before)), Some(&(to, come))) = (self.samples.front(), self.samples.back()) else {
+        let (Some(&(from, before)), Some(&(to, received))) = (self.samples.front(), self.samples.back())
+        else {
             return 0;
         };
-        // With a single sample, this is the average rate since the start.
+        // With a single sample, the result is the average rate since the start of the download.
         let (from, before) = if from == to { (Duration::ZERO, 0) } else { (from, before) };
         let span = (to - from).as_millis().max(1);
-        (u128::from(come.saturating_sub(before)) * 1000 / span) as u64
+        (u128::from(received.saturating_sub(before)) * 1000 / span) as u64
     }
 
     fn line(&self, bar: bool) -> String {
-        let (come, rate, objects) = (self.received(), self.rate(), self.items.len());
+        let (received, rate, objects) = (self.received(), self.rate(), self.items.len());
         let total: Option<u64> = self.items.iter().map(|item| item.length).sum();
         let count =
             if objects > 1 { format!("{} of {objects} objects, ", self.finished) } else { String::new() };
         let (text, done, of) = match total {
             Some(total) => {
-                let left = total.saturating_sub(come);
+                let left = total.saturating_sub(received);
                 let left = match left.div_ceil(rate.max(1)) {
                     _ if left == 0 => String::new(),
                     _ if rate == 0 => ", nothing comes".to_owned(),
@@ -135,14 +136,14 @@ impl Tally {
                 };
                 let (unit, name) = unit(total);
                 let of = |bytes: u64| format!("{:.1}", bytes as f64 / unit);
-                (format!("{} of {} {name}{left}", of(come), of(total)), come, total)
+                (format!("{} of {} {name}{left}", of(received), of(total)), received, total)
             }
             None => {
                 let of = |bytes: u64| {
                     let (unit, name) = unit(bytes);
                     format!("{:.1} {name}", bytes as f64 / unit)
                 };
-                (format!("{}, {}/s", of(come), of(rate)), self.finished as u64, objects as u64)
+                (format!("{}, {}/s", of(received), of(rate)), self.finished as u64, objects as u64)
             }
         };
         // A bar needs a total: the length of all objects or, if a length is unknown, the number of objects.
@@ -180,7 +181,7 @@ mod tests {
             meter.step(number, step);
         }
         let mut tally = meter.tally.into_inner();
-        tally.samples = looks.iter().map(|&(at, come)| (Duration::from_secs(at), come)).collect();
+        tally.samples = looks.iter().map(|&(at, received)| (Duration::from_secs(at), received)).collect();
         tally
     }
 
@@ -201,7 +202,8 @@ mod tests {
         let steps = [(0, Step::Found), (0, Step::Started(None)), (0, Step::Received(13_100_000))];
         let tally = after(&steps, &[(0, 0), (5, 13_100_000)]);
         assert_eq!(tally.line(true), "13.1 MB, 2.6 MB/s");
-        // Object 0 has no known length until it is finished, so the total size is known only afterwards.
+        // While object 0 is being received, its length is not known, so the total size is not shown. It is shown once
+        // object 0 is finished.
         let mut several = steps.to_vec();
         several.extend([(0, Step::Found), (1, Step::Started(Some(1000)))]);
         let tally = after(&several, &[(0, 0), (5, 13_100_000)]);

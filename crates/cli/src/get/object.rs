@@ -32,7 +32,7 @@ pub(super) struct Settings {
     pub(super) tuned: Tuned,
     pub(super) logs: qlog::LogDestination,
     pub(super) sctp_port: u16,
-    /// The client's security; `None` if no URL is encrypted.
+    /// The TLS settings of the client; `None` if no URL is encrypted.
     pub(super) tls: Option<ClientSecurity>,
     /// The version of HTTP; `None` if `--http` was not given.
     pub(super) http: Option<String>,
@@ -64,8 +64,8 @@ impl Settings {
         outputs.write("", json, || account::csv(objects, transports, start))
     }
 
-    /// Returns the server of `url` as a target. If a redirect from an unencrypted URL leads to an encrypted one, the
-    /// user's trust settings were not read, so the defaults are used.
+    /// Returns the server of `url` as a target. Trust settings are read only if the command line has an encrypted URL.
+    /// If a redirect leads from an unencrypted URL to an encrypted one, the default settings are used.
     pub(super) fn target(&self, url: &Url, addresses: Vec<SocketAddr>) -> Result<Target, NoTarget> {
         let security = match self.tls.clone() {
             None if url.scheme.is_secure() => {

@@ -75,8 +75,8 @@ pub(super) async fn get_all(
                     ObjectOutcome::Redirected(one) => left.push(*one),
                     ObjectOutcome::Failed(reason) => {
                         settings.meter.clear();
-                        // A message about a single object begins with the path of that object, so it follows the origin
-                        // directly.
+                        // A message about a single object begins with the path of that object. The path is printed
+                        // directly after the origin, without a colon between them.
                         let gap = if reason.starts_with('/') { "" } else { ": " };
                         complain(&format!("{origin}{gap}{reason}"));
                         done = Completion::Badly;

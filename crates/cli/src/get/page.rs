@@ -63,7 +63,7 @@ pub(super) async fn get(world: &OsWorld, request: PageRequest) -> Result<Complet
     let shown = (!quiet).then(|| world.spawn("progress", meter.clone().show(world.clone())));
     let download_dir = Rc::new(DownloadDir::new(directory, meter.clone()));
     let load = PageLoad { world, url: &url, settings: &settings, download_dir };
-    let (come, version) = match load.run().await {
+    let (visit, version) = match load.run().await {
         Ok(loaded) => loaded,
         Err(NotLoaded::Command(failure)) => return Err(failure),
         Err(NotLoaded::Document { reason, line }) => {
@@ -80,8 +80,8 @@ pub(super) async fn get(world: &OsWorld, request: PageRequest) -> Result<Complet
     if !quiet {
         settings.paths.summary().lines().for_each(complain);
         // Whether a connection carries one exchange at a time, as with HTTP/1.1.
-        let alone = url.scheme.http() == Some(Http::OneStream) && version == HTTP1;
-        let drawn = waterfall::draw(&come, start, alone);
+        let by_connection = url.scheme.http() == Some(Http::OneStream) && version == HTTP1;
+        let drawn = waterfall::draw(&visit, start, by_connection);
         if outputs.takes_stdout() || matches!(har, Har::Stdout) {
             std::io::stderr().write_all(drawn.as_bytes()).unwrap_or(());
         } else {
@@ -90,17 +90,17 @@ pub(super) async fn get(world: &OsWorld, request: PageRequest) -> Result<Complet
     }
     // Files that could not be written, for example because the disk is full, are reported separately from objects that
     // could not be fetched.
-    let text = || as_har(&url, &come, start, began.as_millis().try_into().unwrap_or(u64::MAX));
+    let text = || as_har(&url, &visit, start, began.as_millis().try_into().unwrap_or(u64::MAX));
     let written_har = match har {
         Har::Discard => Ok(()),
         Har::Stdout => say(&text()),
         Har::File(file) => file.fill(text().as_bytes()).and_then(|file| files::publish(vec![file])),
     };
-    let left_out = LeftOut { count: come.left_out_count, first: come.left_out.clone() };
-    let end = come.objects.iter().map(|object| object.ended).max().unwrap_or(start);
-    let written = settings.write(outputs, &account::of_visit(&url, &come), &left_out, (start, end));
+    let left_out = LeftOut { count: visit.left_out_count, first: visit.left_out.clone() };
+    let end = visit.objects.iter().map(|object| object.ended).max().unwrap_or(start);
+    let written = settings.write(outputs, &account::of_visit(&url, &visit), &left_out, (start, end));
     let mut unwritten: Vec<Failure> = [written, written_har].into_iter().filter_map(Result::err).collect();
-    let done = report_failures(&url, &come);
+    let done = report_failures(&url, &visit);
     // If every object was fetched, the last write error becomes the error of the command.
     let last = if done == Completion::Well { unwritten.pop() } else { None };
     unwritten.into_iter().for_each(|failure| complain(&failure.line()));
@@ -114,20 +114,20 @@ pub(super) async fn get(world: &OsWorld, request: PageRequest) -> Result<Complet
 }
 
 /// Prints a line about each object that failed, and one line about the URLs of other hosts, which are not fetched.
-fn report_failures(url: &Url, come: &Visit) -> Completion {
+fn report_failures(url: &Url, visit: &Visit) -> Completion {
     let mut done = Completion::Well;
-    for object in &come.objects {
+    for object in &visit.objects {
         if let Some(why) = &object.failure {
             complain(&format!("{}{}: {why}", url.origin(), object.target));
             done = Completion::Badly;
         }
     }
-    if !come.left_out.is_empty() {
-        let named: Vec<_> = come.left_out.iter().take(NAMED).map(String::as_str).collect();
-        let more = if come.left_out_count > NAMED { ", …" } else { "" };
+    if !visit.left_out.is_empty() {
+        let named: Vec<_> = visit.left_out.iter().take(NAMED).map(String::as_str).collect();
+        let more = if visit.left_out_count > NAMED { ", …" } else { "" };
         complain(&format!(
             "{} addresses of other hosts left out: {}{more}",
-            come.left_out_count,
+            visit.left_out_count,
             named.join(", ")
         ));
     }
@@ -136,7 +136,7 @@ fn report_failures(url: &Url, come: &Visit) -> Completion {
 
 /// The reason why no document was loaded.
 enum NotLoaded {
-    /// The document could not be loaded for the reason `why`. `line` is the message for the user.
+    /// The document could not be loaded. `reason` goes into the results, and `line` is the message for the user.
     Document { reason: String, line: String },
     /// The command cannot be carried out.
     Command(Failure),
@@ -151,7 +151,7 @@ impl NotLoaded {
 /// A page, and the HTTP version over which its document was requested.
 type Loaded = (Visit, &'static str);
 
-/// What all connections of a page load need: the URL, the settings, and the directory for the objects.
+/// The context that all connections of a page load share: the URL, the settings, and the directory for the objects.
 struct PageLoad<'a> {
     world: &'a OsWorld,
     url: &'a Url,
@@ -178,7 +178,7 @@ impl PageLoad<'_> {
             authority: self.authority(),
             host: self.url.authority(),
             secure: self.url.scheme.is_secure(),
-            start: self.url.target.clone(),
+            document_target: self.url.target.clone(),
             at_once,
             timeout: self.settings.timeout,
         };
@@ -298,16 +298,16 @@ fn alternative_connector(
     world: &OsWorld,
     target: Target,
     connect: Duration,
-    // Receives the task that serves the HTTP/3 connection until it is closed. The caller waits for this task after the
-    // page load.
+    // Stores the task that serves the HTTP/3 connection until the connection is closed. After the page load, the caller
+    // waits for this task.
     ending: Rc<RefCell<Option<OsTask<()>>>>,
 ) -> Reach {
     let world = world.clone();
     Box::new(move |alternative| {
         let (world, mut target, ending) = (world.clone(), target.clone(), ending.clone());
         Box::pin(async move {
-            // Only alternatives on the original host are used. Their certificate must be valid for this host (RFC 7838
-            // §2.1).
+            // Alternatives on other hosts are ignored. The certificate of an alternative must be valid for the original
+            // host (RFC 7838 §2.1).
             if alternative.host.is_some_and(|host| !host.eq_ignore_ascii_case(&target.name)) {
                 return None;
             }
@@ -329,21 +329,21 @@ fn alternative_connector(
     })
 }
 
-fn as_har(url: &Url, come: &Visit, start: anabranch_base::time::Instant, began: u64) -> String {
+fn as_har(url: &Url, visit: &Visit, start: anabranch_base::time::Instant, began: u64) -> String {
     let mut page = Page {
         name: url.text.clone(),
         source: format!("loaded over {}", url.scheme.url()),
         hosts: vec![url.authority()],
         coalesce: vec![0],
         objects: Vec::new(),
-        tls: 0,
+        tls_objects: 0,
         warnings: Vec::new(),
         body_start: None,
         recording: None,
     };
     let mut fetches = Vec::new();
     let since = |at: anabranch_base::time::Instant| anabranch_base::time::Instant::ZERO + (at - start);
-    for (number, object) in come.objects.iter().enumerate() {
+    for (number, object) in visit.objects.iter().enumerate() {
         let mut entry = Object::new(object.target.clone(), object.bytes);
         entry.initiator = object.initiator;
         entry.content_type.clone_from(&object.content_type);
@@ -360,7 +360,7 @@ fn as_har(url: &Url, come: &Visit, start: anabranch_base::time::Instant, began: 
             object: number,
             issued: since(object.issued),
             assigned: Some(since(object.assigned)),
-            first_byte: Some(since(object.first_byte)),
+            first_byte: Some(since(object.head_received)),
             ended: since(object.ended),
             version: object.version,
             connection,

@@ -4,21 +4,21 @@ use anabranch_base::time::Instant;
 use anabranch_http::visit::Visit;
 use std::fmt::Write;
 
-/// Draws one line for each object: name, status, size, stream, times and a bar. With `by_connection`, it shows the
-/// connection instead of the stream, because each connection has a single stream. Connections are numbered in the order
-/// of their first objects.
-pub fn draw(come: &Visit, start: Instant, by_connection: bool) -> String {
-    let end = come.objects.iter().map(|object| object.ended).max().unwrap_or(start);
+/// Draws one line for each object: name, status, size, stream, times and a bar. If `by_connection` is set, the line has
+/// the connection instead of the stream, because each connection has only one stream. Connections are numbered in the
+/// order of their first objects.
+pub fn draw(visit: &Visit, start: Instant, by_connection: bool) -> String {
+    let end = visit.objects.iter().map(|object| object.ended).max().unwrap_or(start);
     let whole = (end - start).as_nanos().max(1);
     let width =
-        come.objects.iter().map(|object| object.target.chars().count()).max().unwrap_or(0).clamp(8, WIDEST);
+        visit.objects.iter().map(|object| object.target.chars().count()).max().unwrap_or(0).clamp(8, WIDEST);
     let mut text = String::new();
     let heading = if by_connection { "conn" } else { "stream" };
     let _ = writeln!(text, "{:width$}  status      bytes {heading:>7}    begin      end", "object");
     let mut connections = Vec::new();
-    for object in &come.objects {
+    for object in &visit.objects {
         let column = |at: Instant| ((at - start).as_nanos() * BAR as u128 / whole) as usize;
-        let marks = [object.issued, object.assigned, object.first_byte, object.ended].map(column);
+        let marks = [object.issued, object.assigned, object.head_received, object.ended].map(column);
         let mut bar: Vec<char> = vec![' '; BAR];
         for (mark, from, to) in
             [('.', marks[0], marks[1]), ('-', marks[1], marks[2]), ('#', marks[2], marks[3])]
@@ -58,13 +58,13 @@ pub fn draw(come: &Visit, start: Instant, by_connection: bool) -> String {
             millis(object.ended),
         );
     }
-    let bytes: u64 = come.objects.iter().map(|object| object.bytes).sum();
-    let failed = come.objects.iter().filter(|object| object.failure.is_some()).count();
+    let bytes: u64 = visit.objects.iter().map(|object| object.bytes).sum();
+    let failed = visit.objects.iter().filter(|object| object.failure.is_some()).count();
     let failed = if failed == 0 { String::new() } else { format!(", {failed} failed") };
     let _ = writeln!(
         text,
         "{} objects, {} in {:.1} ms{failed} (. waits for a stream, - for the answer, # receives)",
-        come.objects.len(),
+        visit.objects.len(),
         readable(bytes),
         (end - start).as_secs_f64() * 1000.0
     );

@@ -47,7 +47,7 @@ fn direction(report: &DirectionReport, unseen: u64) -> Value {
     let rest = json!({
         "under_way_packets": report.held,
         "unseen_packets": unseen,
-        "refused_packets": report.refused + report.not_taken,
+        "refused_packets": report.refused + report.refused_by_kernel,
         "queue_peak": { "packets": meter.queue_peak_packets, "bytes": meter.queue_peak_bytes },
         "delay_ns": {
             "min": known(&report.delay, report.delay.min()),

@@ -40,10 +40,10 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Completion, 
     copy.copy(&source)?;
     files::publish(vec![copy.done()?])?;
     executable(&program)?;
-    let (quick, mut done) = expect(root, own, "quick", matches, transports)?;
+    let (quick, mut done) = record_expected(root, own, "quick", matches, transports)?;
     let full = match matches.get_flag("full") {
         true => {
-            let (full, also) = expect(root, own, "full", matches, transports)?;
+            let (full, also) = record_expected(root, own, "full", matches, transports)?;
             if also == Completion::Badly {
                 done = also;
             }
@@ -77,7 +77,7 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Completion, 
 
 /// Runs the study from its copy in the bundle, as the script of the bundle does. Stores the resulting files and the
 /// printed output as the expected results.
-fn expect(
+fn record_expected(
     root: &Path,
     own: &str,
     size: &str,

@@ -9,7 +9,7 @@ use crate::race::{self, STOP};
 use crate::{Completion, Failure, args, files, say};
 use anabranch_lab::plan::Plan;
 use anabranch_lab::run::batch::Options;
-use anabranch_papers::emulated::{self, Side};
+use anabranch_papers::emulated::{self, EmulatedTable};
 use anabranch_papers::{Emulated, NullStore, Seeds, Size, Store, Study, StudyRuns, names};
 use anabranch_transports::Transports;
 use clap::ArgMatches;
@@ -70,8 +70,10 @@ fn plans<'a>(
         ));
     }
     let (runs, seed) = (run.get_one::<u64>("runs").copied(), first_seed(run));
-    let sides = studies.iter().flat_map(|study| study.emulated.iter().map(move |side| (study, side)));
-    let plans = sides.map(|(study, side)| Ok((study, side, side.plan(study, runs, seed, transports)?)));
+    let tables =
+        studies.iter().flat_map(|study| study.emulated.iter().map(move |emulated| (study, emulated)));
+    let plans =
+        tables.map(|(study, emulated)| Ok((study, emulated, emulated.plan(study, runs, seed, transports)?)));
     plans.collect::<Result<_, String>>().map_err(Failure::Usage)
 }
 
@@ -101,26 +103,28 @@ pub fn run(run: &ArgMatches, transports: &Transports) -> Result<Completion, Fail
     let at_a_time = run.get_one::<u16>("threads").map_or(1, |threads| usize::from(*threads));
     for study in &studies {
         let own = plans.iter().filter(|(of, _, _)| std::ptr::eq(*of, study));
-        let mut sides: Vec<Side> = Vec::new();
-        for (_, side, plan) in own {
+        let mut tables: Vec<EmulatedTable> = Vec::new();
+        for (_, emulated, plan) in own {
             let (race, _) = race::emulate(plan, at_a_time, quiet, false)?;
             let options = Options { threads: args::threads(run), progress: &|_| {}, stop: &STOP };
             let store: &dyn Store = directory.as_ref().map_or(&NullStore, |directory| directory);
-            let table = study.table(&side.of);
+            let table = study.table(&emulated.of);
             let seeds = Seeds { runs: table.map_or(1, |table| size.of(table)), ..seeds };
-            sides.push(
-                side.side(study, &race, &seeds, &mut StudyRuns::new(&options, store)).map_err(failure)?,
+            tables.push(
+                emulated
+                    .emulated_table(study, &race, &seeds, &mut StudyRuns::new(&options, store))
+                    .map_err(failure)?,
             );
         }
-        if sides.is_empty() {
+        if tables.is_empty() {
             say(&format!("{}\n", emulated::none(study)))?;
             continue;
         }
-        say(&emulated::text(study, &sides))?;
+        say(&emulated::text(study, &tables))?;
         if let Some(directory) = &directory {
             let folder = directory.path.join(&study.definition.name);
             files::reserve_own_directory(&folder)?;
-            files::write_own(&folder.join("emulated.csv"), emulated::csv(&sides).as_bytes())?;
+            files::write_own(&folder.join("emulated.csv"), emulated::csv(&tables).as_bytes())?;
         }
     }
     Ok(Completion::Well)

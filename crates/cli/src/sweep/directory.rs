@@ -1,7 +1,8 @@
 //! The directory of a sweep. The file `sweep.json` describes the sweep. The folder `points/` holds a file for each
 //! completed point, and the page loads and captures of the point.
 //!
-//! For the first points, `course.json` files hold events that the report draws, but that packets do not show.
+//! The first points also have `course.json` files. They hold events that the report draws and that packet captures do
+//! not show.
 //!
 //! The file of a point is renamed to its final name after all other files of the point. The existence of this file
 //! therefore means that the point is complete. A command that writes to the directory holds a lock on `sweep.json`, so
@@ -103,7 +104,7 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Rejects symbolic links and other non-regular files under the names that this module reads and writes.
+    /// Returns an error if a file that this module reads or writes is a symbolic link or not a regular file.
     fn check_kinds(&self) -> Result<(), Failure> {
         for name in ["results.json", "report.html"] {
             files::has_own(&self.path.join(name), EntryKind::File)?;
@@ -135,7 +136,7 @@ impl Directory {
         self.manifest.factors.count()
     }
 
-    /// The numbers of the points that belong to this directory, from 1.
+    /// The numbers of the points that belong to this directory. The points of a sweep are numbered from 1.
     pub fn numbers(&self) -> impl Iterator<Item = usize> + use<> {
         let part = self.part;
         (1..=self.count()).filter(move |number| part.is_none_or(|part| part.has(*number)))
@@ -146,7 +147,7 @@ impl Directory {
         record::stem(number, self.count()) + "."
     }
 
-    /// The path of the server's packet capture in the median run of a contestant at a point.
+    /// The path of the server's packet capture in the median run of a contestant, at one point of the sweep.
     pub fn capture(&self, number: usize, point: &Point, contestant: usize) -> PathBuf {
         self.of_median(number, point, contestant, "server.pcapng")
     }

@@ -109,8 +109,8 @@ pub fn write(directory: &Directory, outputs: RaceOutputs<'_>) -> Result<Completi
 
 /// The maximum total size of the point files, in bytes, for which the report draws everything.
 const WHOLE_BYTES: u64 = 128 << 20;
-/// The maximum number of points in a sweep whose report draws runs. If the point files exceed `WHOLE_BYTES`, this
-/// report draws only the median run of each contestant.
+/// The maximum number of points in a sweep for which the report has diagrams of runs. If the point files exceed
+/// `WHOLE_BYTES`, the report has a diagram only of the median run of each contestant.
 const MOST_DRAWN: usize = 400;
 
 /// The maximum size in bytes of a capture that the report draws packet by packet.
@@ -139,7 +139,7 @@ impl Drawn {
         self.terms.push(table::terms(&point, &transports.protocols(), &anabranch_report::names(&point)));
         if number <= out::DRAWN_POINTS {
             for (index, contestant) in point.contestants.iter().enumerate() {
-                // Without `--pcap` there is no capture, and the report is complete without it.
+                // Without `--pcap` there is no capture, so the report draws no packets of this contestant.
                 let capture = directory.capture(number, &point, index);
                 if fs::metadata(&capture).map_or(0, |file| file.len()) > MOST_PACKETS {
                     continue;
@@ -177,7 +177,7 @@ impl Drawn {
             );
         }
         let (command, inputs) = (manifest.command.as_str(), manifest.files.as_slice());
-        let framing = PageContext { command, inputs, terms: &self.terms, captures: &self.captures };
-        self.any.then(|| anabranch_report::html(&race, &framing))
+        let page_context = PageContext { command, inputs, terms: &self.terms, captures: &self.captures };
+        self.any.then(|| anabranch_report::html(&race, &page_context))
     }
 }

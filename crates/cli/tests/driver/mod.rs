@@ -33,7 +33,7 @@ impl Look {
         Self::Paper { width: 703, dark: false },
     ];
 
-    /// Whether text is light on a dark background, which it never is on paper.
+    /// Whether text is light on a dark background. Paper is never dark.
     pub fn is_dark(self) -> bool {
         matches!(self, Self::Screen { dark: true, .. })
     }
@@ -47,7 +47,7 @@ impl Look {
     }
 }
 
-/// A command specific to chromedriver: its path after the session, and its body.
+/// A command that only chromedriver has: the rest of the URL path after the session id, and the JSON body.
 #[derive(Debug)]
 struct Own(&'static str, Value);
 
@@ -74,7 +74,8 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// Starts a browser; `None` if there is none and none is required.
+    /// Starts a browser. Returns `None` if no browser is installed; panics instead if the environment requires a
+    /// browser.
     pub fn start() -> Option<Self> {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
         let spawned = runtime.block_on(async {
@@ -161,7 +162,8 @@ impl Browser {
         let _ = std::fs::write(Path::new(&directory).join(format!("{name}.png")), decode(text));
     }
 
-    /// Returns the complaints of the console and the network since the last call.
+    /// Returns the messages in the browser's console and the URLs that the page requested over the network, since the
+    /// last call.
     pub fn complaints(&mut self) -> Vec<String> {
         let mut found = Vec::new();
         for entry in self.own("se/log", json!({ "type": "browser" })).as_array().into_iter().flatten() {

@@ -19,7 +19,7 @@ pub struct Raw {
     packets: Vec<u8>,
 }
 
-/// The few words of state that the attacker keeps for an association.
+/// The state that the attacker keeps for an association.
 #[derive(Clone, Default)]
 pub struct Association {
     /// Our SCTP port, which is also our verification tag.
@@ -29,13 +29,13 @@ pub struct Association {
     pub aborted: bool,
     /// The next TSN that we send.
     pub tsn: u32,
-    /// The highest TSN of the peer up to which all TSNs have arrived.
+    /// The cumulative TSN: all TSNs of the peer up to this TSN have arrived.
     cumulative: u32,
     /// The number of bytes of user data received.
     pub received: u64,
     /// The window that the next SACK advertises.
     pub window: u32,
-    /// The number of received bytes after which the window stays closed.
+    /// The number of bytes that this association may receive. After these bytes, its advertised window stays closed.
     pub allowed: u64,
     /// The peer's last advertised window, and its last cumulative acknowledgement of our TSNs.
     pub peer_window: u32,
@@ -52,7 +52,8 @@ pub const END: u8 = 1;
 pub const WHOLE: u8 = BEGIN | END;
 
 impl Raw {
-    /// Opens `count` associations with the SCTP listener of `target`, each with all the streams that it grants.
+    /// Opens `count` associations with the SCTP listener of `target`. Each association has all streams that the
+    /// listener grants.
     pub fn associate(target: &Running, count: usize, window: u32) -> Self {
         Self::associate_from([127, 0, 0, 1], target.url("http+sctp"), count, window)
     }
@@ -109,7 +110,7 @@ impl Raw {
         self.send(at, 0, &[chunk(1, 0, &body)]);
     }
 
-    /// Receives and answers packets until `silences` waits of a millisecond have passed without a packet.
+    /// Receives and answers packets, until `silences` reads of one millisecond each have found no packet.
     pub fn listen(&mut self, silences: u32) {
         self.listen_while(silences, |_| true);
     }
@@ -233,10 +234,11 @@ impl Raw {
         self.chunks(at, &[data]);
     }
 
-    /// RFC 6525 §4.5, §4.6: requests `more` streams in the direction of this parameter (17: outgoing, 18: incoming).
+    /// Requests `more` additional streams. `parameter` is the type of the request: 17 for outgoing streams (RFC 6525
+    /// §4.5), 18 for incoming streams (§4.6).
     pub fn add_streams(&mut self, at: usize, parameter: u8, more: u16) {
         let one = &mut self.associations[at];
-        // RFC 6525 §4.1: requests are numbered from the initial TSN.
+        // RFC 6525 §4.1: the sequence number of the first request is the initial TSN.
         let number = 1 + one.requests;
         one.requests += 1;
         let mut body = vec![0, parameter, 0, 12];

@@ -237,7 +237,7 @@ const BODIES: &[(&str, &str, u16, &str)] = &[
     ("Transfer-Encoding: \u{b}chunked", "0\r\n\r\n", 400, "9110 5.5"),
 ];
 
-/// A request, the status of its response in the clear and over TLS, and the section that requires it.
+/// A request, the status of its response without and with TLS, and the number and section of the RFC that requires it.
 pub struct Row {
     pub bytes: Vec<u8>,
     pub clear: u16,

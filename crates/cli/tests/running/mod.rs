@@ -36,20 +36,21 @@ impl Running {
         Self::start_with(arguments, Stdio::null())
     }
 
-    /// Like [`start`](Self::start), with this standard output, to which a server writes its log.
+    /// Like [`start`](Self::start), but standard output goes to `output`. A server writes its log to standard output.
     pub fn start_with(arguments: &[&str], output: impl Into<Stdio>) -> Self {
         let mut command = anabranch();
         command.args(arguments);
         Self::start_as(command, output)
     }
 
-    /// Starts any command, and waits for the line with its URLs.
+    /// Starts the server that `command` runs, and waits until it prints its URLs.
     pub fn start_as(command: Command, output: impl Into<Stdio>) -> Self {
         let words = format!("{command:?}");
         Self::try_start(command, output).unwrap_or_else(|line| panic!("{words} said: {line}"))
     }
 
-    /// Starts any command, and waits for the line with its URLs. On failure returns the line that it printed instead.
+    /// Starts the server that `command` runs, and waits until it prints its URLs. If the server cannot listen, returns
+    /// the line that it printed.
     pub fn try_start(mut command: Command, output: impl Into<Stdio>) -> Result<Self, String> {
         command.stdout(output).stderr(Stdio::piped());
         let mut child = command.spawn().expect("started");
@@ -92,7 +93,7 @@ impl Running {
         let mut stream = self.connect();
         stream.write_all(request.as_ref()).expect("sent");
         let mut answer = Vec::new();
-        // Data that arrived before a reset remains valid.
+        // An error is ignored, because data that arrived before a reset remains valid.
         let _ = stream.read_to_end(&mut answer);
         String::from_utf8_lossy(&answer).into_owned()
     }
@@ -142,11 +143,11 @@ impl Running {
         assert!(status.expect("kill").success());
     }
 
-    /// Waits until the program prints a line that contains `arguments`.
-    pub fn line(&self, arguments: &str) {
+    /// Waits until the program prints a line that contains `expected`.
+    pub fn wait_for_line(&self, expected: &str) {
         loop {
-            let line = self.lines.recv_timeout(LONG).unwrap_or_else(|_| panic!("it never said: {arguments}"));
-            if line.contains(arguments) {
+            let line = self.lines.recv_timeout(LONG).unwrap_or_else(|_| panic!("it never said: {expected}"));
+            if line.contains(expected) {
                 return;
             }
         }
@@ -229,7 +230,7 @@ pub fn run(command: &mut Command) -> Output {
     Output { status, stdout, stderr: reader.join().expect("read") }
 }
 
-/// Starts a server of `scratch` at the URL `listen`, whose certificate is kept in `scratch`.
+/// Starts a server at the URL `listen`. It serves the directory `scratch` and keeps its certificate there.
 pub fn serve_at(listen: &str, scratch: &Scratch, arguments: &[&str]) -> Running {
     let mut command = anabranch();
     command.env("XDG_STATE_HOME", scratch.text());
@@ -264,8 +265,8 @@ pub fn emulated_links() -> bool {
     false
 }
 
-/// Returns a network namespace with these addresses if the host permits it, which needs root. Panics if it is required
-/// and missing.
+/// Creates a network namespace with these addresses, which needs root. Returns `None` if the host does not permit it.
+/// Panics instead if `ANABRANCH_REQUIRE_PEERS` is 1.
 pub fn namespace(addresses: &[&str]) -> Option<Namespace> {
     let created = Namespace::create();
     if let Err(why) = &created {
@@ -289,7 +290,8 @@ pub fn namespace(addresses: &[&str]) -> Option<Namespace> {
     Some(created)
 }
 
-/// Whether a program of another package is installed. Panics if such programs are required and it is missing.
+/// Returns whether a program of another package is installed. If the program is missing, prints that the test is
+/// skipped; panics instead if `ANABRANCH_REQUIRE_PEERS` is set.
 pub fn has(program: &str) -> bool {
     let search_path = ["/usr/sbin", "/usr/bin", "/bin", "/usr/local/bin"]
         .iter()

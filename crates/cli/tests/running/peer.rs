@@ -1,5 +1,5 @@
-//! Peers of a server with several threads. They are engines on sockets of the test, in UDP or on IP. The test makes the
-//! peers move between addresses and ports, and lose their state.
+//! SCTP peers that test a server with several threads. Each peer is an SCTP engine that sends through a socket of the
+//! test, over UDP or directly over IP. The test makes the peers move between addresses and ports, and lose their state.
 
 #![cfg(target_os = "linux")]
 #![allow(dead_code, reason = "each test takes what it needs")]
@@ -15,7 +15,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::ops::Range;
 use std::time::Duration;
 
-/// The number of peers in a test: a single one might reach the right thread by chance.
+/// The number of peers in a test. With a single peer, a wrong choice of thread could be right by chance.
 pub const PEERS: u64 = 10;
 const REQUEST: &[u8] = b"GET /1k HTTP/1.1\r\nHost: x\r\n\r\n";
 
@@ -23,11 +23,11 @@ const REQUEST: &[u8] = b"GET /1k HTTP/1.1\r\nHost: x\r\n\r\n";
 pub struct Peer {
     pub engine: Endpoint,
     started_at: std::time::Instant,
-    /// For each address: the address as known to the engine, its socket, and the number of packets sent from the
-    /// socket.
+    /// For each address of the peer: the address that the engine uses, the socket, and the number of packets sent from
+    /// the socket.
     pub sockets: Vec<(SocketAddr, Link, usize)>,
-    /// Former sockets, kept open so that no other socket gets their ports.
-    pub left: Vec<Link>,
+    /// Sockets that the peer no longer uses. They stay open so that no other socket gets their ports.
+    pub unused_sockets: Vec<Link>,
     port: u16,
     events: Vec<Event>,
 }
@@ -86,7 +86,8 @@ impl Link {
 }
 
 impl Peer {
-    /// Creates a peer with its own SCTP port on these addresses, in one UDP port.
+    /// Creates a peer on these addresses, with an SCTP port of its own. All its packets travel in UDP, with the same
+    /// UDP port at each address.
     pub fn new(addresses: &[[u8; 4]], seed: u64) -> Self {
         loop {
             let (mut port, mut links) = (0, Vec::new());
@@ -111,7 +112,14 @@ impl Peer {
         let engine = engine(&sockets, seed);
         #[expect(clippy::disallowed_methods, reason = "an engine that meets a program lives in its time")]
         let started_at = std::time::Instant::now();
-        Self { engine, started_at, sockets, left: Vec::new(), port: 5000 + seed as u16, events: Vec::new() }
+        Self {
+            engine,
+            started_at,
+            sockets,
+            unused_sockets: Vec::new(),
+            port: 5000 + seed as u16,
+            events: Vec::new(),
+        }
     }
 
     pub fn now(&self) -> Instant {
@@ -198,7 +206,8 @@ impl Peer {
         self.is_served_as(id, 63, 63);
     }
 
-    /// Checks that the server answers a request with one payload protocol identifier by a response with another.
+    /// Checks that the server answers a request. The request has the payload protocol identifier `query`, and the
+    /// response must have `answered`.
     pub fn is_served_as(&mut self, id: AssociationId, query: u32, answered: u32) {
         self.send(id, query, REQUEST);
         let (mut answer, mut buffer) = (Vec::new(), vec![0; 65_536]);
@@ -212,10 +221,11 @@ impl Peer {
         assert!(answer.starts_with(b"HTTP/1.1 200 OK\r\n") && answer.ends_with(&noise(1000)));
     }
 
-    /// Checks that the server answers at the peer's first address, and then on the path from the peer's second address
-    /// to `address`.
+    /// Sends a request on the current path. Then makes the path from the peer's second address to the server's
+    /// `address` primary, and sends another request. The server must answer both.
     pub fn assert_moves_to(&mut self, id: AssociationId, address: IpAddr) {
-        // The path to `address` is probed first (RFC 9260 §5.4) and used afterwards.
+        // The peer sends a request on its current path. Only after the path to `address` is confirmed (RFC 9260 §5.4)
+        // may data use it.
         self.is_served(id);
         let path = self.engine.info(id).expect("there").paths.iter().position(|path| path.address == address);
         self.engine.set_primary(self.now(), id, path.expect("a path")).expect("there");
@@ -230,8 +240,8 @@ fn engine(sockets: &[(SocketAddr, Link, usize)], seed: u64) -> Endpoint {
     Endpoint::new(config, sockets.iter().map(|(address, ..)| *address).collect(), Rng::new(seed))
 }
 
-/// Peers restart during an association, during a response, and once more. The server must serve each peer at its first
-/// attempt.
+/// Each peer restarts twice, each time in the middle of a response. The server must serve the restarted peer at its
+/// first attempt.
 pub fn restart(server: &[SocketAddr], new: impl Fn(u64) -> Peer) {
     for seed in 0..PEERS {
         let mut peer = new(seed);
@@ -259,7 +269,8 @@ pub fn vanish(server: &[SocketAddr], new: impl Fn(u64) -> Peer) {
         peer.ask(id);
         peer.turn();
         peer.forget(seed);
-        // The response is out of the blue for the peer.
+        // The peer has lost the association. It treats the server's response as out of the blue (RFC 9260 §8.4), and
+        // answers with an ABORT.
         peer.until("ABORT", |peer| peer.engine.totals().stray_sent > 0);
     }
     wait_until_datagrams_are_read(server[0].port());
@@ -284,7 +295,7 @@ pub fn serve(site: &Scratch, arguments: &[&str]) -> Running {
 
 /// Ends the server, which must succeed. Returns the number of associations of each thread, the number of packets passed
 /// between threads, and the number of lost packets.
-pub fn account(server: Running) -> (Vec<u64>, u64, u64) {
+pub fn end_and_count(server: Running) -> (Vec<u64>, u64, u64) {
     let (code, lines) = server.end_with_lines();
     assert_eq!(code, 0, "{lines:?}");
     let said = lines.iter().find(|line| line.contains("associations by thread")).expect("an account");

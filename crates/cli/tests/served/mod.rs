@@ -1,5 +1,5 @@
-//! Debian's chromium as a client of `serve`. It loads a page of 72 objects over HTTP/2 and over HTTP/3, as its net log
-//! shows, and computes the digest of each body.
+//! Debian's chromium as a client of `serve`. It loads a page of 72 objects over HTTP/2 and over HTTP/3, and computes
+//! the digest of each body. Its net log must show the version of HTTP.
 
 use crate::driver::is_required;
 use crate::wait::comes_true;
@@ -91,7 +91,8 @@ fn key_hash(certificate: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned()).filter(|hash| hash.len() == 44)
 }
 
-/// Returns the final document in chromium and its net log; `None` if chromium is not installed.
+/// Loads `url` in chromium. Returns the final document and chromium's log of network events; `None` if chromium is not
+/// installed.
 fn load(directory: &Path, url: &str, arguments: &[String]) -> Option<(String, Value)> {
     let (profile, log) = (directory.join("profile"), directory.join("net.json"));
     let _ = fs::remove_dir_all(&profile);
@@ -149,7 +150,7 @@ fn requests(log: &Value) -> [usize; 2] {
     [count("HTTP2_SESSION_SEND_HEADERS"), count("HTTP3_HEADERS_SENT")]
 }
 
-/// Loads the page over both versions, and checks that it is complete.
+/// Loads the page over HTTP/2 and over HTTP/3 in a browser, and checks that all objects arrive complete.
 pub fn a_page_comes_whole(program: &str, directory: &Path) {
     fs::create_dir_all(directory.join("o")).expect("a directory");
     fs::write(directory.join("index.html"), DOCUMENT).expect("a file");
@@ -164,7 +165,7 @@ pub fn a_page_comes_whole(program: &str, directory: &Path) {
     let hash =
         key_hash(&directory.join("anabranch/self-signed.pem")).expect("openssl (apt-get install openssl)");
     let trust = format!("--ignore-certificate-errors-spki-list={hash}");
-    // The name also has an IPv6 address, on which nothing listens.
+    // Maps `localhost` to its IPv4 address, because nothing listens on its IPv6 address.
     let resolver_rules = "--host-resolver-rules=MAP localhost 127.0.0.1".to_owned();
     for (version, port) in server.ports.into_iter().enumerate() {
         // Responses over TLS advertise HTTP/3, which the browser must not use in the run over HTTP/2.

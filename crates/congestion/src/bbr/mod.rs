@@ -45,12 +45,12 @@ impl State {
         matches!(self, Self::Down | Self::Cruise | Self::Refill | Self::Up)
     }
 
-    /// IsProbingBW: returns whether the state probes for bandwidth or prepares a probe.
+    /// IsProbingBW: returns whether a flow in this state probes for bandwidth or prepares a probe.
     const fn is_probing(self) -> bool {
         matches!(self, Self::Startup | Self::Refill | Self::Up)
     }
 
-    /// BBR.pacing_gain: returns the factor from the bandwidth to the pacing rate, in percent.
+    /// BBR.pacing_gain: returns the pacing rate as a percentage of the bandwidth.
     const fn pacing_gain(self) -> u64 {
         match self {
             Self::Startup => 277,
@@ -61,7 +61,7 @@ impl State {
         }
     }
 
-    /// BBR.cwnd_gain: returns the factor from the bandwidth-delay product to the congestion window, in percent.
+    /// BBR.cwnd_gain: returns the congestion window as a percentage of the bandwidth-delay product.
     const fn window_gain(self) -> u64 {
         match self {
             Self::Up => 225,
@@ -96,7 +96,7 @@ const QUANTUM_PACKETS: u64 = 2;
 const STARTUP_LOSSES: u64 = 6;
 /// BBR.ProbeRTTDuration: the minimum time for which ProbeRTT keeps little data in flight.
 const PROBE_RTT_SPAN: Duration = Duration::from_millis(200);
-/// The upper bound, in round trips, of T_reno: the time after which Reno would have a loss.
+/// The upper bound, in round trips, of T_reno, the time between two losses of a Reno flow.
 const RENO_ROUNDS: u64 = 63;
 
 /// The BBR state of one path.
@@ -124,8 +124,9 @@ pub struct Bbr {
     window_used: [bool; 2],
     idle_restart: bool,
     drain_start_round: u64,
-    /// The number of losses in the current round trip of Startup, and the round trip in which the recovery began.
+    /// The number of losses in the current round trip of Startup.
     startup_losses: u64,
+    /// The round trip in which the recovery began.
     recovery_round: u64,
     /// BBR.is_bw_probe_sample: whether rate samples come from a bandwidth probe.
     is_probe_sample: bool,
@@ -240,14 +241,14 @@ impl Bbr {
         }
     }
 
-    /// QuantizationBudget: raises `inflight` to the smallest useful amount, and adds two packets in ProbeBW_UP.
+    /// QuantizationBudget: raises `inflight` to at least two packets and the minimum window, and adds two packets in
+    /// ProbeBW_UP.
     fn quantized(&self, inflight: u64) -> u64 {
         let more = if self.state == State::Up { 2 * self.mss } else { 0 };
         inflight.max(QUANTUM_PACKETS * self.mss).max(self.min_window()).saturating_add(more)
     }
 
-    /// Inflight: returns the number of bytes in flight that keeps the path busy at the rate `bandwidth`, times `gain`
-    /// in percent.
+    /// Inflight: returns how many bytes in flight fill a path with the rate `bandwidth`, times `gain` in percent.
     fn inflight(&self, bandwidth: u64, gain: u64) -> u64 {
         self.quantized(self.bdp_multiple(bandwidth, gain))
     }
@@ -426,8 +427,7 @@ impl Bbr {
         due
     }
 
-    /// IsTimeToCruise: returns whether both of these conditions hold. The queue is drained, and the amount in flight is
-    /// so far below the long-term bound that other flows have headroom.
+    /// IsTimeToCruise: returns whether the queue is drained and enough headroom remains below the long-term bound.
     fn is_time_to_cruise(&self) -> bool {
         let in_flight = self.sampler.in_flight();
         in_flight <= self.inflight_with_headroom() && in_flight <= self.inflight(self.model.max_bw(), 100)
@@ -497,7 +497,8 @@ impl Bbr {
 
     /// HandleProbeRTT: ends ProbeRTT once it has lasted long enough.
     fn handle_probe_rtt(&mut self, now: Instant) {
-        // Rates measured during ProbeRTT are lower than the path's bandwidth, so samples are marked as limited.
+        // Rates measured during ProbeRTT are lower than the path's bandwidth. The samples are marked as
+        // application-limited, so that they do not lower the estimate.
         self.sampler.mark_limited();
         match self.probe_rtt_done {
             None if self.sampler.in_flight() <= self.probe_rtt_window() => {
@@ -543,7 +544,8 @@ impl Bbr {
         self.model.is_loss_in_round = true;
     }
 
-    /// HandleLostPacket: updates the model after losses. Called once for all losses of a report.
+    /// HandleLostPacket: updates the model after losses. Called once for each `AckReport` with losses; `lost` is the
+    /// sum of these losses in bytes.
     fn on_lost(&mut self, now: Instant, lost: u64, loss: Option<crate::delivery_rate::LossSample>) {
         self.note_loss();
         self.startup_losses += lost.div_ceil(self.mss);
@@ -578,7 +580,7 @@ impl Bbr {
         self.window = self.window.max(self.prior_window);
     }
 
-    /// SaveStateUponLoss: remembers the bounds, in case the loss is spurious.
+    /// SaveStateUponLoss: remembers the window, the state and the bounds, in case the loss is spurious.
     fn save_state(&mut self) {
         self.save_window();
         self.undo = Undo {
@@ -651,7 +653,7 @@ impl Controller for Bbr {
     /// Does nothing, because [`on_report`](Self::on_report) handles acknowledgements.
     fn on_acked(&mut self, _: Instant, _: Acked) {}
 
-    /// UpdateOnACK: updates the model, the state and the results after an acknowledgement.
+    /// UpdateOnACK: after an acknowledgement, updates the model, the state, the pacing rate and the congestion window.
     fn on_report(&mut self, now: Instant, report: &AckReport) {
         let (sample, loss) = self.sampler.on_report(now, report);
         if report.lost > 0 {

@@ -45,8 +45,8 @@ pub(super) struct Model {
     pub(super) full_bw_reached: bool,
     aggregation_start: Instant,
     aggregation_delivered: u64,
-    /// BBR.extra_acked_filter: for the previous and the current period, the maximum number of bytes acknowledged beyond
-    /// the expected amount. A period is half of the filter length, which is [`AGGREGATION_ROUNDS`] once the path is
+    /// BBR.extra_acked_filter: the maximum number of bytes acknowledged beyond the expected amount, in the previous and
+    /// in the current period. A period is half of the filter length, which is [`AGGREGATION_ROUNDS`] once the path is
     /// full.
     extra_acked: [u64; 2],
     extra_acked_since: u64,
@@ -100,8 +100,8 @@ impl Model {
         self.min_rtt
     }
 
-    /// BBR.extra_acked: the largest number of bytes acknowledged beyond the expected amount, in both periods of the
-    /// filter.
+    /// BBR.extra_acked: the largest number of bytes acknowledged beyond the expected amount. The filter keeps the
+    /// maximum of the current and of the previous period.
     pub(super) fn extra_acked(&self) -> u64 {
         self.extra_acked[0].max(self.extra_acked[1])
     }
@@ -136,7 +136,7 @@ impl Model {
         self.round_start
     }
 
-    /// UpdateMaxBw, without the part that counts round trips.
+    /// UpdateMaxBw: raises the maximum bandwidth of the current cycle. `update_round` counts the round trips.
     pub(super) fn update_max_bw(&mut self, sample: &RateSample) {
         if sample.rate > 0 && (sample.rate >= self.max_bw() || !sample.app_limited) {
             self.max_bw[1] = self.max_bw[1].max(sample.rate);
@@ -176,7 +176,7 @@ impl Model {
         (self.bw_latest, self.inflight_latest) = (0, 0);
     }
 
-    /// HandleSpuriousLossDetection, the part for the bounds: restores the bounds from before the loss.
+    /// HandleSpuriousLossDetection: restores the bounds from before the loss. The parent module restores the rest.
     pub(super) fn restore(&mut self, bw_shortterm: u64, inflight_shortterm: u64, inflight_longterm: u64) {
         self.is_loss_in_round = false;
         self.reset_full_bw();
@@ -231,8 +231,8 @@ impl Model {
         self.aggregation_start = now;
     }
 
-    /// UpdateACKAggregation: measures by how much the acknowledged bytes exceed the expected amount, after `acked` more
-    /// bytes were acknowledged. `window` is the congestion window.
+    /// UpdateACKAggregation: counts `acked` more bytes, and measures how far the acknowledged bytes exceed the expected
+    /// amount. `window` is the congestion window.
     pub(super) fn update_aggregation(&mut self, now: Instant, acked: u64, window: u64) {
         let span = u128::from(now.since(self.aggregation_start).as_nanos() as u64);
         let mut expected = u64::try_from(u128::from(self.bw()) * span / 1_000_000_000).unwrap_or(u64::MAX);

@@ -48,8 +48,8 @@ impl Path {
         self.in_flight += MSS;
         self.sent += 1;
         let waiting = self.busy_until.saturating_sub(self.now) / self.gap;
-        let chance = self.every > 0 && self.sent.is_multiple_of(self.every);
-        if waiting as usize >= self.queue || chance {
+        let is_periodic_loss = self.every > 0 && self.sent.is_multiple_of(self.every);
+        if waiting as usize >= self.queue || is_periodic_loss {
             // A loss is detected when the packet after the lost packet would have been acknowledged.
             let at = self.busy_until.max(self.now) + self.delay + self.gap;
             self.answers.push_back((at, self.now, true));
@@ -172,8 +172,8 @@ fn a_cycle_goes_down_cruise_refill_up_and_keeps_the_path_busy_with_a_short_queue
             most = most.max(path.in_flight);
         }
     }
-    // The path could carry 4,000 packets. BBR uses all the bandwidth, except for the pacing margin and the phases that
-    // send more slowly.
+    // The path can carry 4,000 packets in these 4 s. BBR sends almost as many: it paces slightly below the bandwidth,
+    // and sends more slowly in some phases.
     assert!((3_800..=4_050).contains(&(path.sent - sent)), "{}", path.sent - sent);
     assert!(most <= 2 * 51 * MSS, "{most}");
 }
@@ -185,7 +185,7 @@ fn a_probe_that_loses_too_much_bounds_what_is_in_flight() {
     assert!(path.run(&mut bbr, 60, FULL, |bbr| bbr.inflight_longterm().is_some()));
     let bound = bbr.inflight_longterm().expect("a bound");
     assert!((30 * MSS..=110 * MSS).contains(&bound), "{bound}");
-    // The next Cruise phase leaves 15 % of the bound to other flows.
+    // The next Cruise phase leaves 15 % of the long-term bound to other flows.
     assert!(path.run(&mut bbr, 10, FULL, |bbr| bbr.state() == State::Cruise));
     path.run(&mut bbr, 1, FULL, |_| false);
     assert!(bbr.window() <= bbr.inflight_longterm().expect("a bound").max(4 * MSS));
@@ -193,7 +193,8 @@ fn a_probe_that_loses_too_much_bounds_what_is_in_flight() {
 
 #[test]
 fn a_loss_of_one_percent_slows_it_down_by_little() {
-    // Reno's window would be about 12 of 51 packets (RFC 5348 §3.1), so it would use a quarter of the bandwidth.
+    // The path holds 51 packets. With this loss Reno's window would be about 12 packets (RFC 5348 §3.1), so Reno would
+    // use a quarter of the bandwidth.
     let (mut bbr, mut path) = (bbr(), path(1_000));
     path.every = 100;
     path.run(&mut bbr, 20, FULL, |_| false);

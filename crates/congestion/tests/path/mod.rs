@@ -1,5 +1,5 @@
-//! A path that drives one controller round by round: a window of packets is sent, and its acknowledgements arrive
-//! evenly over one round-trip time.
+//! A model of a path, for tests of one congestion controller. In each round a window of packets is sent, and its
+//! acknowledgements arrive evenly over one round-trip time.
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
@@ -13,17 +13,17 @@ use std::fmt;
 pub enum Event {
     /// A full window is sent and acknowledged.
     Full,
-    /// This number of packets is sent and acknowledged.
+    /// The given number of packets is sent and acknowledged.
     Packets(u64),
     /// A full window is sent, and a loss is detected.
     Loss,
-    /// A full window is sent, and a congestion mark is echoed.
+    /// A full window is sent, and the receiver echoes an ECN congestion mark.
     Ecn,
     /// The retransmission timer expires.
     Timeout,
     /// No data is sent for `rtos` + 1/2 retransmission timeouts.
     Idle { rtos: u32 },
-    /// The last reduction was spurious. A full window is sent after the reduction is undone.
+    /// The controller is told that the last reduction was spurious. Then a full window is sent and acknowledged.
     Spurious,
 }
 
@@ -87,8 +87,8 @@ impl Path {
         }
     }
 
-    /// Sends and acknowledges `packets` packets over one round-trip time. If `filling`, each acknowledgement releases
-    /// as many packets as fit into the window after that acknowledgement.
+    /// Sends and acknowledges `packets` packets over one round-trip time. If `filling`, the window is full before each
+    /// acknowledgement.
     fn acknowledge(&mut self, packets: u64, filling: bool) {
         let start = self.now;
         let mut done = 0;

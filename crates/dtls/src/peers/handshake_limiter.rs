@@ -2,11 +2,13 @@
 //!
 //! The server keeps no state for a first hello. It answers with a cookie (RFC 6347 §4.2.1, RFC 9147 §5.1), and the
 //! handshake begins when the client returns the cookie. At most [`MAX_HALF_OPEN`] such handshakes are under way. To
-//! make room for another, the server drops the oldest handshake of the client address that has the most handshakes.
+//! make room for a new handshake, the server drops one: the oldest handshake of the client address with the most
+//! handshakes.
 //!
 //! A hello that spans several datagrams, or that needs another key share, cannot be answered without state. At most
-//! [`MAX_UNPROVEN`] such hellos are kept. To make room for another, the oldest is dropped. A peer may connect again
-//! from the same port (RFC 6347 §4.2.8). The new connection replaces the old one only after its handshake is done.
+//! [`MAX_UNPROVEN`] such hellos are kept. To make room for a new hello, the oldest hello is dropped. A peer may connect
+//! again from the same port (RFC 6347 §4.2.8). The new connection replaces the old one only after its handshake is
+//! done.
 
 use super::{Key, Peers};
 use crate::connection::Connection;
@@ -20,7 +22,8 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 impl Peers {
-    /// Handles a hello. A hello with a valid cookie begins a handshake, and any other hello is answered.
+    /// Handles a ClientHello. A valid cookie begins a handshake. Any other ClientHello is answered, is dropped, or is
+    /// left to the caller ([`HelloOutcome::Unproven`]).
     pub(super) fn answer(
         &mut self,
         now: Instant,
@@ -30,10 +33,10 @@ impl Peers {
     ) -> HelloOutcome {
         let (key, host) = ((target.ip(), source), self.host.clone());
         let Some(secret) = &self.secret else { return HelloOutcome::Done };
-        let label = SendMeta::own(target, source);
+        let meta = SendMeta::own(target, source);
         let (newer, given) = match hello.answer(&host.parameters) {
             HelloAnswer::NoCommonParameters => {
-                self.outbox.push(label, &NO_COMMON);
+                self.outbox.push(meta, &NO_COMMON);
                 return HelloOutcome::Done;
             }
             HelloAnswer::NeedKeyShare => return HelloOutcome::Unproven,
@@ -52,7 +55,7 @@ impl Peers {
                 let order = hello.order().unwrap_or_default();
                 let cookie = secret.make(now, key, order, &hello.lasting(newer, &order, false));
                 let request = hello.request_cookie(newer, &host.parameters, &cookie).unwrap_or_default();
-                self.outbox.push(label, &request);
+                self.outbox.push(meta, &request);
             }
             return HelloOutcome::Done;
         };
@@ -74,7 +77,7 @@ impl Peers {
         }
     }
 
-    /// Adds a handshake with a client whose address is validated. If too many handshakes are under way, another
+    /// Adds a handshake with a client whose address is validated. If too many handshakes are under way, an older
     /// handshake is dropped.
     fn join(&mut self, key: Key, connection: Connection) {
         self.remove(true, key);
@@ -100,8 +103,8 @@ impl Peers {
         }
     }
 
-    /// Begins a handshake for a hello without a cookie. Such a handshake requires keeping state. If too many such
-    /// handshakes are under way, the oldest is dropped.
+    /// Begins a handshake for a hello that cannot be answered without keeping state. If too many of these handshakes
+    /// are under way, the oldest is dropped.
     pub(super) fn admit(&mut self, now: Instant, key: Key, mtu: usize) {
         if self.half_open.contains_key(&key) {
             return;
@@ -132,7 +135,8 @@ pub(super) enum HelloOutcome {
     Unproven,
 }
 
-/// A handshake_failure alert (RFC 8446 §6.2), which is sent if the two ends have no version or cipher suite in common.
+/// A handshake_failure alert (RFC 8446 §6.2). It is sent if client and server have no version or no cipher suite in
+/// common.
 const NO_COMMON: [u8; 15] = [21, 0xfe, 0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 40];
 
 /// The maximum number of handshakes under way with clients whose addresses are validated. Each handshake takes some
@@ -154,7 +158,7 @@ mod tests {
 
     fn server() -> Peers {
         let pair = Pair::new(Version::From12, 0).expect("a pair");
-        let host = Rc::new(pair.end(true, Surroundings::Real).expect("a server"));
+        let host = Rc::new(pair.host_config(true, Surroundings::Real).expect("a server"));
         Peers::new(host, 443, Rc::<std::cell::RefCell<peers::Shared>>::default(), 1)
     }
 

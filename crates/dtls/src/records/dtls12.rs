@@ -1,4 +1,5 @@
-//! The record state of a DTLS 1.2 connection (RFC 6347): its one epoch, alerts, and the server's last flight.
+//! The record state of a DTLS 1.2 connection (RFC 6347): its only encrypted epoch, alerts, and the server's last
+//! flight.
 //!
 //! There is no renegotiation, so the epoch is always 1. Whenever the client's Finished arrives again, the server sends
 //! its last flight again (RFC 6347 §4.2.4). The server stops when a packet shows that the client has received the
@@ -22,7 +23,8 @@ pub(crate) struct Records {
     receiving: Keys12,
     next: u64,
     window: Window,
-    /// The first two bytes of our explicit nonces: the epoch, unless dimpl has used a nonce that begins with the epoch.
+    /// The first two bytes of this side's explicit nonces. They are the epoch. If the handshake library dimpl has used
+    /// a nonce that begins with the epoch, they are another value.
     prefix: u16,
     dimpl: Option<Box<DimplState>>,
     /// The number of records that failed authentication.
@@ -37,7 +39,7 @@ struct DimplState {
     /// The first two bytes of each explicit nonce that dimpl has used.
     prefixes: Vec<u16>,
     /// The number of the next unencrypted record.
-    clear: u64,
+    next_plaintext_number: u64,
     /// The server's Finished message.
     finished: Vec<u8>,
 }
@@ -74,7 +76,7 @@ impl Records {
             let mut record = rest[..header.end].to_vec();
             rest = &rest[header.end..];
             if header.epoch == 0 {
-                dimpl.clear = dimpl.clear.max(header.number + 1);
+                dimpl.next_plaintext_number = dimpl.next_plaintext_number.max(header.number + 1);
                 continue;
             }
             self.next = self.next.max(header.number + 1);
@@ -189,10 +191,10 @@ impl Records {
     /// Sends the server's last flight again, in one datagram: an unencrypted ChangeCipherSpec and the Finished message.
     fn send_last(&mut self, send: &mut impl FnMut(&[u8])) {
         let Some(mut dimpl) = self.dimpl.take() else { return };
-        if !dimpl.finished.is_empty() && dimpl.clear <= MAX_NUMBER {
-            let mut out = Header12::write(CHANGE_CIPHER_SPEC, 0, dimpl.clear, 1).to_vec();
+        if !dimpl.finished.is_empty() && dimpl.next_plaintext_number <= MAX_NUMBER {
+            let mut out = Header12::write(CHANGE_CIPHER_SPEC, 0, dimpl.next_plaintext_number, 1).to_vec();
             out.push(1);
-            dimpl.clear += 1;
+            dimpl.next_plaintext_number += 1;
             if self.seal(HANDSHAKE, &dimpl.finished, &mut out).is_some() {
                 send(&out);
             }
@@ -210,7 +212,7 @@ impl Records {
 }
 
 /// Returns the end of the first record, if the record contains application data.
-pub(super) fn data(bytes: &[u8]) -> Option<usize> {
+pub(super) fn data_end(bytes: &[u8]) -> Option<usize> {
     let is_data = |header: &Header12| header.kind == DATA && header.epoch == EPOCH_12;
     Header12::read(bytes).filter(is_data).map(|header| header.end)
 }

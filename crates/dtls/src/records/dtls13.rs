@@ -1,14 +1,15 @@
 //! The record state of a DTLS 1.3 connection (RFC 9147): epochs, acknowledgements, key updates and alerts.
 //!
 //! Application data is in epoch 3 and later epochs (RFC 9147 §6.1). In epoch 2, a client's last flight is one Finished
-//! message. The client retransmits it until it is acknowledged (§5.8.1), and a server acknowledges each copy (§7).
+//! message. The client retransmits this message until the server acknowledges it (§5.8.1). A server acknowledges each
+//! copy (§7).
 //!
 //! A KeyUpdate is the last message of its epoch. It is retransmitted in that epoch until it is acknowledged, and then
 //! the sender's next epoch begins (RFC 9147 §8). Therefore the epoch identifies the KeyUpdate, and handshake messages
 //! need not be reordered. Session tickets are acknowledged and discarded. All other messages are refused.
 
-use super::flight::Flight;
 use super::keys::{ACK, ALERT, Content, DATA, HANDSHAKE, Header, Header12, Keys13, TAG};
+use super::unacked_message::UnackedMessage;
 use super::window::{MAX_NUMBER, Window};
 use super::{
     CLOSE_NOTIFY, FATAL, FINISHED, ILLEGAL_PARAMETER, KEY_UPDATE, MAX_FORGED, NEW_SESSION_TICKET, RecordsEnd,
@@ -31,13 +32,13 @@ pub(crate) struct Records {
     receiving: Receiving,
     /// The keys of the peer's previous epoch, whose records may arrive late.
     previous: Option<Box<Receiving>>,
-    early: Option<Box<Early>>,
+    handshake_epoch: Option<Box<HandshakeEpoch>>,
     /// Our Finished message, until the server has acknowledged it.
-    finished: Option<Box<Flight>>,
+    finished: Option<Box<UnackedMessage>>,
     /// Our KeyUpdate message, until the peer has acknowledged it.
-    update: Option<Box<Flight>>,
+    update: Option<Box<UnackedMessage>>,
     /// The number of our next handshake message.
-    message: u16,
+    next_message_seq: u16,
     /// The number of records after which our key is changed.
     update_after: u64,
     /// The number of records that failed authentication.
@@ -64,7 +65,7 @@ struct Receiving {
 
 /// The keys of epoch 2, which protects handshake messages. They are derived on first use, and kept while they are
 /// needed.
-struct Early {
+struct HandshakeEpoch {
     sending: (TrafficSecret, Option<Box<Keys13>>),
     receiving: (TrafficSecret, Option<Box<Keys13>>),
     next: u64,
@@ -81,7 +82,7 @@ impl Records {
             Some(if client { (first, second) } else { (second, first) })
         };
         let (ours, theirs) = pair([CLIENT_TRAFFIC, SERVER_TRAFFIC])?;
-        let (ours_early, theirs_early) = pair([CLIENT_HANDSHAKE, SERVER_HANDSHAKE])?;
+        let (ours_handshake, theirs_handshake) = pair([CLIENT_HANDSHAKE, SERVER_HANDSHAKE])?;
         let [keys, their_keys] = [&ours, &theirs].map(|secret| Keys13::new(aead, secret));
         Some(Self {
             aead,
@@ -94,18 +95,18 @@ impl Records {
                 window: Window::default(),
             },
             previous: None,
-            early: Some(Box::new(Early {
-                sending: (ours_early, None),
-                receiving: (theirs_early, None),
+            handshake_epoch: Some(Box::new(HandshakeEpoch {
+                sending: (ours_handshake, None),
+                receiving: (theirs_handshake, None),
                 next: 0,
                 window: Window::default(),
                 since: None,
             })),
             finished: None,
             update: None,
-            message: 0,
-            // Keys are changed after at most `UPDATE_AFTER` records. So the cipher's limit leaves enough records for
-            // acknowledgements.
+            next_message_seq: 0,
+            // Keys are changed after at most `UPDATE_AFTER` records, which is below the cipher's limit. The rest of the
+            // limit is left for acknowledgements.
             update_after: update_after.min(UPDATE_AFTER),
             forged: 0,
             is_established: false,
@@ -113,16 +114,18 @@ impl Records {
         })
     }
 
-    /// Notes the record numbers in `datagram`, which dimpl sends, so that our record numbers continue after dimpl's.
-    /// Keeps the client's Finished message if `datagram` contains it.
+    /// Reads the record numbers in `datagram`, which dimpl sends during the handshake. Our record numbers continue
+    /// after them. If `datagram` contains the client's Finished message, stores the message for retransmission.
     pub fn adopt(&mut self, datagram: &[u8], now: Instant) {
         let mut rest = datagram;
-        while let Some(end) = Header::read(rest).map(|header| header.end).or_else(|| clear(rest)) {
+        while let Some(end) = Header::read(rest).map(|header| header.end).or_else(|| plaintext_end(rest)) {
             let mut record = rest[..end].to_vec();
             rest = &rest[end..];
             let Some(header) = Header::read(&record) else { continue };
-            let (keys, next) = match (header.epoch, &mut self.early) {
-                (2, Some(early)) => (derive(self.aead, &mut early.sending), &mut early.next),
+            let (keys, next) = match (header.epoch, &mut self.handshake_epoch) {
+                (2, Some(handshake_epoch)) => {
+                    (derive(self.aead, &mut handshake_epoch.sending), &mut handshake_epoch.next)
+                }
                 _ => (Some(&self.sending.keys), &mut self.sending.next),
             };
             let opened = keys.and_then(|keys| keys.open(&Window::at(*next), header, &mut record));
@@ -132,12 +135,12 @@ impl Records {
             if kind != HANDSHAKE {
                 continue;
             }
-            for (kind, message, _) in messages(content) {
-                self.message = message.wrapping_add(1);
+            for (kind, message_seq, _) in messages(content) {
+                self.next_message_seq = message_seq.wrapping_add(1);
                 if kind == FINISHED && self.client {
-                    let mut flight = Flight::new(content.to_vec(), TRIES);
-                    flight.note(number, now);
-                    self.finished = Some(Box::new(flight));
+                    let mut message = UnackedMessage::new(content.to_vec(), TRIES);
+                    message.note(number, now);
+                    self.finished = Some(Box::new(message));
                 }
             }
         }
@@ -145,9 +148,9 @@ impl Records {
 
     pub fn begin(&mut self, now: Instant) {
         self.is_established = true;
-        if let Some(early) = &mut self.early {
-            early.since = Some(now);
-            (early.sending.1, early.receiving.1) = (None, None);
+        if let Some(handshake_epoch) = &mut self.handshake_epoch {
+            handshake_epoch.since = Some(now);
+            (handshake_epoch.sending.1, handshake_epoch.receiving.1) = (None, None);
         }
     }
 
@@ -181,7 +184,7 @@ impl Records {
             let Some(header) = Header::read(rest) else {
                 // Unencrypted records are skipped. They belong to the handshake, and encrypted records may follow them
                 // in the datagram.
-                let end = clear(rest)?;
+                let end = plaintext_end(rest)?;
                 rest = rest.split_at_mut_checked(end)?.1;
                 continue;
             };
@@ -218,7 +221,7 @@ impl Records {
         let receiving = match &mut self.previous {
             _ if is_of(self.receiving.epoch) => &mut self.receiving,
             Some(previous) if is_of(previous.epoch) => previous,
-            _ => return self.open_early(header, record),
+            _ => return self.open_handshake(header, record),
         };
         let content = receiving.keys.open(&receiving.window, header, record)?;
         receiving.window.note(content.number);
@@ -226,10 +229,14 @@ impl Records {
     }
 
     #[cold]
-    fn open_early(&mut self, header: Header, record: &mut [u8]) -> Option<(u64, Content)> {
-        let early = self.early.as_mut().filter(|_| header.epoch == 2)?;
-        let content = derive(self.aead, &mut early.receiving)?.open(&early.window, header, record)?;
-        early.window.note(content.number);
+    fn open_handshake(&mut self, header: Header, record: &mut [u8]) -> Option<(u64, Content)> {
+        let handshake_epoch = self.handshake_epoch.as_mut().filter(|_| header.epoch == 2)?;
+        let content = derive(self.aead, &mut handshake_epoch.receiving)?.open(
+            &handshake_epoch.window,
+            header,
+            record,
+        )?;
+        handshake_epoch.window.note(content.number);
         Some((2, content))
     }
 
@@ -256,7 +263,7 @@ impl Records {
             (ALERT, [_, USER_CANCELED]) => None,
             (ALERT, [_, alert]) => Some(RecordsEnd::Alert(*alert)),
             (HANDSHAKE, _) if record.0 == 2 => {
-                self.take_early(now, record, content, send);
+                self.take_repeated_handshake(now, record, content, send);
                 None
             }
             (HANDSHAKE, _) => self.take_message(now, record, content, send),
@@ -265,14 +272,20 @@ impl Records {
     }
 
     /// Handles a handshake message that the peer repeats after the handshake is done.
-    fn take_early(&mut self, now: Instant, record: (u64, u64), content: &[u8], send: &mut impl FnMut(&[u8])) {
-        let since = self.early.as_ref().and_then(|early| early.since);
+    fn take_repeated_handshake(
+        &mut self,
+        now: Instant,
+        record: (u64, u64),
+        content: &[u8],
+        send: &mut impl FnMut(&[u8]),
+    ) {
+        let since = self.handshake_epoch.as_ref().and_then(|handshake_epoch| handshake_epoch.since);
         if since.is_some_and(|since| now > since + KEPT) {
-            self.early = None;
+            self.handshake_epoch = None;
         } else if !self.client && messages(content).any(|(kind, ..)| kind == FINISHED) {
             // RFC 9147 §7: the client repeats its Finished because our acknowledgement was lost.
             self.acknowledge(record, send);
-        } else if self.finished.as_ref().is_some_and(|flight| flight.can_send_early(now)) {
+        } else if self.finished.as_ref().is_some_and(|message| message.can_send_early(now)) {
             self.send_finished(now, send);
         }
     }
@@ -313,7 +326,7 @@ impl Records {
         None
     }
 
-    /// Changes to the keys of the peer's next epoch.
+    /// Switches to the keys of the peer's next epoch.
     fn next_receiving(&mut self) -> Option<()> {
         let secret = self.receiving.secret.next();
         let epoch = self.receiving.epoch + 1;
@@ -322,7 +335,7 @@ impl Records {
         let newer = Receiving { keys, secret, epoch, window: Window::default() };
         self.previous = Some(Box::new(std::mem::replace(&mut self.receiving, newer)));
         if epoch & 3 == 2 {
-            self.early = None;
+            self.handshake_epoch = None;
         }
         Some(())
     }
@@ -336,10 +349,11 @@ impl Records {
         for pair in numbers.chunks_exact(16) {
             let (Some(&epoch), Some(&number)) = (pair.first_chunk(), pair.last_chunk()) else { return };
             let (epoch, number) = (u64::from_be_bytes(epoch), u64::from_be_bytes(number));
-            let has_come =
-                |flight: &Option<Box<Flight>>| flight.as_ref().is_some_and(|flight| flight.contains(number));
+            let has_come = |message: &Option<Box<UnackedMessage>>| {
+                message.as_ref().is_some_and(|message| message.contains(number))
+            };
             if epoch == 2 && has_come(&self.finished) {
-                (self.finished, self.early) = (None, None);
+                (self.finished, self.handshake_epoch) = (None, None);
             }
             if epoch == self.sending.epoch && has_come(&self.update) {
                 self.update = None;
@@ -358,23 +372,24 @@ impl Records {
     }
 
     pub fn deadline(&self) -> Option<Instant> {
-        let due = |flight: &Option<Box<Flight>>| flight.as_ref().and_then(|flight| flight.due());
+        let due = |message: &Option<Box<UnackedMessage>>| message.as_ref().and_then(|message| message.due());
         due(&self.finished).into_iter().chain(due(&self.update)).min()
     }
 
     pub fn expire(&mut self, now: Instant, mut send: impl FnMut(&[u8])) -> Option<RecordsEnd> {
-        let is_due = |flight: &Flight| flight.due().is_some_and(|at| at <= now);
-        if let Some(flight) = &self.finished
-            && is_due(flight)
+        let is_due = |message: &UnackedMessage| message.due().is_some_and(|at| at <= now);
+        if let Some(message) = &self.finished
+            && is_due(message)
         {
-            match flight.is_spent() {
+            match message.is_spent() {
                 false => self.send_finished(now, &mut send),
-                // The peer has sent a packet, so it has received our Finished.
-                true if self.has_received => (self.finished, self.early) = (None, None),
+                // A received packet proves that the server has our Finished, even if its acknowledgement of our
+                // Finished was lost.
+                true if self.has_received => (self.finished, self.handshake_epoch) = (None, None),
                 true => return Some(RecordsEnd::TimedOut),
             }
         }
-        if self.update.as_ref().is_some_and(|flight| is_due(flight)) || self.wants_update() {
+        if self.update.as_ref().is_some_and(|message| is_due(message)) || self.wants_update() {
             self.send_update(now, &mut send);
         }
         None
@@ -382,32 +397,34 @@ impl Records {
 
     /// Sends the Finished message again.
     fn send_finished(&mut self, now: Instant, send: &mut impl FnMut(&[u8])) {
-        let (Some(flight), Some(early)) = (&mut self.finished, &mut self.early) else { return };
-        let (number, mut out) = (early.next, Vec::new());
-        early.next += 1;
-        let keys = derive(self.aead, &mut early.sending);
-        let sealed = keys.and_then(|keys| keys.seal(2, number, HANDSHAKE, &flight.content, &mut out));
+        let (Some(message), Some(handshake_epoch)) = (&mut self.finished, &mut self.handshake_epoch) else {
+            return;
+        };
+        let (number, mut out) = (handshake_epoch.next, Vec::new());
+        handshake_epoch.next += 1;
+        let keys = derive(self.aead, &mut handshake_epoch.sending);
+        let sealed = keys.and_then(|keys| keys.seal(2, number, HANDSHAKE, &message.content, &mut out));
         if sealed.is_some() {
-            flight.note(number, now);
+            message.note(number, now);
             send(&out);
         }
     }
 
     /// Sends our KeyUpdate, for the first time or again. The KeyUpdate does not ask the peer to update its keys,
-    /// because each end decides on its own keys.
+    /// because each host decides when its own keys are changed.
     fn send_update(&mut self, now: Instant, send: &mut impl FnMut(&[u8])) {
         if self.sending.epoch >= MAX_EPOCH {
             return;
         }
-        let mut flight = self.update.take().unwrap_or_else(|| {
-            let [high, low] = self.message.to_be_bytes();
-            self.message = self.message.wrapping_add(1);
+        let mut message = self.update.take().unwrap_or_else(|| {
+            let [high, low] = self.next_message_seq.to_be_bytes();
+            self.next_message_seq = self.next_message_seq.wrapping_add(1);
             let content = vec![KEY_UPDATE, 0, 0, 1, high, low, 0, 0, 0, 0, 0, 1, 0];
-            Box::new(Flight::new(content, u32::MAX))
+            Box::new(UnackedMessage::new(content, u32::MAX))
         });
-        flight.note(self.sending.next, now);
-        self.send_record(HANDSHAKE, &flight.content, send);
-        self.update = Some(flight);
+        message.note(self.sending.next, now);
+        self.send_record(HANDSHAKE, &message.content, send);
+        self.update = Some(message);
     }
 
     fn acknowledge(&mut self, (epoch, number): (u64, u64), send: &mut impl FnMut(&[u8])) {
@@ -441,12 +458,12 @@ fn derive(aead: Aead, (secret, keys): &mut (TrafficSecret, Option<Box<Keys13>>))
 }
 
 /// Returns the end of the first record, if the record is unencrypted (RFC 9147 §4).
-fn clear(bytes: &[u8]) -> Option<usize> {
+fn plaintext_end(bytes: &[u8]) -> Option<usize> {
     Header12::read(bytes).map(|header| header.end)
 }
 
 /// Returns the end of the first record, if the record belongs to the first epoch of application data.
-pub(super) fn data(bytes: &[u8]) -> Option<usize> {
+pub(super) fn data_end(bytes: &[u8]) -> Option<usize> {
     Header::read(bytes).filter(|header| u64::from(header.epoch) == FIRST).map(|header| header.end)
 }
 
@@ -475,7 +492,7 @@ impl Records {
     }
 
     /// Returns the epoch of the peer's records.
-    pub fn received(&self) -> u64 {
+    pub fn receiving_epoch(&self) -> u64 {
         self.receiving.epoch
     }
 }

@@ -42,7 +42,7 @@ pub(super) struct Header {
     /// The last two bits of the epoch.
     pub epoch: u8,
     /// The length of the record number in bytes: one or two.
-    number: usize,
+    number_len: usize,
     /// The offset of the encrypted part in the record.
     body: usize,
     pub end: usize,
@@ -58,17 +58,17 @@ impl Header {
         if first & 0b1111_0000 != 0b0010_0000 {
             return None;
         }
-        let number = if first & 0b1000 == 0 { 1 } else { 2 };
+        let number_len = if first & 0b1000 == 0 { 1 } else { 2 };
         let (body, end) = if first & 0b100 == 0 {
-            (1 + number, bytes.len())
+            (1 + number_len, bytes.len())
         } else {
-            let length = bytes.get(1 + number..)?.first_chunk()?;
-            (3 + number, 3 + number + usize::from(u16::from_be_bytes(*length)))
+            let length = bytes.get(1 + number_len..)?.first_chunk()?;
+            (3 + number_len, 3 + number_len + usize::from(u16::from_be_bytes(*length)))
         };
         // RFC 9147 §4.2.3: the encrypted part must be at least as long as the sample that masks the record number.
         let sealed = end.checked_sub(body)?;
         let is_whole = end <= bytes.len() && (TAG + 1..=MAX_BODY).contains(&sealed);
-        is_whole.then_some(Self { epoch: first & 3, number, body, end })
+        is_whole.then_some(Self { epoch: first & 3, number_len, body, end })
     }
 }
 
@@ -114,10 +114,10 @@ impl Keys13 {
     pub fn open(&self, window: &Window, header: Header, record: &mut [u8]) -> Option<Content> {
         let (head, body) = record.split_at_mut_checked(header.body)?;
         let mask = self.number_cipher.new_mask(body.get(..SAMPLE)?).ok()?;
-        let number = head.get_mut(1..1 + header.number)?;
+        let number = head.get_mut(1..1 + header.number_len)?;
         number.iter_mut().zip(mask).for_each(|(byte, mask)| *byte ^= mask);
         let low = number.iter().fold(0, |low, byte| low << 8 | u64::from(*byte));
-        let number = window.nearest(low, 8 * header.number as u32);
+        let number = window.nearest(low, 8 * header.number_len as u32);
         if !window.is_fresh(number) {
             return None;
         }
@@ -189,9 +189,9 @@ impl Keys12 {
     /// Returns `None` if the block is too short.
     pub fn pair(aead: Aead, block: &[u8]) -> Option<[Self; 2]> {
         let (key, iv) = (aead.algorithm.key_len(), NONCE_LEN - aead.explicit);
-        let of = |end: usize| {
-            let nonce = block.get(2 * key + end * iv..)?.get(..iv)?;
-            let key = UnboundKey::new(aead.algorithm, block.get(end * key..)?.get(..key)?).ok()?;
+        let of = |side: usize| {
+            let nonce = block.get(2 * key + side * iv..)?.get(..iv)?;
+            let key = UnboundKey::new(aead.algorithm, block.get(side * key..)?.get(..key)?).ok()?;
             let mut iv = [0; NONCE_LEN];
             iv[..nonce.len()].copy_from_slice(nonce);
             Some(Self { cipher: LessSafeKey::new(key), iv, explicit: aead.explicit })

@@ -1,5 +1,5 @@
-//! Tests our records against dimpl: each of the two decrypts the records that the other has encrypted. The keys come
-//! from handshakes between two dimpl ends.
+//! Tests our records against dimpl: our records decrypt what dimpl has encrypted, and dimpl decrypts what our records
+//! have encrypted. The keys come from handshakes between a dimpl client and a dimpl server.
 
 mod dimpl;
 mod harness;

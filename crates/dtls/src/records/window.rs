@@ -40,8 +40,7 @@ impl Window {
         }
     }
 
-    /// Considers all numbers whose last `bits` bits are `low`. Returns the number among them that is nearest to the
-    /// expected number.
+    /// Returns the record number that is nearest to the expected record number and whose last `bits` bits are `low`.
     #[inline]
     pub fn nearest(&self, low: u64, bits: u32) -> u64 {
         let span = 1_u64 << bits;
@@ -56,7 +55,8 @@ impl Window {
     }
 }
 
-/// The highest record number. RFC 6347 §4.1: 48 bits; RFC 9147 §4.2.1: also the maximum in DTLS 1.3.
+/// The highest record number. It has 48 bits in DTLS 1.2 (RFC 6347 §4.1), and DTLS 1.3 adopts this maximum (RFC 9147
+/// §4.2.1).
 pub(super) const MAX_NUMBER: u64 = (1 << 48) - 1;
 
 #[cfg(test)]

@@ -99,7 +99,8 @@ pub(crate) fn write_field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends the fields by which a gateway agrees to send the bytes of a tunnel in chunks.
+/// Appends the header fields with which one gateway tells another that it supports tunnels whose bytes are sent in
+/// chunks.
 pub(crate) fn write_tunnel_framing(out: &mut Vec<u8>) {
     write_field(out, TUNNEL_FRAMING, b"chunked");
     write_field(out, "Connection", TUNNEL_FRAMING.as_bytes());

@@ -1,9 +1,10 @@
 //! The header fields by which a reverse gateway describes the client to its origin. These are `Forwarded` (RFC 7239),
 //! and `X-Forwarded-For`, `-Host` and `-Proto`, which most programs read.
 //!
-//! An origin trusts these fields, so a client must not control them. A reverse gateway drops such fields of a client,
-//! and fields with names that an origin could confuse with them. It keeps the fields of a trusted proxy in front of it,
-//! and adds its own values. A forward gateway does not disclose its clients, and forwards these fields unchanged.
+//! An origin trusts these fields, so a client must not control them. A reverse gateway drops these fields from a
+//! client's request, and also similar names that an origin could confuse with them. It keeps and extends the fields
+//! that a trusted proxy in front of it has written. A forward gateway does not disclose its clients, and forwards these
+//! fields unchanged.
 
 use super::fields::{Field, write_field};
 use crate::allow::Network;
@@ -39,8 +40,8 @@ impl Forwarded {
         if self.is_trusted { field.is(FORWARDED) || field.is(FOR) } else { is_forwarding(field.name()) }
     }
 
-    /// Appends the forwarding fields for this client. `host` is the host that the request names. If the client is
-    /// trusted, the fields in `fields` are kept and extended.
+    /// Appends the forwarding fields for this client. `host` is the host that the request names. If the client is a
+    /// trusted proxy, its own values in `fields` are kept and extended.
     pub(super) fn write(&self, out: &mut Vec<u8>, fields: &[Field], host: Option<&Authority>) {
         let host = host.map(|host| host.written(default_port(self.secure)));
         let scheme = if self.secure { "https" } else { "http" };
@@ -72,8 +73,8 @@ impl Forwarded {
     }
 }
 
-/// Returns whether some origins read a field with this name as a description of the client or its request. CGI programs
-/// (RFC 3875 §4.1.18) do not distinguish `-` from other punctuation.
+/// Returns whether proxies describe the client or its request to an origin in a field with this name. Punctuation in
+/// the name is compared as `-`, because CGI programs (RFC 3875 §4.1.18) do not distinguish `-` from other punctuation.
 fn is_forwarding(name: &str) -> bool {
     let plain: Vec<u8> = name
         .bytes()
@@ -87,7 +88,8 @@ const FOR: &str = "X-Forwarded-For";
 const HOST: &str = "X-Forwarded-Host";
 const PROTO: &str = "X-Forwarded-Proto";
 
-/// The names of fields by which proxies describe the client to an origin, besides names that begin with `x-forwarded`.
+/// The names of fields by which proxies describe the client to an origin. Names that begin with `x-forwarded` are not
+/// listed here.
 const NAMES: [&str; 30] = [
     "forwarded",
     "x-real-ip",

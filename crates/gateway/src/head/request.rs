@@ -160,7 +160,7 @@ fn host_of(host: Option<&str>, target: &Target, secure: bool) -> Result<Option<A
     }
 }
 
-/// The memory of a field in bytes besides its name and value: the struct, and the allocator's overhead for two
+/// The memory of a field in bytes, without its name and value: the struct, and the allocator's overhead for two
 /// allocations.
 const FIELD: usize = size_of::<Field>() + 32;
 

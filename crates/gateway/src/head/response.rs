@@ -45,8 +45,8 @@ pub(crate) fn check_response_prefix(bytes: &[u8]) -> Result<(), Refusal> {
 }
 
 impl Response {
-    /// Parses the complete head of a response to a request with `method`. `closing` is whether the body may end with
-    /// the connection.
+    /// Parses the complete head of a response to a request with `method`. `closing` says whether the end of the
+    /// connection may end the body.
     ///
     /// # Errors
     /// The reason why the head is invalid.
@@ -156,8 +156,9 @@ impl Response {
         let end = rest.find('/')?;
         let authority = Authority::parse(&rest[..end], Some(default_port(origin.secure)))?;
         let path = &rest.as_bytes()[end..];
-        // Does not shorten a path that browsers would read as another host: a path that begins with `//`, or a path
-        // with characters that browsers normalize. They treat `\\` as `/`, and ignore control characters.
+        // Some paths are not shortened, because a browser would read them as another host: a path that begins with
+        // `//`, or a path with characters that browsers normalize. Browsers treat `\\` as `/`, and ignore control
+        // characters.
         let is_ambiguous =
             path.starts_with(b"//") || path.iter().any(|&byte| byte == b'\\' || byte.is_ascii_control());
         (authority == origin.authority && !is_ambiguous).then_some(path)

@@ -1,4 +1,4 @@
-//! The connections of a fetch: opens them under the policy, assigns objects to them, and closes them.
+//! The connections of a fetch: opens as many as the client's policy allows, assigns objects to them, and closes them.
 
 use super::own_stream::{self, Response};
 use super::pipeline::{self, Exchange, Pipeline, PipelineEnd};
@@ -32,16 +32,16 @@ impl<W: World, C: Connector> Fetch<W, C> {
     /// Requests more streams from `server` for the queued objects, if the policy allows it.
     pub(super) fn grow(&mut self, server: usize) {
         let mut queued = self.servers[server].queue.len();
-        while let Some((name, more)) = self.servers[server].mapping.growth(queued) {
+        while let Some((connection_index, more)) = self.servers[server].mapping.growth(queued) {
             queued = queued.saturating_sub(more as usize);
-            let session = self.connections[name].session.clone();
+            let session = self.connections[connection_index].session.clone();
             session.request_streams(more);
             let me = self.me.clone();
             self.tasks.push(self.world.spawn("http growth", async move {
                 let streams = session.streams_added().await;
                 let Some(fetch) = me.upgrade() else { return };
                 let mut this = fetch.borrow_mut();
-                this.servers[server].mapping.grown(name, streams);
+                this.servers[server].mapping.grown(connection_index, streams);
                 this.dispatch(server);
             }));
         }
@@ -51,27 +51,27 @@ impl<W: World, C: Connector> Fetch<W, C> {
     pub(super) fn open(&mut self, server: usize) -> Result<bool, ConnectError> {
         let session = self.connector.connect(server)?;
         let now = self.world.now();
-        let name = self.connections.len();
+        let connection_index = self.connections.len();
         let early = session.early_data();
         self.recorder.opened(session.id(), now);
         let version = self.policy.version;
         let streams = max_concurrent(version, session.streams());
         let usable = early && version == Version::Http1;
-        self.servers[server].mapping.opened(name, streams, usable);
+        self.servers[server].mapping.opened(connection_index, streams, usable);
         let me = self.me.clone();
         let watched = session.clone();
         self.tasks.push(self.world.spawn("http connection", async move {
             if watched.established().await.is_ok()
                 && let Some(fetch) = me.upgrade()
             {
-                fetch.borrow_mut().established(name);
+                fetch.borrow_mut().established(connection_index);
             }
             let reason = watched.closed().await;
             if let Some(fetch) = me.upgrade() {
                 let mut this = fetch.borrow_mut();
                 let now = this.world.now();
                 this.recorder.closed(watched.id(), now, &reason);
-                this.closed(name, &reason);
+                this.closed(connection_index, &reason);
             }
         }));
         let pipelines = BTreeMap::new();
@@ -86,38 +86,38 @@ impl<W: World, C: Connector> Fetch<W, C> {
             pipelines,
         });
         if early && version == Version::Http3 {
-            self.start_requests(name);
+            self.start_requests(connection_index);
         }
         self.throttle(server);
         Ok(usable)
     }
 
-    fn established(&mut self, name: usize) {
+    fn established(&mut self, connection_index: usize) {
         let now = self.world.now();
-        let connection = &mut self.connections[name];
+        let connection = &mut self.connections[connection_index];
         connection.established = true;
         self.recorder.established(connection.session.id(), now);
         if connection.is_ended {
             return;
         }
         self.begin();
-        if self.is_surplus(name) {
-            let connection = &mut self.connections[name];
+        if self.is_surplus(connection_index) {
+            let connection = &mut self.connections[connection_index];
             connection.is_ended = true;
             connection.session.close();
             let server = connection.server;
-            return self.servers[server].mapping.closed(name);
+            return self.servers[server].mapping.closed(connection_index);
         }
-        let connection = &mut self.connections[name];
+        let connection = &mut self.connections[connection_index];
         let server = connection.server;
         self.servers[server].failures = 0;
         self.speaks_to(server);
-        let connection = &mut self.connections[name];
+        let connection = &mut self.connections[connection_index];
         if self.policy.version != Version::Http1 {
-            return self.start_requests(name);
+            return self.start_requests(connection_index);
         }
         let streams = connection.session.streams();
-        self.servers[server].mapping.established(name, streams);
+        self.servers[server].mapping.established(connection_index, streams);
         if connection.session.fresh_streams() {
             return self.dispatch(server);
         }
@@ -127,7 +127,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
         // If a request was sent with the handshake on a stream that the server has not granted, its object is queued
         // again.
         for (i, object) in self.objects.iter_mut().enumerate().rev() {
-            if matches!(object.state, ObjectState::InFlight { connection, stream, .. } if connection == name && stream >= streams)
+            if matches!(object.state, ObjectState::InFlight { connection, stream, .. } if connection == connection_index && stream >= streams)
             {
                 object.state = ObjectState::Queued { since: now };
                 self.servers[server].queue.push_front(i);
@@ -136,47 +136,48 @@ impl<W: World, C: Connector> Fetch<W, C> {
         self.dispatch(server);
     }
 
-    /// Starts HTTP/2 or HTTP/3 on the connection `name`, which is established or accepts early data. Further calls do
-    /// nothing.
-    fn start_requests(&mut self, name: usize) {
-        let connection = &mut self.connections[name];
+    /// Starts HTTP/2 or HTTP/3 on the connection `connection_index`, which is established or accepts early data.
+    /// Further calls do nothing.
+    fn start_requests(&mut self, connection_index: usize) {
+        let connection = &mut self.connections[connection_index];
         if !std::mem::replace(&mut connection.speaking, true) {
             let session = connection.session.clone();
-            let task = own_stream::drive(self.me.clone(), name, session, self.policy.version);
+            let task = own_stream::drive(self.me.clone(), connection_index, session, self.policy.version);
             self.tasks.push(self.world.spawn("http connection", task));
         }
     }
 
-    /// Records that `requests` sends requests on the connection `name`.
-    pub(super) fn set_requests(&mut self, name: usize, requests: Requests) {
-        let connection = &mut self.connections[name];
+    /// Records that `requests` sends requests on the connection `connection_index`.
+    pub(super) fn set_requests(&mut self, connection_index: usize, requests: Requests) {
+        let connection = &mut self.connections[connection_index];
         if connection.is_ended {
             return;
         }
         connection.requests = Some(requests);
         let server = connection.server;
         let streams = max_concurrent(self.policy.version, connection.session.streams());
-        self.servers[server].mapping.established(name, streams);
+        self.servers[server].mapping.established(connection_index, streams);
         self.dispatch(server);
     }
 
-    /// Handles the end of the connection `name`. Its unfinished objects are requested again, unless they have used up
-    /// their attempts.
-    pub(super) fn closed(&mut self, name: usize, reason: &CloseReason) {
-        let connection = &mut self.connections[name];
+    /// Handles the end of the connection `connection_index`. Its unfinished objects are requested again, unless they
+    /// have used up their attempts.
+    pub(super) fn closed(&mut self, connection_index: usize, reason: &CloseReason) {
+        let connection = &mut self.connections[connection_index];
         if std::mem::replace(&mut connection.is_ended, true) {
             return;
         }
         let established = connection.established;
         let server = connection.server;
-        self.servers[server].mapping.closed(name);
+        self.servers[server].mapping.closed(connection_index);
         self.begin();
-        let riding = |object: &Object| matches!(object.state, ObjectState::InFlight { connection, .. } if connection == name);
+        let riding = |object: &Object| matches!(object.state, ObjectState::InFlight { connection, .. } if connection == connection_index);
         let stranded: Vec<_> = (0..self.objects.len()).filter(|&i| riding(&self.objects[i])).collect();
         // The objects are pushed to the front of the queue from the last to the first, so that they keep their order.
         for &object in stranded.iter().rev() {
             if self.objects[object].attempts >= self.policy.attempts {
-                // Requests may be sent with the handshake. If the handshake failed, they never had a connection.
+                // If the handshake failed, the object reports a failed connection attempt, even if its request was sent
+                // with the handshake.
                 let error = if established {
                     FetchError::Closed(reason.clone())
                 } else {
@@ -199,8 +200,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
         self.discover();
     }
 
-    /// Fails all objects queued for `server`, because no connection can be opened. Does nothing if an open connection
-    /// can still take them.
+    /// Fails all objects queued for `server`, because no connection can be opened. Does nothing if a connection to
+    /// `server` still exists, because that connection can carry the objects.
     pub(super) fn fail_queued(&mut self, server: usize, why: &str) {
         if self.connections.iter().any(|c| c.server == server && !c.is_ended) {
             return;
@@ -210,8 +211,9 @@ impl<W: World, C: Connector> Fetch<W, C> {
         }
     }
 
-    /// Requests `object` on `stream` of the connection `name`. `last` announces that no request follows on the stream.
-    pub(super) fn send_request(&mut self, object: usize, name: usize, stream: u64, last: bool) {
+    /// Requests `object` on `stream` of the connection `connection_index`. `last` announces that no request follows on
+    /// the stream.
+    pub(super) fn send_request(&mut self, object: usize, connection_index: usize, stream: u64, last: bool) {
         let now = self.world.now();
         let page = self.page.clone();
         let wanted = &page.objects[object];
@@ -222,19 +224,21 @@ impl<W: World, C: Connector> Fetch<W, C> {
         let attempt = self.objects[object].attempts;
         self.objects[object].attempts += 1;
         self.objects[object].delivered = 0;
-        self.objects[object].state = ObjectState::InFlight { connection: name, stream, since: now };
+        self.objects[object].state =
+            ObjectState::InFlight { connection: connection_index, stream, since: now };
         let version = match self.policy.version {
             Version::Http1 => {
-                let pipeline = match self.connections[name].pipelines.get(&stream) {
+                let pipeline = match self.connections[connection_index].pipelines.get(&stream) {
                     Some(pipeline) => pipeline.clone(),
-                    None => self.open_pipeline(name, stream),
+                    None => self.open_pipeline(connection_index, stream),
                 };
                 let mut pipeline = pipeline.borrow_mut();
                 let (start, index) = (pipeline.request_bytes, pipeline.exchanges);
                 pipeline.push(exchange, |out| {
                     request::write_head(out, &wanted.name, host, last, priority, wanted.request_head)
                 });
-                let id = ExchangeId { connection: self.connections[name].session.id(), stream, index };
+                let id =
+                    ExchangeId { connection: self.connections[connection_index].session.id(), stream, index };
                 let request = start..pipeline.request_bytes;
                 return self.assigned(object, Assigned { at: now, exchange: id, request, attempt });
             }
@@ -242,29 +246,31 @@ impl<W: World, C: Connector> Fetch<W, C> {
             Version::Http3 => http::Version::HTTP_3,
         };
         let pipeline = Rc::new(RefCell::new(Pipeline::of(now, exchange)));
-        self.connections[name].pipelines.insert(stream, pipeline.clone());
+        self.connections[connection_index].pipelines.insert(stream, pipeline.clone());
         let request = own_stream::request(wanted, host, version, priority).ok();
-        let begun = request
-            .and_then(|request| self.send_on_own_stream(object, (name, stream), pipeline, &request, attempt));
+        let begun = request.and_then(|request| {
+            self.send_on_own_stream(object, (connection_index, stream), pipeline, &request, attempt)
+        });
         if begun.is_none() {
             // Abort the connection. Its task then reports the end of the connection, so that no object is left waiting.
-            self.connections[name].session.abort();
+            self.connections[connection_index].session.abort();
         }
     }
 
     /// Sends the request `query` for `object` on a stream of its own, and reads the response in a task. The object
-    /// occupies slot `slot` of the connection `name`. Returns `None` if the connection takes no request.
+    /// occupies the slot `slot` of the connection `connection_index`. Returns `None` if the connection takes no
+    /// request.
     fn send_on_own_stream(
         &mut self,
         object: usize,
-        (name, slot): (usize, u64),
+        (connection_index, slot): (usize, u64),
         pipeline: Rc<RefCell<Pipeline>>,
         query: &Query,
         attempt: u32,
     ) -> Option<()> {
         let (me, world) = (self.me.clone(), self.world.clone());
-        let connection = self.connections[name].session.id();
-        let reply = self.connections[name].requests.clone()?.send(query).ok()?;
+        let connection = self.connections[connection_index].session.id();
+        let reply = self.connections[connection_index].requests.clone()?.send(query).ok()?;
         let fetch = me.clone();
         // Called when the request gets its stream. The request may wait for the stream, because the server limits the
         // number of streams.
@@ -275,7 +281,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
             }
         };
         let read = Response::new(me.clone(), pipeline.clone()).read(reply, on_sent);
-        let task = own_stream::run(me, (name, slot), pipeline, read);
+        let task = own_stream::run(me, (connection_index, slot), pipeline, read);
         self.tasks.push(self.world.spawn("http exchange", task));
         Some(())
     }
@@ -284,14 +290,20 @@ impl<W: World, C: Connector> Fetch<W, C> {
         self.recorder.assigned(object, assigned);
     }
 
-    /// Moves an exchange to another connection. The server accepts no more requests on the connection `name` and has
-    /// not processed the request of this exchange.
-    pub(super) fn refused(&mut self, name: usize, slot: u64, exchange: &Exchange, reason: &CloseReason) {
-        let server = self.connections[name].server;
+    /// Moves an exchange to another connection. The server accepts no more requests on the connection
+    /// `connection_index` and has not processed the request of this exchange.
+    pub(super) fn refused(
+        &mut self,
+        connection_index: usize,
+        slot: u64,
+        exchange: &Exchange,
+        reason: &CloseReason,
+    ) {
+        let server = self.connections[connection_index].server;
         let mapping = &mut self.servers[server].mapping;
-        mapping.retire(name);
-        if mapping.finished(name, slot) {
-            self.connections[name].session.close();
+        mapping.retire(connection_index);
+        if mapping.finished(connection_index, slot) {
+            self.connections[connection_index].session.close();
         }
         let object = exchange.object;
         if !exchange.abandoned {
@@ -305,17 +317,19 @@ impl<W: World, C: Connector> Fetch<W, C> {
         self.dispatch_all();
     }
 
-    fn open_pipeline(&mut self, name: usize, stream: u64) -> Rc<RefCell<Pipeline>> {
+    fn open_pipeline(&mut self, connection_index: usize, stream: u64) -> Rc<RefCell<Pipeline>> {
         let pipeline = Rc::new(RefCell::new(Pipeline::new(self.world.now())));
-        self.connections[name].pipelines.insert(stream, pipeline.clone());
-        match self.connections[name].session.open(stream) {
+        self.connections[connection_index].pipelines.insert(stream, pipeline.clone());
+        match self.connections[connection_index].session.open(stream) {
             Ok(opened) => {
-                let fresh = self.connections[name].session.fresh_streams();
-                let task = pipeline::run::<W, C>(self.me.clone(), name, pipeline.clone(), opened, fresh);
+                let fresh = self.connections[connection_index].session.fresh_streams();
+                let task =
+                    pipeline::run::<W, C>(self.me.clone(), connection_index, pipeline.clone(), opened, fresh);
                 self.tasks.push(self.world.spawn("http stream", task));
             }
-            // The session has ended. The task of the connection reports the end, so that no object is left waiting.
-            Err(_) => self.connections[name].session.abort(),
+            // The session has ended. Abort the connection. Its task then reports the end of the connection, so that no
+            // object is left waiting.
+            Err(_) => self.connections[connection_index].session.abort(),
         }
         pipeline
     }

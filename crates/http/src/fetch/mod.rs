@@ -1,8 +1,8 @@
 //! The measuring client: loads a page over connections that it opens under a policy.
 //!
-//! An object is requested when the object that causes it has been delivered, or at a given time. It waits for a stream
-//! that [`crate::mapping`] assigns, is transferred in one HTTP exchange, and is checked byte for byte. Failed requests
-//! are retried a limited number of times. Remaining failures are counted, never hidden.
+//! An object is requested when the object that causes it has been delivered, or at a given time. [`crate::mapping`]
+//! assigns a stream to the object. The object is transferred in one HTTP exchange and checked byte for byte. Failed
+//! requests are retried a limited number of times. Remaining failures are counted, never hidden.
 //!
 //! - `browse`: what a browser knows of the fetch, and what it requests
 //! - `connections`: the connections, and the objects on them
@@ -77,7 +77,8 @@ impl Outcome {
 }
 
 /// Fetches all objects of `page` from the servers that `connector` reaches. On return, all sessions are closing
-/// gracefully; if the deadline expired, they are aborted. The host behind `connector` reports when they are closed.
+/// gracefully; if the deadline expired, they are aborted. The host behind `connector` reports when the sessions are
+/// closed.
 pub async fn run<W, C>(world: W, connector: C, page: Rc<Page>, policy: Policy, recorder: Recorder) -> Outcome
 where
     W: World,
@@ -92,8 +93,8 @@ where
     let in_time = world.timeout(deadline, done).await.is_some();
 
     drop(watch);
-    // `end` returns the tasks, so that they are dropped after the borrow of `fetch` has ended. The tasks may hold the
-    // last handles of sessions.
+    // The tasks may hold the last handles of sessions. `end` returns the tasks, so that they are dropped after the
+    // borrow of `fetch` has ended.
     let (outcome, tasks) = fetch.borrow_mut().end(started, in_time);
     drop(tasks);
     outcome
@@ -131,7 +132,7 @@ struct Object {
     state: ObjectState,
     attempts: u32,
     /// The indices of the objects whose requests this object causes.
-    causes: Vec<usize>,
+    dependents: Vec<usize>,
     /// The number of body bytes delivered in the current attempt.
     delivered: u64,
     error: Option<FetchError>,
@@ -141,7 +142,7 @@ struct Object {
 enum ObjectState {
     /// The object has not been requested yet.
     Unknown,
-    /// The object was requested, and has waited for a stream since this time.
+    /// The object has waited for a stream since the time `since`.
     Queued { since: Instant },
     /// The object is in flight on a stream of a connection.
     InFlight { connection: usize, stream: u64, since: Instant },
@@ -189,7 +190,7 @@ where
         .map(|_| Object {
             state: ObjectState::Unknown,
             attempts: 0,
-            causes: Vec::new(),
+            dependents: Vec::new(),
             delivered: 0,
             error: None,
         })
@@ -201,11 +202,12 @@ where
         if let Some(&at) = policy.arrivals.as_ref().and_then(|arrivals| arrivals.get(i)) {
             arrivals.push((at, i));
         } else if let Some(cause) = object.initiator.filter(|&cause| cause < i) {
-            objects[cause].causes.push(i);
+            objects[cause].dependents.push(i);
         } else if browser.is_some() {
             // The browser finds the objects that it requests at the start.
         } else if policy.think == Think::Recorded && !object.think.is_zero() {
-            // This object has no initiator, but the page may record a delay between the start and its request.
+            // No other object triggers the request of this object. The page records when the object is requested,
+            // relative to the start of the page load.
             arrivals.push((object.think, i));
         } else {
             first.push(i);
@@ -407,7 +409,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
         if self.browser.is_some() {
             return;
         }
-        for caused in std::mem::take(&mut self.objects[object].causes) {
+        for caused in std::mem::take(&mut self.objects[object].dependents) {
             let think = self.page.objects[caused].think;
             if self.policy.think == Think::None || think.is_zero() {
                 self.issue(caused);
@@ -491,7 +493,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
         }
     }
 
-    /// Marks `object` as failed, and also all objects that it would have caused.
+    /// Marks `object` as failed, and also all objects that it initiates, directly or indirectly.
     fn fail(&mut self, object: usize, error: FetchError) {
         let mut failing = vec![(object, error)];
         while let Some((object, error)) = failing.pop() {
@@ -499,7 +501,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
                 continue;
             }
             self.finish_object(object, Some(error));
-            let mut caused = std::mem::take(&mut self.objects[object].causes);
+            let mut caused = std::mem::take(&mut self.objects[object].dependents);
             // A browser may have requested them before their initiator was complete.
             caused.retain(|&i| self.objects[i].state == ObjectState::Unknown);
             failing.extend(caused.into_iter().rev().map(|i| (i, FetchError::InitiatorFailed(object))));

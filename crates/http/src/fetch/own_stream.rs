@@ -27,7 +27,7 @@ use std::task::Poll;
 /// Drives a connection of a fetch until it ends.
 pub(super) async fn drive<W: World, C: Connector>(
     fetch: Weak<RefCell<Fetch<W, C>>>,
-    name: usize,
+    connection_index: usize,
     session: C::Session,
     version: Version,
 ) {
@@ -44,7 +44,7 @@ pub(super) async fn drive<W: World, C: Connector>(
         Err(error) => CloseReason::Protocol(error.to_string()),
         Ok((requests, conversation, _)) => {
             match fetch.upgrade() {
-                Some(fetch) => fetch.borrow_mut().set_requests(name, requests),
+                Some(fetch) => fetch.borrow_mut().set_requests(connection_index, requests),
                 None => drop(requests),
             }
             conversation.await.err().unwrap_or(CloseReason::Finished)
@@ -52,7 +52,7 @@ pub(super) async fn drive<W: World, C: Connector>(
     };
     session.close();
     if let Some(fetch) = fetch.upgrade() {
-        fetch.borrow_mut().closed(name, &reason);
+        fetch.borrow_mut().closed(connection_index, &reason);
     }
 }
 
@@ -88,7 +88,7 @@ pub(super) enum ExchangeEnd {
     Connection(CloseReason),
 }
 
-/// Converts the failure of a request to the end of its exchange.
+/// Converts the error of a failed request to the value that describes how its exchange ended.
 fn ended(why: RequestError) -> ExchangeEnd {
     match why {
         RequestError { over: true, reason, .. } => ExchangeEnd::Connection(reason),
@@ -106,8 +106,9 @@ fn ended(why: RequestError) -> ExchangeEnd {
 pub(super) struct Response<W: World, C: Connector> {
     fetch: Weak<RefCell<Fetch<W, C>>>,
     pipeline: Rc<RefCell<Pipeline>>,
-    /// The number of body bytes received. `length` is the length that the head declares.
+    /// The number of body bytes received so far.
     body: u64,
+    /// The length of the body that the head declares.
     length: Option<u64>,
 }
 
@@ -140,7 +141,8 @@ impl<W: World, C: Connector> Response<W, C> {
         }
     }
 
-    /// Records that data was read, and calls the closure `of` unless the object was given up. Returns the current time.
+    /// Records that data was read. Calls `of` with the exchange to which the data belongs, unless its object was given
+    /// up. Returns the current time.
     fn record_read(&self, of: impl FnOnce(&mut Fetch<W, C>, &Exchange)) -> Instant {
         let Some(fetch) = self.fetch.upgrade() else { return Instant::ZERO };
         let now = fetch.borrow_mut().record_read();
@@ -186,11 +188,11 @@ impl<W: World, C: Connector> Response<W, C> {
     }
 }
 
-/// Runs `exchange`, the only exchange in `pipeline`, in slot `slot` of the connection `name`. Reports to `fetch` how
-/// the exchange ended.
+/// Runs `exchange`, the only exchange in `pipeline`, until it ends. It occupies slot `slot` of the connection
+/// `connection_index`. Reports to `fetch` how the exchange ended.
 pub(super) async fn run<W: World, C: Connector>(
     fetch: Weak<RefCell<Fetch<W, C>>>,
-    (name, slot): (usize, u64),
+    (connection_index, slot): (usize, u64),
     pipeline: Rc<RefCell<Pipeline>>,
     exchange: impl Future<Output = ExchangeEnd>,
 ) {
@@ -215,9 +217,11 @@ pub(super) async fn run<W: World, C: Connector>(
     };
     let Some(exchange) = exchange else { return };
     match ended {
-        ExchangeEnd::Completed(result) => this.completed(name, slot, &exchange, result, false),
-        ExchangeEnd::Cancelled => this.completed(name, slot, &exchange, Err(FetchError::Timeout), false),
-        ExchangeEnd::Refused(reason) => this.refused(name, slot, &exchange, &reason),
-        ExchangeEnd::Connection(reason) => this.closed(name, &reason),
+        ExchangeEnd::Completed(result) => this.completed(connection_index, slot, &exchange, result, false),
+        ExchangeEnd::Cancelled => {
+            this.completed(connection_index, slot, &exchange, Err(FetchError::Timeout), false)
+        }
+        ExchangeEnd::Refused(reason) => this.refused(connection_index, slot, &exchange, &reason),
+        ExchangeEnd::Connection(reason) => this.closed(connection_index, &reason),
     }
 }

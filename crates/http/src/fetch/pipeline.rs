@@ -48,7 +48,7 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// Returns the expected length of the body; `None` if the content of the body is not known.
+    /// Returns the expected length of the body in bytes; `None` if the client does not know the expected content.
     pub(super) fn length(&self) -> Option<u64> {
         self.pattern.map(|_| self.expected)
     }
@@ -65,7 +65,7 @@ pub(super) fn check_status(status: u16) -> Result<(), FetchError> {
     if status == 200 { Ok(()) } else { Err(FetchError::BadResponse(format!("status {status}"))) }
 }
 
-/// Checks that a body of `body` bytes has the length `expected`, if that is known.
+/// Checks that a body of `body` bytes has the length `expected`, unless `expected` is `None`.
 pub(super) fn check_length(body: u64, expected: Option<u64>) -> Result<(), FetchError> {
     match expected.filter(|expected| *expected != body) {
         Some(expected) => Err(FetchError::Corrupt(format!("{body} bytes instead of {expected}"))),
@@ -127,8 +127,8 @@ impl Pipeline {
 
 /// How a pipeline's stream ended.
 pub(super) enum PipelineEnd {
-    /// The session has ended (its own task reports that), the server has not granted the stream, or the only exchange
-    /// of the stream is complete.
+    /// The caller has nothing to do. Either the session has ended, and the session's own task reports the end. Or the
+    /// server has not granted the stream, or the stream's only exchange is complete.
     Closed,
     /// The server has finished its direction of the stream.
     Finished,
@@ -151,7 +151,7 @@ pub(super) async fn run<W: World, C: Connector>(
         connection,
         pipeline,
         stream,
-        open_ended: true,
+        send_open: true,
         fresh,
         parser: ResponseParser::new(),
         taken: 0,
@@ -182,7 +182,7 @@ struct Reader<W: World, C: Connector> {
     /// Whether the stream carries only a single exchange. If so, the sending direction is finished after the request.
     fresh: bool,
     /// Whether the sending direction is still open.
-    open_ended: bool,
+    send_open: bool,
     parser: ResponseParser,
     /// The number of bytes of the stream parsed so far.
     taken: u64,
@@ -196,7 +196,8 @@ struct Reader<W: World, C: Connector> {
 struct PendingReset {
     /// Exchanges that were completed although the reset was requested.
     completed: Vec<Exchange>,
-    /// Why the received data is not a valid response: the reset may have skipped a part of it. Later data is discarded.
+    /// The error in the data received since the request, if any. The cause may be that the reset has skipped some data.
+    /// All later data is discarded.
     garbled: Option<String>,
 }
 
@@ -295,8 +296,8 @@ impl<W: World, C: Connector> Reader<W, C> {
         }
         pipeline.out.clear();
         pipeline.written = 0;
-        if self.fresh && self.open_ended && pipeline.exchanges > 0 {
-            self.open_ended = false;
+        if self.fresh && self.send_open && pipeline.exchanges > 0 {
+            self.send_open = false;
             self.stream.finish();
         }
         Ok(())
@@ -365,15 +366,14 @@ impl<W: World, C: Connector> Reader<W, C> {
     }
 }
 
-/// Returns the start of a stream's request counters after a reset: the position of the first byte and the number of the
-/// first exchange. `written` is the position before the reset. The server derives the same values from the number of
-/// bytes it has read.
+/// Returns the position of the first byte and the number of the first exchange after a reset of the stream. `written`
+/// is the position before the reset. The server derives the same values from the number of bytes it has read.
 fn after_reset(written: u64) -> (u64, u32) {
     let resets = (written >> 32) + 1;
     (resets << 32, first_after(resets))
 }
 
-/// Returns the number of the first exchange after `resets` resets of a stream.
+/// Returns the number that the next exchange on a stream gets after the stream was reset for the `resets`th time.
 pub(crate) fn first_after(resets: u64) -> u32 {
     (resets as u32) << 16
 }

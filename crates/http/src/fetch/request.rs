@@ -9,8 +9,8 @@ use std::fmt::Write;
 /// Appends a GET request for `target` to `out` and returns its length. The length is `size` bytes (see
 /// [`bounded_head`]), unless the necessary fields alone are longer.
 ///
-/// One padding field stands for the fields that a browser would send. If the gap is too small for a field, it is filled
-/// with spaces before the value of Host. The receiver strips these spaces (RFC 9112 §5.1).
+/// One padding field stands for the fields that a browser would send. If too few bytes are left for a field, spaces
+/// before the value of Host fill them. The receiver strips these spaces (RFC 9112 §5.1).
 pub fn write_head(
     out: &mut Vec<u8>,
     target: &str,
@@ -21,15 +21,16 @@ pub fn write_head(
 ) -> usize {
     let connection = if close { CLOSE } else { "" };
     // RFC 9218 §5: the `priority` field is the same in every HTTP version.
-    let urgency = priority.map_or_else(String::new, |priority| format!("priority: {priority}\r\n"));
-    let necessary = min_head_size(target, host, close) + urgency.len();
+    let priority_field = priority.map_or_else(String::new, |priority| format!("priority: {priority}\r\n"));
+    let necessary = min_head_size(target, host, close) + priority_field.len();
     let gap = (bounded_head(size) as usize).saturating_sub(necessary);
     let (spaces, padding) = if gap >= PADDING_FIELD.len() + 2 { (0, Some(gap)) } else { (gap, None) };
 
     let before = out.len();
     let mut text = String::with_capacity(necessary + gap);
     // Writing to a string cannot fail.
-    let _ = write!(text, "GET {target} HTTP/1.1\r\nHost: {:spaces$}{host}\r\n{connection}{urgency}", "");
+    let _ =
+        write!(text, "GET {target} HTTP/1.1\r\nHost: {:spaces$}{host}\r\n{connection}{priority_field}", "");
     if let Some(gap) = padding {
         let width = gap - PADDING_FIELD.len() - 2;
         let _ = write!(text, "{PADDING_FIELD}{:x<width$}\r\n", "");
@@ -63,8 +64,8 @@ mod tests {
             [(false, None), (true, None), (false, Some(priority)), (true, Some(priority))]
         {
             let least = write_head(&mut Vec::new(), "/a?b=c", "host", close, priority, 0);
-            let urgency = priority.map_or(0, |_| "priority: u=1\r\n".len());
-            assert_eq!(least, min_head_size("/a?b=c", "host", close) + urgency);
+            let priority_bytes = priority.map_or(0, |_| "priority: u=1\r\n".len());
+            assert_eq!(least, min_head_size("/a?b=c", "host", close) + priority_bytes);
             for size in least..least + 40 {
                 let mut out = b"earlier".to_vec();
                 assert_eq!(write_head(&mut out, "/a?b=c", "host", close, priority, size as u64), size);

@@ -1,9 +1,10 @@
 //! Fails objects that make no progress for too long.
 //!
 //! The timer of an object in flight starts when the object is assigned, and restarts with every byte read on its
-//! stream. So an object that waits behind others in a pipeline does not time out while they make progress. An object
-//! that waits for a stream does not time out while any stream makes progress. An object that waits for a handshake is
-//! timed from the start of the handshake. If an object is given up, the reset of its stream has the same time limit.
+//! stream. So an object does not time out while the objects ahead of it in its pipeline make progress. An object that
+//! waits for a stream does not time out while any stream makes progress. An object that waits for a handshake is timed
+//! from the start of the handshake. The reset of a stream, after its objects have been given up, has the same time
+//! limit.
 
 use super::{Fetch, ObjectState, SharedFetch};
 use crate::observe::FetchError;
@@ -11,11 +12,11 @@ use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Connector, Session};
 use anabranch_world::World;
 
-/// Fails objects that make no progress for `timeout`, for as long as `fetch` exists.
+/// Runs forever: marks each object as failed that has made no progress for the duration `timeout`.
 pub(super) async fn watch<W: World, C: Connector>(fetch: SharedFetch<W, C>, timeout: Duration) {
     let world = fetch.borrow().world.clone();
     loop {
-        // An object that is requested after this check times out after `next`, so no timer expires before `next`.
+        // No timer expires before `next`. An object that is requested after this check times out later than `next`.
         let next = fetch.borrow_mut().expire(world.now(), timeout);
         world.sleep_until(next).await;
     }
@@ -27,11 +28,11 @@ impl<W: World, C: Connector> Fetch<W, C> {
         let mut next = now + timeout;
         let mut stuck = Vec::new();
         for object in 0..self.page.objects.len() {
-            let Some(clock) = self.clock(object) else { continue };
-            if clock + timeout <= now {
+            let Some(stalled_since) = self.stalled_since(object) else { continue };
+            if stalled_since + timeout <= now {
                 stuck.push(object);
             } else {
-                next = next.min(clock + timeout);
+                next = next.min(stalled_since + timeout);
             }
         }
         for object in stuck {
@@ -44,7 +45,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
     }
 
     /// Returns the time since which `object` has made no progress; `None` if it is not requested yet or is finished.
-    fn clock(&self, object: usize) -> Option<Instant> {
+    fn stalled_since(&self, object: usize) -> Option<Instant> {
         match self.objects[object].state {
             ObjectState::Unknown | ObjectState::Finished => None,
             ObjectState::InFlight { connection, stream, since } => {
@@ -77,12 +78,12 @@ impl<W: World, C: Connector> Fetch<W, C> {
                 self.servers[server].queue.retain(|&queued| queued != object);
                 self.fail(object, FetchError::Timeout);
                 // Give up the handshakes that have taken longer than `timeout`.
-                for name in 0..self.connections.len() {
-                    let connection = &self.connections[name];
+                for connection_index in 0..self.connections.len() {
+                    let connection = &self.connections[connection_index];
                     let waited =
                         connection.server == server && !connection.established && !connection.is_ended;
                     if waited && connection.opened + timeout <= now {
-                        self.give_up(name);
+                        self.give_up(connection_index);
                     }
                 }
             }
@@ -114,12 +115,12 @@ impl<W: World, C: Connector> Fetch<W, C> {
     /// check, if one is needed.
     fn expire_resets(&mut self, now: Instant, timeout: Duration) -> Option<Instant> {
         let mut next: Option<Instant> = None;
-        for name in 0..self.connections.len() {
-            let connection = &self.connections[name];
+        for connection_index in 0..self.connections.len() {
+            let connection = &self.connections[connection_index];
             let asked =
                 connection.pipelines.values().filter_map(|pipeline| pipeline.borrow().cancelled).min();
             match asked.filter(|_| !connection.is_ended) {
-                Some(at) if at + timeout <= now => self.give_up(name),
+                Some(at) if at + timeout <= now => self.give_up(connection_index),
                 Some(at) => next = Some(next.map_or(at + timeout, |next| next.min(at + timeout))),
                 None => {}
             }
@@ -132,7 +133,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
         let server = self.connections[connection].server;
         let failures = self.servers[server].failures;
         self.closed(connection, &CloseReason::Aborted);
-        // The client ended the connection, so this does not count as a failure of the server.
+        // The client itself aborted the connection, so the server's count of failures stays the same.
         self.servers[server].failures = failures;
     }
 }

@@ -16,8 +16,8 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-/// Sends a request on an HTTP/3 connection as soon as a stream is available for the request. The type of the session is
-/// erased.
+/// A function that sends a request on an HTTP/3 connection as soon as a stream is available for the request. Its type
+/// does not depend on the type of the session.
 pub(super) type Requests = Rc<dyn Fn(Request<()>) -> Reply>;
 
 /// Starts HTTP/3 as a client on a session that opens a new stream for each exchange.
@@ -46,7 +46,7 @@ enum Http3Reply<S: Session> {
 }
 
 impl<S: Session> Http3Reply<S> {
-    /// Completes with the exchange when the whole request has been passed to the transport.
+    /// Waits until the whole request has been passed to the transport, and then returns the exchange.
     fn poll_exchange(&mut self, cx: &mut Context<'_>) -> Poll<Result<&mut Exchange<S>, RequestError>> {
         if let Self::Sending(sending) = self {
             match ready!(sending.as_mut().poll(cx)) {

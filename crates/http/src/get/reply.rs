@@ -10,17 +10,19 @@ use std::task::{Context, Poll};
 pub struct RequestError {
     /// The error that ended the request.
     pub reason: CloseReason,
-    /// Whether the server has not processed the request. If so, it can be sent again on another connection (RFC 9113
-    /// §8.7, RFC 9114 §4.1.1).
+    /// Whether the server has not processed the request, so that the request can be sent again on another connection
+    /// (RFC 9113 §8.7, RFC 9114 §4.1.1).
     pub unprocessed: bool,
     /// Whether the connection has ended, so that its outstanding requests get no response.
     pub over: bool,
 }
 
-/// The response to a request, received piece by piece. Dropping it before its end cancels the request.
+/// The response to a request, received piece by piece. Dropping this value before the response is complete cancels the
+/// request.
 pub struct Reply(pub(super) Box<dyn ResponseReader>);
 
-/// A response of one HTTP version. The trait erases the type of the session.
+/// The interface of a response that is being received, which each HTTP version implements. The trait hides the type of
+/// the session.
 pub(super) trait ResponseReader {
     /// Completes when the whole request has been passed to the transport. Returns the number of its stream.
     fn poll_sent(&mut self, cx: &mut Context<'_>) -> Poll<Result<u64, RequestError>>;
@@ -28,8 +30,7 @@ pub(super) trait ResponseReader {
     /// Completes with the next event of the response, or with `None` when the response is complete.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<ResponseEvent>, RequestError>>;
 
-    /// Returns the byte range of all data on the stream so far: of the data read if `read` is set, otherwise of the
-    /// data written.
+    /// Returns the byte range of the data read from the stream so far if `read` is set, otherwise of the data written.
     fn bytes(&self, read: bool) -> Range<u64>;
 }
 

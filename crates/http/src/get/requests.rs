@@ -125,8 +125,8 @@ impl Requests {
         })
     }
 
-    /// Gets `target` from `host`. Calls `on_stream` with the number of the stream. Then calls `take` once with the
-    /// head, and with each piece of the body. Returns the head and the length of the body.
+    /// Gets `target` from `host`. Calls `on_stream` with the number of the stream. Then calls `take` once for the head,
+    /// and once for each piece of the body. Returns the head and the length of the body in bytes.
     ///
     /// # Errors
     /// [`GetError`].

@@ -1,7 +1,7 @@
 //! Extracts the parts of a URL that a request contains, and rejects URLs that no request can contain.
 //!
-//! A URL that is not requested over a network, for example a `data:` URL, is left out. A URL that no contestant can
-//! request is an error.
+//! A URL that is not requested over a network by HTTP, for example a `data:` URL, is left out. A URL that is not valid
+//! in an HTTP request is an error.
 
 use super::excerpt;
 use crate::authority::is_authority;
@@ -84,7 +84,7 @@ impl Address {
 pub(super) enum Unusable {
     /// The URL is not requested over a network by HTTP.
     LeftOut(&'static str),
-    /// No request can contain the URL. The text says why, and what to write instead.
+    /// The URL is not valid in an HTTP request. The text says why, and what to write instead.
     Unsendable(String),
 }
 
@@ -93,11 +93,12 @@ fn is_local(scheme: &str) -> bool {
     LOCAL.contains(&scheme) || scheme.ends_with("-extension")
 }
 
-/// The schemes of URLs that are requested. Browsers do not know all of them, but `get --page --har` writes them.
+/// The schemes of URLs that are requested. Browsers do not use all of them, but the HARs that `get --page --har` writes
+/// contain them.
 const SCHEMES: [&str; 7] =
     ["http", "https", "http+sctp", "http+sctp-ip", "https+sctp", "https+sctp-ip", "h3"];
 
-/// The schemes of URLs that a browser resolves by itself, besides those of extensions.
+/// The schemes of URLs that a browser resolves without a network. The schemes of browser extensions are not listed.
 const LOCAL: [&str; 11] = [
     "data",
     "blob",
@@ -121,9 +122,9 @@ const NO_HOST: &str = "write a name in ASCII (xn--... for others) or an IP addre
 
 /// The maximum length in bytes of a host with its port. A name has at most 253 bytes.
 const MAX_HOST: usize = 300;
-/// The maximum length in bytes of a request target. A longer target is cut, and a warning says so. The rest of a head
-/// of [`MAX_HEAD`](crate::page::MAX_HEAD) bytes has room for the longest host and the other fields that a client
-/// writes.
+/// The maximum length in bytes of a request target. A longer target is cut, and a warning says so. A head of
+/// [`MAX_HEAD`](crate::page::MAX_HEAD) bytes has room for this target, the longest host, and the other fields that a
+/// client writes.
 pub(super) const MAX_TARGET: usize = 31 * 1024;
 
 #[cfg(test)]

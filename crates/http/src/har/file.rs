@@ -17,7 +17,8 @@ pub struct Unpacked {
     pub fault: Option<String>,
 }
 
-/// Reads at most `most` bytes of content from `input`. `input` may be compressed by gzip and has about `length` bytes.
+/// Reads at most `most` bytes of content from `input`. `input` may be compressed by gzip. `length` is an estimate of
+/// the number of bytes in `input`.
 ///
 /// # Errors
 /// I/O errors of `input`.
@@ -48,7 +49,8 @@ pub fn unpack(mut input: impl Read, length: u64, most: u64) -> io::Result<Unpack
     Ok(Unpacked { bytes, fault })
 }
 
-/// Decompresses a gzip file, which consists of one or more members. As in gunzip, zero bytes behind a member are ignored.
+/// Decompresses a gzip file, which consists of one or more members. As in gunzip, zero bytes after a member are
+/// ignored.
 #[derive(Debug)]
 pub struct GzipReader<R> {
     /// The decoder of the current member; `None` after the last member.
@@ -105,11 +107,11 @@ const ARCHIVES: [(&[u8], &str, &str); 6] = [
     (&GZIP, "packed by gzip twice", "unpack it once with gunzip"),
 ];
 
-/// Refuses the content `bytes` of a file that its name `name` and its content suggest is packed by brotli, which has no
-/// magic number.
+/// Refuses a file that is probably packed by brotli, because its name ends in `.br` and its content `bytes` is binary.
+/// Brotli has no magic number.
 ///
 /// # Errors
-/// One line that says how to unpack it.
+/// One line that says how to unpack the file.
 pub fn refuse_brotli(name: &str, bytes: &[u8]) -> Result<(), String> {
     let is_binary = std::str::from_utf8(bytes).is_err_and(|why| why.error_len().is_some());
     match is_binary && name.to_ascii_lowercase().ends_with(".br") {
@@ -140,7 +142,7 @@ pub fn text(mut bytes: Vec<u8>) -> Result<String, String> {
     }
 }
 
-/// What a text without content holds.
+/// The content of a text that has only white space or NUL bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Blank {
     /// Nothing, or white space.
@@ -149,7 +151,7 @@ pub enum Blank {
     Zeros,
 }
 
-/// Returns what `text` holds if it has no content. Returns `None` if it has content.
+/// Returns whether `text` is empty, white space, or NUL bytes. Returns `None` if `text` has any other content.
 #[must_use]
 pub fn blank(text: &str) -> Option<Blank> {
     let mut found = Blank::Space;
@@ -308,7 +310,8 @@ const GUARDS: [&str; 5] = [")]}',", ")]}'", "while(1);", "for(;;);", "for (;;);"
 /// The tokens that may stand directly before a JSON value that JavaScript passes as an argument, assigns or returns.
 const WRAPPER_ENDS: [&str; 4] = ["(", "=", "default", "return"];
 
-/// The maximum number of bytes before the JSON value. A JavaScript wrapper consists of one or two names.
+/// The maximum number of bytes before the JSON value. The beginning of a JavaScript statement, for example
+/// `module.exports =`, is much shorter.
 const MAX_PREFIX: usize = 1024;
 
 /// The maximum number of bytes that are examined to recognize a JSON value.

@@ -9,8 +9,8 @@
 //! 4. the document, which is the first entry with an HTML response, or else the first entry. For an entry before the
 //!    document, the last redirect.
 //!
-//! The first entry of a page has no cause. If a rule yields a URL that was fetched several times, the last of its
-//! fetches before the entry is the cause.
+//! The first entry of a page has no cause. If a rule yields a URL that several earlier entries fetched, the last of
+//! these entries is the cause.
 
 use super::address::Address;
 use super::size;
@@ -45,8 +45,8 @@ impl FetchEntry<'_> {
     }
 }
 
-/// Returns for each entry the position of the entry that caused it. `entries` are ordered by time. Entries without a
-/// usable size are never a cause.
+/// Returns for each entry the index of the entry that initiated it. `entries` are ordered by time. An entry without a
+/// usable size never counts as an initiator.
 pub(super) fn find(entries: &[FetchEntry<'_>]) -> Vec<Option<usize>> {
     let usable = |entry: &FetchEntry<'_>| entry.size.is_ok();
     let document = entries
@@ -97,7 +97,7 @@ fn is_html(entry: &FetchEntry<'_>) -> bool {
     !(300.0..400.0).contains(&status) && kind.trim_start().to_ascii_lowercase().starts_with("text/html")
 }
 
-/// Returns the position of the entry that `_initiator` names, which is a URL or an object.
+/// Returns the position of the entry that `_initiator` names. The value of `_initiator` is a URL or an object.
 fn named(entry: &Value, earlier: &impl Fn(&str) -> Option<usize>) -> Option<usize> {
     let initiator = entry.get("_initiator")?;
     match initiator {
@@ -110,8 +110,8 @@ fn named(entry: &Value, earlier: &impl Fn(&str) -> Option<usize>) -> Option<usiz
     }
 }
 
-/// Returns the position of the entry that fetched the innermost known script of a call stack. For asynchronous calls,
-/// `parent` holds the stack of the caller.
+/// Returns the position of the entry that fetched a script of the call stack: the innermost script that has an entry.
+/// For asynchronous calls, `parent` holds the stack of the caller.
 fn script(stack: &Value, earlier: &impl Fn(&str) -> Option<usize>) -> Option<usize> {
     let mut stack = Some(stack);
     while let Some(level) = stack {

@@ -16,7 +16,8 @@ pub(super) struct Pages<'a> {
     pub listed: Vec<Listed<'a>>,
     /// The entries of all logs, in the order of the file.
     pub entries: Vec<HarEntry<'a>>,
-    /// For each log, the name of its list of entries in messages, for example `log.entries`.
+    /// For each log, the location of its list of entries in the file, for example `log.entries`. Error messages show
+    /// it.
     lists: Vec<String>,
 }
 
@@ -68,8 +69,8 @@ impl<'a> Pages<'a> {
         Ok(pages)
     }
 
-    /// Adds the pages of `har`, which contains a log or is itself a log. In messages, `place` precedes the names of its
-    /// members.
+    /// Adds the pages of `har`, which contains a log or is itself a log. `place` is the path of `har` in the file, for
+    /// messages.
     fn add_har(&mut self, har: &'a Value, place: &str) -> Result<(), String> {
         let (log, place) = match har.get("log") {
             Some(log) => (log, format!("{place}log.")),

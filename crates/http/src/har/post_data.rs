@@ -1,12 +1,13 @@
 //! Determines the size in bytes of a request body from `request.postData`.
 //!
 //! The body is `text`, which is base64 if `encoding` says so. If `text` is absent or empty, the body is the form that
-//! `params` lists, in the encoding `application/x-www-form-urlencoded`. Exporters write parameters both encoded and
-//! decoded. A name or value counts as encoded if it could be the result of encoding.
+//! `params` lists, in the encoding `application/x-www-form-urlencoded`. Some exporters write the names and values of
+//! `params` encoded, others decoded. A name or value counts as encoded if it could be the result of encoding.
 
 use serde_json::Value;
 
-/// The size of a body that is a multipart form or contains a file. Its parameters do not show how many bytes were sent.
+/// The size of a body that is a multipart form or contains a file, because its parameters do not show how many bytes
+/// were sent.
 const UNKNOWN: i64 = -1;
 
 /// Returns the size of the body that `post` records, as HAR writes sizes: a number, which is -1 if the size is unknown.
@@ -46,8 +47,8 @@ fn form(params: &[Value]) -> Option<usize> {
     Some(size)
 }
 
-/// Returns the size of `text` in the encoding of forms, in which a byte has one or three bytes and a space is a plus
-/// sign.
+/// Returns the size in bytes of `text` in the encoding of HTML forms. This encoding turns each byte into itself, a plus
+/// sign (for a space) or an escape of three bytes.
 fn encoded(text: &str) -> usize {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"*-._ ".contains(byte);
     let bytes = text.as_bytes();

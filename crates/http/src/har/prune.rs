@@ -1,9 +1,9 @@
 //! Parses the text of a HAR to JSON values, and drops the values that this crate does not use.
 //!
-//! A recording consists mostly of headers, cookies, timings and bodies. As parsed values they would take a dozen times
-//! as much memory as in the file. Only the values that [`read`](super::read) and its submodules use are kept. All other
-//! values are parsed, so that errors are still reported, and then dropped. Of a request body only its size is kept. The
-//! memory for kept values is bounded, because one character of a list may take a hundred bytes as a value.
+//! A recording consists mostly of headers, cookies, timings and bodies. Once parsed, they would take a dozen times the
+//! size of the file in memory. Only the values that [`read`](super::read) and its submodules use are kept. All other
+//! values are parsed, so that errors are still reported, and then dropped. Only the size of a request body is kept. The
+//! memory for kept values is bounded, because one character in the file may become a value of a hundred bytes.
 
 use super::post_data;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -14,7 +14,7 @@ use std::fmt;
 /// The reason why parsing failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ParseError {
-    /// The text is not JSON. The error may be in a kept or in a dropped value.
+    /// The text is not JSON. Values that would be dropped are checked as well.
     #[error("not a HAR, not even JSON: {0}")]
     Json(serde_json::Error),
     /// The file has more than this number of entries.
@@ -204,7 +204,7 @@ impl HarObject {
         })
     }
 
-    /// Returns whether `element` of a list of this type is kept.
+    /// Returns whether pruning keeps `element` of a JSON list of this type.
     fn wants(self, element: &Value) -> bool {
         let name = || element.get("name").and_then(Value::as_str);
         let is_used = |name: &str| HEADERS.iter().any(|used| name.eq_ignore_ascii_case(used));
@@ -377,7 +377,7 @@ mod tests {
         assert_eq!(parse(text, LIMITS).expect("JSON"), kept);
     }
 
-    /// Errors are reported with the same text, whether the value is dropped or kept.
+    /// The error message for invalid JSON does not depend on whether the parser keeps or drops the value.
     #[test]
     fn errors_match_those_of_a_full_parse() {
         let deep = format!("{}1{}", "[".repeat(200), "]".repeat(200));

@@ -38,7 +38,7 @@ pub(super) struct Size {
     pub request: u64,
     /// The size of the request body.
     pub request_body: u64,
-    /// Whether the request had a body of unknown size. It counts as 0 in `request_body`.
+    /// Whether the request had a body of unknown size. `request_body` is 0 in that case.
     pub unknown_body: bool,
     /// The size of the response head.
     pub head: u64,
@@ -46,7 +46,7 @@ pub(super) struct Size {
     pub body: u64,
     /// Whether the browser took the response from a cache.
     pub from_cache: bool,
-    /// The assumption that was made to find a size, if any.
+    /// A note about the assumption that replaces a size missing in the file, if any.
     pub note: Option<&'static str>,
 }
 
@@ -62,10 +62,11 @@ pub(super) fn has_response(entry: &Value) -> bool {
     }
 }
 
-/// Returns the sizes of one entry. `answered` says that some entry of the page has a response. If so, an entry without
-/// a response has failed.
+/// Returns the sizes of one entry. `answered` says that at least one entry of the page has a response. An entry without
+/// a response has then failed.
 ///
-/// If a size or the status is invalid: the name of the field, and the reason.
+/// An `Err` of the outer result means that a size or the status is invalid. It holds the name of the field and the
+/// reason.
 pub(super) fn of(entry: &Value, answered: bool) -> Result<EntrySizes, (&'static str, String)> {
     let field = |pointer: &str, name: &'static str| -> Result<Known, (&'static str, String)> {
         match entry.pointer(pointer) {
@@ -176,7 +177,8 @@ fn request_body(request: &Value, body_size: Known) -> Known {
 pub const UNKNOWN_BODY: &str = "the size of the request body is not recorded (bodySize, Content-Length or postData): \
     requested without a body";
 
-/// The note about a page that has only requests, for example one for k6.
+/// The warning about entries of a HAR file that have a request but no response. Such files describe load tests, for
+/// example with k6.
 pub const NO_RESPONSE: &str = "no response is recorded: fetched with a body of 1 kB";
 
 /// The assumed size in bytes of each response body of a page that has only requests. It is about the size of an API
@@ -226,7 +228,7 @@ impl Known {
     }
 }
 
-/// Parses a size, which is a whole number or (in WebPagetest) a string that contains one.
+/// Parses a size: a whole number or, in WebPagetest, a string that contains a whole number.
 fn known(value: &Value) -> Result<Known, String> {
     if value.as_str() == Some("") {
         return Ok(Known::Absent);

@@ -14,7 +14,7 @@ const AT: [&str; 5] = [
     "2024-05-01T10:00:00.400Z",
 ];
 
-/// Returns a plain entry: status 200, 1000 bytes of body, 50 ms.
+/// Returns a plain entry: status 200, a body of 1000 bytes, and a total time of 50 ms.
 pub(super) fn entry(at: usize, url: &str) -> Value {
     json!({
         "startedDateTime": AT[at],
@@ -51,7 +51,8 @@ fn error(entries: Vec<Value>) -> String {
     error
 }
 
-/// Returns the sizes of the response head and body of `entry`, on a page with a document and this entry.
+/// Reads a page from a HAR that contains a document and `entry`. Returns the sizes in bytes of the response head and
+/// the body of `entry`.
 fn bytes(entry: Value) -> (u64, u64) {
     let page = page(vec![document(), entry]);
     assert_eq!(page.objects.len(), 2, "{:?}", page.warnings);
@@ -88,7 +89,7 @@ fn the_body_is_taken_from_the_first_field_that_knows() {
     let plain = || entry(1, "http://h/x");
     let unknown = || with(plain(), "/response/bodySize", json!(-1));
     assert_eq!(bytes(plain()), (310, 1000));
-    // Over HTTP/2, Chrome records only the sum of head and body.
+    // For HTTP/2, Chrome records the sizes of head and body only as a sum, in `_transferSize`.
     let h2 =
         with(with(unknown(), "/response/headersSize", json!(-1)), "/response/_transferSize", json!(2500));
     assert_eq!(bytes(h2.clone()), (300, 2200));
@@ -99,10 +100,11 @@ fn the_body_is_taken_from_the_first_field_that_knows() {
     assert_eq!(bytes(with(zeros.clone(), "/_objectSize", json!("2048"))), (310, 2048));
     assert_eq!(bytes(with(zeros.clone(), "/_bytesIn", json!(2310))), (310, 2000));
     assert_eq!(bytes(zeros), (310, 0));
-    // Without a transfer size, the content size counts, minus the bytes saved by compression if Chrome recorded them.
+    // If an entry gives no transfer size, its content size is used as the body size. If Chrome recorded the bytes saved
+    // by compression, they are subtracted.
     assert_eq!(bytes(unknown()), (310, 3000));
     assert_eq!(bytes(with(unknown(), "/response/content/compression", json!(2100))), (310, 900));
-    // Firefox writes -1 as the size of a head, or omits it.
+    // Firefox writes -1 as the size of a response head, or leaves the field out.
     let firefox =
         with(with(plain(), "/response/headersSize", json!(-1)), "/response/content/size", json!(-1));
     assert_eq!(bytes(firefox), (300, 1000));
@@ -175,7 +177,8 @@ fn unfetchable_entries_are_left_out_with_a_warning() {
         (with(plain(), "/response/status", json!(101)), "WebSocket"),
     ];
     for (odd, why) in cases {
-        // A status of 0 with a body would come from old Firefox and count as a response, so remove the body.
+        // Status 0 with a body counts as a response, because old Firefox omitted the status. The entry must have no
+        // response, so its body is removed.
         let odd = if why == "answer" { with(odd, "/response/bodySize", json!(0)) } else { odd };
         let url = odd.pointer("/request/url").and_then(Value::as_str).expect("a url").to_owned();
         let page = page(vec![document(), odd, entry(3, "http://h/last")]);
@@ -259,7 +262,7 @@ fn errors_name_the_entry_and_the_field() {
         let error = error(vec![document(), with(plain(), pointer, value)]);
         assert!(error.contains("log.entries[1].") && error.contains(told), "{error}");
     }
-    // The entry is not an object.
+    // The entry or its request is not a JSON object.
     for odd in [json!(5), json!(null), with(document(), "/request", json!(null))] {
         assert_eq!(
             error(vec![odd, document()]),
@@ -275,7 +278,8 @@ fn errors_name_the_entry_and_the_field() {
 
 #[test]
 fn a_negative_size_is_unknown_whatever_it_is() {
-    // An internal redirect to https transferred nothing, but Chrome's exporters subtract the size of the head.
+    // Chrome redirects a URL to https internally, without a transfer. Chrome's exporters compute the body size as the
+    // transferred size, 0, minus the head size, 310.
     let odd = with(entry(1, "http://h/x"), "/response/bodySize", json!(-310));
     let odd = with(with(odd, "/response/_transferSize", json!(0)), "/response/status", json!(307));
     let odd = with(odd, "/response/content/size", json!(0));
@@ -549,7 +553,8 @@ fn a_url_is_requested_in_full_up_to_31_kib_and_a_longer_one_is_counted() {
     };
     let page = page(vec![document(), of(MAX_TARGET), of(MAX_TARGET + 1), of(70_000)]);
     let lengths: Vec<usize> = page.objects[1..].iter().map(|object| object.name.len()).collect();
-    // The last two targets are cut and then equal the first target, so a number is appended to each.
+    // The last two targets are shortened to `MAX_TARGET` and then equal the first target, so a number is appended to
+    // each.
     assert_eq!(lengths, [MAX_TARGET, MAX_TARGET + 2, MAX_TARGET + 2]);
     let heads: Vec<u64> = page.objects[1..].iter().map(|object| object.request_head).collect();
     assert_eq!(heads, [MAX_TARGET as u64 + 26, MAX_TARGET as u64 + 28, MAX_HEAD]);
@@ -560,7 +565,8 @@ fn a_url_is_requested_in_full_up_to_31_kib_and_a_longer_one_is_counted() {
             "2 of 4 entries: a URL of more than 31 KiB, of which so much is sent: [2] {shown}, [3] {shown}"
         )]
     );
-    // With a long host, a cut target and an appended number, the head still has room for the fields of the client.
+    // The host is long. The target is cut, and gets a number because two entries have the same URL. Even then, the
+    // request head has room for the fields that the client adds.
     let host = format!("{}.example:65535", "h".repeat(245));
     let url = format!("http://{host}/{}", "q".repeat(70_000));
     let page = self::page(vec![document(), entry(1, &url), entry(2, &url)]);
@@ -610,7 +616,8 @@ fn the_body_of_a_request_has_the_first_size_that_is_known() {
     // A GET has no body unless the file says so.
     let get = with(entry(1, "http://h/x"), "/request/bodySize", json!(-1));
     assert!(page(vec![document(), get]).warnings.is_empty());
-    // A file for k6 has only requests. The size of the body is added to the size of a head with a long URL.
+    // An entry of a file for k6 (a load generator) has only a request. `request_head` counts the head, which contains a
+    // long URL, and the five bytes of the body.
     let url = format!("http://h/{}", "q".repeat(1000));
     let k6 = json!({"request": {"method": "POST", "url": url, "postData": {"text": "12345"}}});
     assert_eq!(page(vec![k6]).objects[0].request_head, 1027 + 5);
@@ -645,7 +652,7 @@ fn a_page_load_over_each_scheme_of_this_program_reads_back() {
     for scheme in ["http", "https", "http+sctp", "http+sctp-ip", "https+sctp", "h3"] {
         let page = page(vec![entry(0, &format!("{scheme}://h/"))]);
         assert_eq!(
-            (page.objects.len(), page.tls == 1),
+            (page.objects.len(), page.tls_objects == 1),
             (1, !scheme.starts_with("http+") && scheme != "http")
         );
     }

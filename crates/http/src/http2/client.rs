@@ -1,4 +1,4 @@
-//! What every HTTP/2 client needs: the settings of a connection, and the reason why it ended.
+//! Shared by all HTTP/2 clients: the settings of a connection, and the reason why a connection ended.
 
 use super::io::Frame;
 use super::{FOR_EVER, MAX_HEAD, RESETS, Windows};
@@ -13,7 +13,7 @@ pub(crate) fn builder(windows: &Windows) -> Builder {
     builder
         .initial_window_size(windows.stream)
         .initial_connection_window_size(windows.connection)
-        .max_frame_size(windows.frame)
+        .max_frame_size(windows.max_frame_size)
         .max_header_list_size(MAX_HEAD)
         .initial_max_send_streams(windows.concurrent as usize)
         .enable_push(false)
@@ -37,7 +37,8 @@ pub(crate) fn noting(
         if frame.last {
             ends.remove(&frame.stream);
         }
-        // A stream that was reset has no last frame that removes its entry, so forget the oldest stream.
+        // The entry of a stream that was reset is never removed by a last frame. If there are too many entries, remove
+        // the one with the lowest stream number.
         if ends.len() > MOST_STREAMS {
             ends.pop_first();
         }

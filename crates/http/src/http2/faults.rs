@@ -1,7 +1,7 @@
-//! Finds errors in a client's frames for which RFC 9113 (§4.2, §5.1, §6) requires another error code than h2 reports.
-//! h2 reports PROTOCOL_ERROR for them. Also finds a missing SETTINGS frame (§3.4), for which h2 reports nothing.
+//! Finds those errors in a client's frames that h2 reports as PROTOCOL_ERROR, although RFC 9113 requires another error
+//! code (§4.2, §5.1, §6). Also finds a missing SETTINGS frame (§3.4), for which h2 reports nothing.
 //!
-//! The inspector parses frame headers and the values of settings. It does not decompress heads. Only h2 sees
+//! The inspector parses frame headers and the values of settings. It does not decompress field blocks. Only h2 sees
 //! compression errors (COMPRESSION_ERROR, §4.3), which it reports as PROTOCOL_ERROR.
 
 use h2::Reason;
@@ -55,7 +55,7 @@ impl Inspector {
         self.frames
     }
 
-    /// Returns whether the client has begun with another frame than SETTINGS. h2 does not check this.
+    /// Returns whether the first frame of the client was not SETTINGS. h2 does not check this.
     pub(crate) fn lacks_settings(&self) -> bool {
         self.lacks_settings
     }
@@ -179,7 +179,8 @@ mod tests {
             (vec![head.clone(), frame(DATA, 0, 1, b"y")], closed),
             (vec![head.clone(), head.clone()], closed),
             (vec![frame(HEADERS, 0, 1, b"x"), frame(RST_STREAM, 0, 1, &[0; 4]), head.clone()], closed),
-            // These frames are not allowed on their stream. h2 reports the right code for them.
+            // h2 reports the right error code for a frame on a stream that does not allow its type, so the inspector
+            // reports nothing.
             (vec![frame(PRIORITY, 0, 0, &[0; 4]), frame(PING, 0, 1, &[0; 7])], None),
         ] {
             let bytes = [&b"preface"[..], &frames.concat()].concat();

@@ -5,7 +5,7 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// Adds fields with a total size of `bytes`, as HTTP/1.1 counts it. A remainder shorter than a line is left out.
+/// Adds padding fields with a total size of `bytes` in HTTP/1.1 format. A remainder shorter than a line is left out.
 pub(crate) fn fill(fields: &mut HeaderMap, bytes: usize) {
     let name = HeaderName::from_static(NAME);
     for line in 0..bytes / LINE {
@@ -19,5 +19,5 @@ pub(crate) fn fill(fields: &mut HeaderMap, bytes: usize) {
 }
 
 const NAME: &str = "x-fill";
-/// The size of a padding line in bytes, which is about the size of a typical browser field.
+/// The size in bytes of each padding field in HTTP/1.1 format. It is about the size of a typical browser field.
 const LINE: usize = 50;

@@ -74,7 +74,7 @@ pub struct Traffic {
 /// Counts the bytes sent and received.
 struct Counted {
     traffic: Rc<Cell<Traffic>>,
-    inspector: FrameScanner,
+    scanner: FrameScanner,
 }
 
 impl Counted {
@@ -86,7 +86,7 @@ impl Counted {
     fn received(&mut self, bytes: &[u8]) {
         let mut traffic = self.traffic.get();
         traffic.received += bytes.len() as u64;
-        self.inspector.pass(bytes, &mut |frame| traffic.data += frame.data.unwrap_or(0));
+        self.scanner.pass(bytes, &mut |frame| traffic.data += frame.data.unwrap_or(0));
         self.traffic.set(traffic);
     }
 }
@@ -101,8 +101,8 @@ struct SendSide<T> {
     sent: usize,
     /// The number of bytes that may still be read in this poll of the task.
     readable: usize,
-    /// Whether all available bytes were read in this poll of the task, so that no more bytes can arrive before the next
-    /// poll. `None` if the task does not announce its polls.
+    /// Whether this poll of the connection's task has read all available bytes. Then no more bytes can arrive before
+    /// the next poll. `None` between polls, and if the task does not call [`Out::begin`].
     drained: Option<bool>,
 }
 
@@ -111,7 +111,7 @@ impl<T: Stream> SendSide<T> {
         while self.sent < self.waiting.len() {
             self.sent += ready!(self.stream.poll_write(cx, &self.waiting[self.sent..]))?;
         }
-        // The buffer is empty, so free it: an idle connection must not hold memory.
+        // The empty buffer is freed, because an idle connection must not hold memory.
         (self.waiting, self.sent) = (Vec::new(), 0);
         Poll::Ready(Ok(()))
     }
@@ -122,7 +122,7 @@ impl<T: Stream> SendSide<T> {
 }
 
 impl<T: Stream> Out<T> {
-    /// Announces that the task begins a poll, which ends with [`Self::poll_flush`].
+    /// Records that the connection's task begins a poll. The poll ends with [`Self::poll_flush`].
     pub(crate) fn begin(&self) {
         self.0.borrow_mut().drained = Some(false);
     }
@@ -174,7 +174,7 @@ impl<T: Stream> Io<T> {
 
     /// Counts the bytes sent and received from now on.
     pub(crate) fn count(&mut self) -> Rc<Cell<Traffic>> {
-        let new = || Counted { traffic: Rc::default(), inspector: FrameScanner::new(0, 0) };
+        let new = || Counted { traffic: Rc::default(), scanner: FrameScanner::new(0, 0) };
         self.counted.get_or_insert_with(new).traffic.clone()
     }
 }
@@ -284,7 +284,7 @@ impl<T: Stream> AsyncWrite for Io<T> {
 /// The approximate maximum number of bytes that a server reads in one poll of the task. The limit allows thousands of
 /// the smallest frames.
 const MAX_READ: usize = 32 * 1024;
-/// The initial capacity of the send buffer in bytes. It is enough for the heads and a small response.
+/// The initial capacity of the send buffer in bytes. It is enough for message heads and a small response body.
 const INITIAL_CAPACITY: usize = 2 * 1024;
 /// The maximum number of bytes buffered until the end of a poll, which is the size of a TLS record.
 const MAX_BUFFERED: usize = 16 * 1024;
@@ -293,7 +293,7 @@ const MAX_BUFFERED: usize = 16 * 1024;
 struct FrameScanner {
     /// The current position on the stream.
     at: u64,
-    /// The number of bytes of the preface or of a frame until the next frame header.
+    /// The number of bytes until the next frame header. These bytes belong to the preface or to the payload of a frame.
     skip: u64,
     /// The part of a frame header that has been found in the stream so far.
     header: Vec<u8>,
@@ -372,9 +372,9 @@ mod tests {
             let found = Rc::new(RefCell::new(Vec::new()));
             let into = found.clone();
             let mut on_frame: OnFrame = Box::new(move |frame| into.borrow_mut().push(frame));
-            let mut watch = FrameScanner::new(0, PREFACE.len() as u64);
-            bytes.chunks(cut).for_each(|part| watch.pass(part, &mut *on_frame));
-            let passed = (&*found.borrow(), watch.at);
+            let mut scanner = FrameScanner::new(0, PREFACE.len() as u64);
+            bytes.chunks(cut).for_each(|part| scanner.pass(part, &mut *on_frame));
+            let passed = (&*found.borrow(), scanner.at);
             assert_eq!(passed, (&expected, bytes.len() as u64), "{cut}");
         }
     }

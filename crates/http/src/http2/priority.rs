@@ -1,8 +1,8 @@
 //! Determines which response is written next: priorities (RFC 9218) and the order that follows from them.
 //!
 //! The order does not depend on the transport. Streams have numbers and priorities, and the writer asks which streams
-//! come first. Therefore HTTP/2, HTTP/3 and SCTP can write in the same order, and a comparison of them compares only
-//! the transports.
+//! come first. Therefore HTTP/2, HTTP/3 and SCTP can write in the same order, and differences in their results come
+//! from the transports alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -78,8 +78,9 @@ impl Priority {
 }
 
 impl Priority {
-    /// Returns the position of a stream in the order of [`ResponseScheduler`] as a number, for transports that rank
-    /// streams. A stream with a lower rank goes first. Streams that share the bandwidth have the same rank.
+    /// Returns the position of a stream in the order of [`ResponseScheduler`] as a number. A transport can schedule its
+    /// streams by this rank. A stream with a lower rank goes first. Streams that share the bandwidth have the same
+    /// rank.
     #[must_use]
     pub fn rank(&self, stream: u64) -> u32 {
         const STREAMS: u32 = 1 << 27;
@@ -87,7 +88,7 @@ impl Priority {
     }
 
     /// Returns a rank of 16 bits, the size of a stream value in SCTP schedulers. SCTP reuses stream numbers, so the
-    /// number of earlier requests, `before`, replaces the stream number. The rank wraps after 8,190 requests.
+    /// rank is computed from `before`, the number of earlier requests. Request 8,190 starts again at the lowest rank.
     #[must_use]
     pub fn short_rank(&self, before: u64) -> u32 {
         const REQUESTS: u32 = 8_190;
@@ -104,7 +105,8 @@ impl Priority {
 /// follow and take turns.
 #[derive(Clone, Debug, Default)]
 pub struct ResponseScheduler {
-    /// The urgency, the incremental flag, the turn and the number of each stream.
+    /// For each stream: its urgency, whether it is incremental, its turn among the incremental streams (otherwise 0),
+    /// and its number.
     waiting: BTreeSet<(u8, bool, u64, u64)>,
     positions: BTreeMap<u64, (Priority, u64)>,
     turn: u64,
@@ -127,7 +129,8 @@ impl ResponseScheduler {
         }
     }
 
-    /// Records that a stream has written data. If it is incremental, it goes behind the other incremental streams.
+    /// Records that a stream has written data. If the priority of the stream is incremental, the stream moves behind
+    /// the other streams of the same urgency that are incremental.
     pub fn written(&mut self, stream: u64) {
         if let Some(&(priority, _)) = self.positions.get(&stream).filter(|(priority, _)| priority.incremental)
         {

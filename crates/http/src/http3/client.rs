@@ -38,7 +38,8 @@ pub(crate) struct ClientDriver<S: Session> {
 }
 
 impl<S: Session> ClientDriver<S> {
-    /// Completes with a reason when the connection has ended or no handle uses it any more.
+    /// Drives the connection. Returns a reason once the connection has ended, or once no handle uses the connection any
+    /// more.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<CloseReason> {
         match self.driver.poll(cx) {
             Poll::Pending if self.user.strong_count() == 0 => Poll::Ready(CloseReason::Finished),
@@ -55,7 +56,7 @@ pub(crate) async fn begin<S: Session>(session: S) -> Result<(ClientDriver<S>, Re
 }
 
 impl<S: Session> Requests<S> {
-    /// Returns a counter of the traffic on streams that are opened from now on.
+    /// Starts to count the traffic on streams that are opened from now on, and returns the counter.
     pub(crate) fn count(&self) -> Rc<Cell<Traffic>> {
         self.0.0.traffic()
     }
@@ -118,7 +119,7 @@ impl<S: Session> Exchange<S> {
                 let reason = format!("a head of {size} bytes, where {MAX_HEAD} are taken");
                 Err(Failure::Malformed(super::Error::Stream(Code::H3_EXCESSIVE_LOAD, reason)))
             }
-            // This does not happen, because the reader of a client expects no request.
+            // A client's reader returns no requests.
             Some(Event::Request(_)) => Err(Failure::Stream(StreamError::CancelledHere)),
         })
     }

@@ -1,5 +1,4 @@
-//! Error codes of HTTP/3 (RFC 9114 §8.1) and QPACK (RFC 9204 §6). Also defines errors and their scope, which is the
-//! connection or one stream.
+//! Error codes of HTTP/3 (RFC 9114 §8.1) and QPACK (RFC 9204 §6). Also defines connection errors and stream errors.
 
 use std::fmt;
 

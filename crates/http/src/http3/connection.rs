@@ -1,6 +1,6 @@
 //! One endpoint of an HTTP/3 connection: the control and QPACK streams in both directions, and connection errors.
 //!
-//! Implements RFC 9114 §3.2, §5.2, §6.2 and §8 as far as they need a session.
+//! Implements those parts of RFC 9114 §3.2, §5.2, §6.2 and §8 that need a session.
 
 use super::MAX_HEAD;
 use super::code::{Code, Error};
@@ -88,8 +88,8 @@ impl<S: Session> Connection<S> {
         self.wake_driver();
     }
 
-    /// Returns the reason why the connection has ended. An error that this endpoint raised takes precedence over the
-    /// reason of the session.
+    /// Returns the reason why the connection has ended: the HTTP/3 error that this endpoint raised, or `of_session`,
+    /// the reason that the transport session gives.
     pub(super) fn reason(&self, of_session: CloseReason) -> CloseReason {
         match &*self.0.error.borrow() {
             Some(error) => CloseReason::Protocol(format!("HTTP/3: {error}")),
@@ -248,7 +248,7 @@ impl<S: Session> Driver<S> {
 }
 
 impl<T: Stream> CriticalStream<T> {
-    /// Writes the remaining bytes. If the session has ended, returns the reason.
+    /// Writes the unsent bytes to the stream. If the session has ended, returns the reason.
     fn poll(&mut self, cx: &mut Context<'_>) -> Result<Option<CloseReason>, Error> {
         let stopped = || {
             // RFC 9114 §6.2.1: a receiver must not ask the sender to close the control stream.
@@ -383,8 +383,9 @@ impl<S: Session> Incoming<S> {
                 Failure::Stream(StreamError::Closed(reason))
             }
             Error::Stream(code, _) => {
-                // RFC 9114 §4.1.2: a malformed message is a stream error, even if it was answered before its end. After
-                // the whole message has arrived, STOP_SENDING has no effect. Therefore the answer is reset, too.
+                // RFC 9114 §4.1.2: a malformed message is a stream error, even if a response was sent before the
+                // message ended. After the whole message has arrived, STOP_SENDING has no effect, so the response is
+                // reset, too.
                 self.pipe.borrow_mut().abort(*code);
                 Failure::Malformed(error)
             }

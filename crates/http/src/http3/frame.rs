@@ -13,8 +13,8 @@ pub(crate) mod kind {
     pub(crate) const GOAWAY: u64 = 0x7;
     pub(crate) const MAX_PUSH_ID: u64 = 0xd;
     pub(crate) const PRIORITY_UPDATE: [u64; 2] = [0xf_0700, 0xf_0701];
-    /// RFC 9114 §7.2.8: types of HTTP/2 frames that have no counterpart in HTTP/3: PRIORITY, PING, WINDOW_UPDATE and
-    /// CONTINUATION.
+    /// RFC 9114 §7.2.8: the types of the HTTP/2 frames PRIORITY, PING, WINDOW_UPDATE and CONTINUATION, which have no
+    /// counterpart in HTTP/3.
     pub(crate) const RESERVED: [u64; 4] = [0x2, 0x6, 0x8, 0x9];
 }
 

@@ -1,4 +1,4 @@
-//! Parses the messages on a request stream: the frames of one message, their order, and the message that they carry.
+//! Parses the message on a request stream, and checks the order of its frames.
 //!
 //! Implements RFC 9114 §4.1 and §7.1 for a receiver. This module does no I/O.
 
@@ -14,14 +14,15 @@ use http::Request;
 pub(crate) struct MessageReader {
     /// Whether the message is a request; otherwise it is a response.
     is_request: bool,
-    /// The maximum size of an accepted header section, as RFC 9114 §4.2.2 counts it.
+    /// The maximum size of an accepted header section, computed as in RFC 9114 §4.2.2.
     max_head: u64,
     part: Part,
     header: FrameHeader,
     frame: Option<Frame>,
     content: ContentLength,
-    /// The number of content bytes received. `other_bytes` counts all other bytes.
+    /// The number of content bytes received.
     content_bytes: u64,
+    /// The number of all other bytes received.
     other_bytes: u64,
 }
 
@@ -129,7 +130,7 @@ impl MessageReader {
             return Err(Error::connection(Code::H3_FRAME_ERROR, "a stream ended within a frame"));
         }
         match self.part {
-            // RFC 9114 §4.1: the request is incomplete.
+            // RFC 9114 §4.1: a stream without a complete request is a stream error.
             Part::Nothing if self.is_request => {
                 Err(Error::stream(Code::H3_REQUEST_INCOMPLETE, "a stream ended without a request"))
             }
@@ -153,7 +154,7 @@ impl MessageReader {
             kind::HEADERS if self.part == Part::Trailers => {
                 return unexpected("HEADERS comes after the trailers");
             }
-            // The payload of HEADERS is not awaited, because no acceptable head is this long in any encoding.
+            // No acceptable head is this long in any encoding, so the head is refused before its payload arrives.
             kind::HEADERS if length > 2 * self.max_head => {
                 self.frame = Some(Frame::Ignored(length));
                 return self.too_large(length).map(Some);

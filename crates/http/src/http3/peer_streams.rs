@@ -105,7 +105,7 @@ impl Peer {
     /// Records that `stream` has ended, gracefully or not.
     pub(super) fn end(&self, stream: &PeerStream) -> Result<(), Error> {
         match stream {
-            // RFC 9114 §6.2: a stream may end before its type is complete.
+            // RFC 9114 §6.2: the peer may end a stream before the stream's type is complete.
             PeerStream::Untyped(_) | PeerStream::Unknown => Ok(()),
             // RFC 9114 §6.2.1, RFC 9204 §4.2: control and QPACK streams must not be closed.
             _ => Err(Error::connection(
@@ -206,7 +206,8 @@ impl Peer {
                 let reason = format!("SETTINGS of {length} bytes");
                 Err(Error::connection(Code::H3_EXCESSIVE_LOAD, reason))
             }
-            // RFC 9114 §7.1: the payload of these frames is a single integer, which has at most eight bytes.
+            // RFC 9114 §7.1: every other frame with a maximum length carries a single integer, which has at most eight
+            // bytes.
             true => Err(wrong_length(of)),
         }
     }
@@ -248,7 +249,8 @@ impl Peer {
         while !payload.is_empty() {
             let setting = varint.take(&mut payload).zip(varint.take(&mut payload));
             let (id, value) = setting.ok_or_else(|| wrong_length(kind::SETTINGS))?;
-            // RFC 9114 §7.2.4.1: 0 and the identifiers of HTTP/2 settings that have no counterpart are reserved.
+            // RFC 9114 §7.2.4.1: some identifiers are reserved, because they belong to HTTP/2 settings without a
+            // counterpart in HTTP/3.
             if matches!(id, 0x0 | 0x2..=0x5) {
                 let reason = format!("SETTINGS has the reserved identifier {id:#x}");
                 return Err(Error::connection(Code::H3_SETTINGS_ERROR, reason));
@@ -274,5 +276,5 @@ fn wrong_length(of: u64) -> Error {
 pub(super) const MAX_FIELD_SECTION_SIZE: u64 = 0x6;
 /// The maximum size in bytes of an accepted SETTINGS payload.
 const MAX_SETTINGS: u64 = 16 * 1024;
-/// The maximum number of bytes on the control stream, which carries settings and frames that are ignored.
+/// The maximum number of bytes that the peer may send on its control stream during a connection.
 const MAX_CONTROL: u64 = 1 << 20;

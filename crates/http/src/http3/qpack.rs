@@ -47,7 +47,7 @@ pub(super) fn decode(section: &[u8], mut field: impl FnMut(&[u8], &[u8])) -> Res
     }
     let negative = rest.first().is_some_and(|byte| byte & 0x80 != 0);
     let _delta_base = integer(&mut rest, 7)?;
-    // RFC 9204 §4.5.1.2: a sign of 1 would make Base negative.
+    // RFC 9204 §4.5.1.2: Base is negative if the sign bit is set, because no entry is required.
     if negative {
         return Err("the Base of a field section is negative");
     }
@@ -68,7 +68,7 @@ pub(super) fn decode(section: &[u8], mut field: impl FnMut(&[u8], &[u8])) -> Res
             let name = string(&mut rest, 3, &mut name)?;
             field(name, string(&mut rest, 7, &mut value)?);
         } else {
-            // RFC 9204 §4.5.3, §4.5.5: both remaining forms refer to the dynamic table.
+            // RFC 9204 §4.5.3, §4.5.5: the two forms with a post-base index refer to the dynamic table.
             return Err(DYNAMIC);
         }
     }
@@ -196,8 +196,8 @@ mod tests {
         let expected = fields.map(|(name, value)| (name.to_owned(), value.to_owned()));
         assert_eq!(decoded(&section).as_deref(), Ok(&expected[..]));
         for end in 0..section.len() {
-            // The section may be cut at any byte. Decoding must not panic, and may yield only fields of the whole
-            // section.
+            // Decodes every prefix of the section. Decoding must fail, or yield the first fields of the whole section.
+            // It must not panic.
             let part = decoded(&section[..end]);
             assert!(part.is_err() || expected.starts_with(&part.clone().unwrap_or_default()), "{part:?}");
         }
@@ -217,7 +217,7 @@ mod tests {
         for wrong in [
             &[][..],
             &[0],
-            // A Required Insert Count other than 0, and a negative Base.
+            // The first section has a Required Insert Count other than 0, and the second has a negative Base.
             &[1, 0],
             &[0, 0x80],
             // References to the dynamic table, in each of the four forms.
@@ -225,7 +225,7 @@ mod tests {
             &[0, 0, 0x40, 0],
             &[0, 0, 0x10],
             &[0, 0, 0x00, 0],
-            // An entry with index 99, the first beyond the static table, and one with a far higher index.
+            // References to index 99, which is the first index beyond the static table, and to a far higher index.
             &[0, 0, 0xff, 36],
             &[0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f],
             // An integer with 63 bits.

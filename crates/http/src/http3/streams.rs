@@ -18,8 +18,9 @@ pub(crate) struct Pipe<T: Stream> {
     header: Vec<u8>,
     header_written: usize,
     payload: Bytes,
-    /// Whether the writing direction is closed. `read_closed` is the same for the reading direction.
+    /// Whether the writing direction is closed.
     write_closed: bool,
+    /// Whether the reading direction is closed.
     read_closed: bool,
     /// Whether the server refused the request by GOAWAY.
     refused: bool,
@@ -134,7 +135,7 @@ impl<T: Stream> Pipe<T> {
         }
     }
 
-    /// Sets the rank of this stream's data among all streams of the session.
+    /// Sets the rank of this stream among all streams of the session. Data on streams with a lower rank is sent first.
     pub(crate) fn set_rank(&mut self, rank: u32) {
         self.stream.set_rank(rank);
     }
@@ -151,8 +152,8 @@ impl<T: Stream> Pipe<T> {
         if self.write_closed { self.stop_reading(code) } else { self.abort(code) }
     }
 
-    /// Cancels both directions like [`Self::cancel`], even if this endpoint has written its last byte. The peer then
-    /// gets the error code instead of data that it has not acknowledged.
+    /// Cancels both directions with the error code `code`. Unlike [`Self::cancel`], this also resets the writing
+    /// direction if this endpoint has already written its last byte. Data that the peer has not acknowledged is lost.
     pub(super) fn abort(&mut self, code: Code) {
         self.stop_reading(code);
         self.write_closed = true;
@@ -169,7 +170,7 @@ impl<T: Stream> Pipe<T> {
         }
     }
 
-    /// Returns the byte range of all data so far: of the data read if `read` is set, otherwise of the data written.
+    /// Returns the byte range of the data read so far if `read` is set, otherwise of the data written so far.
     pub(crate) fn bytes(&self, read: bool) -> Range<u64> {
         0..if read { self.stream.bytes_read() } else { self.stream.bytes_written() }
     }

@@ -1,9 +1,9 @@
 //! Admits sessions to a server. A new session gets a slot, waits for one, or is refused.
 //!
 //! The sessions that could be ended to free a slot may belong to another thread, which accepted them from the same
-//! listener. Therefore a new session waits up to [`PATIENCE`]. In the meantime any thread that has such a session ends
-//! it, and grants the slot to the client that waits. A slot that was merely free would go to the next session of the
-//! thread that freed it, because that thread looks first.
+//! listener. Therefore a new session waits up to [`PATIENCE`]. In the meantime, any thread can end one of its sessions,
+//! and grants the slot to the client that waits. Without the grant, the thread that freed the slot would give it to its
+//! own next session.
 
 use super::slots::{SessionSlots, Slot};
 use super::{Client, ConcurrencyLimit};
@@ -57,7 +57,8 @@ impl<W: World, N: Session> Admission<W, N> {
                 if stop(cx).is_ready() {
                     return Poll::Ready(Ok(None));
                 }
-                // Poll again after every session that has to wait for a slot, because `admit` has then set the timer.
+                // If the last call of `admit` made a session wait, it also set a timer. `poll` then registers this task
+                // for the timer.
                 if let Poll::Ready(admitted) = self.poll(cx) {
                     return Poll::Ready(Ok(Some(admitted)));
                 }
@@ -119,14 +120,15 @@ impl<W: World, N: Session> Admission<W, N> {
         self.timer.set(Some(at));
     }
 
-    /// If no slot is free, records the progress of this thread's sessions. Also ends some of them to free slots for new
-    /// sessions of other threads.
+    /// If no slot is free, records how many bytes each session of this thread has transferred. Then ends some of these
+    /// sessions, so that their slots go to new sessions that wait in any thread.
     fn record_progress(&mut self, now: Instant) {
         if !self.limit.is_full() {
             return;
         }
         if self.last_check + TICK <= now {
-            // While slots were free, no progress was recorded, so older records are stale.
+            // Progress is not recorded while slots are free. If the last check was long ago, the existing records are
+            // therefore stale.
             let stale = self.last_check + TICK + TICK + TICK < now;
             self.last_check = now;
             self.slots.record_progress(now, stale);
@@ -141,7 +143,8 @@ impl<W: World, N: Session> Admission<W, N> {
             if !self.slots.preempt(now, client) {
                 ungranted.insert(client);
             } else if !clients.grant(client) {
-                // The session has got a slot of another thread or was refused in the meantime.
+                // The session that requested the slot has meanwhile got a slot from another thread, or was refused. So
+                // the slot becomes free.
                 self.limit.release_slot();
             }
         }
@@ -175,8 +178,8 @@ impl<W: World, N: Session> Admission<W, N> {
         }
     }
 
-    /// Gives a slot to the session that has waited longest, among those whose client may have one. Refuses sessions
-    /// that have waited too long.
+    /// Gives a slot to the first waiting session whose client may have a slot. Refuses sessions that have waited too
+    /// long.
     fn retry(&mut self, now: Instant) -> Option<(N, Slot<N>)> {
         let mut at = 0;
         while let Some((session, until)) = self.waiting.get(at) {
@@ -239,7 +242,8 @@ mod tests {
         let mut one = Admission::new(&world, limit.clone());
         let (_, slot) = one.admit(FakeSession::of(1)).expect("a free slot");
         slot.handle().set_busy();
-        // A server that shares its limit with no other server and can end no session must refuse a new session at once.
+        // The server `one` has its limit for itself so far, and its only session is busy and may not be ended. The
+        // server must refuse a new session at once.
         let newcomer = FakeSession::of(2);
         assert!(one.admit(newcomer.clone()).is_none());
         assert_eq!(newcomer.aborted.get(), 1);
@@ -262,8 +266,8 @@ mod tests {
         slot.handle().set_busy();
         let newcomer = FakeSession::of(2);
         assert!(second.admit(newcomer.clone()).is_none());
-        // Neither server has a session that may be ended. The request for a slot must stay registered for other
-        // servers.
+        // The third server has no session, and the session of the first server is busy and may not be ended. The second
+        // server's request for a slot must stay registered.
         third.record_progress(world.now());
         first.record_progress(world.now());
         assert_eq!(session.aborted.get(), 0);
@@ -274,8 +278,8 @@ mod tests {
         assert!(Rc::ptr_eq(&admitted.aborted, &newcomer.aborted) && newcomer.aborted.get() == 0);
     }
 
-    /// All slots belong to sessions of one server. It ends one of them for a session that waits at another server. The
-    /// next session of the first server does not get that slot.
+    /// All slots belong to sessions of one server. For a new session of another server, that server ends one of its
+    /// sessions. The freed slot must go to the new session, and not to the next session of the first server.
     #[test]
     fn a_freed_slot_goes_to_the_session_for_which_it_was_freed() {
         let (_network, world) = world();
@@ -306,8 +310,8 @@ mod tests {
         assert_eq!((newcomer.aborted.get(), refused, other.waiting.len()), (0, 1, MAX_WAITING));
     }
 
-    /// Random sessions of five clients come to three servers and go. Each slot is always free, taken or granted, and
-    /// each waiting session has a request or a grant.
+    /// Sessions of five clients begin and end at random at three servers that share ten slots. At any time, each slot
+    /// is free, taken or granted, and each waiting session has either a request or a grant.
     #[test]
     fn no_slot_is_lost_or_given_twice() {
         const MAX: usize = 10;

@@ -16,7 +16,8 @@ impl Client {
         Self::at(session.peer().map(|peer| peer.ip()))
     }
 
-    /// Returns the client at `address`. A client with IPv6 has a /64 network of its own (RFC 6177).
+    /// Returns the client at `address`. All IPv6 addresses of a /64 network count as the same client, because each
+    /// client has a network of at least that size (RFC 6177).
     pub fn at(address: Option<IpAddr>) -> Self {
         Self(address.map(|ip| match ip.to_canonical() {
             IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << 64))),
@@ -37,7 +38,7 @@ struct Counts {
     ordered: BTreeSet<(usize, Client)>,
     /// The clients of new sessions that wait for a slot, in the order of their requests.
     requests: VecDeque<Client>,
-    /// The number of slots that threads granted to waiting sessions of each client. They count in `slots`.
+    /// The number of slots that threads have granted to waiting sessions of each client. `slots` includes these grants.
     grants: BTreeMap<Client, usize>,
 }
 
@@ -79,8 +80,8 @@ impl ClientSlots {
     pub(super) fn preemptable(&self, newcomer: Client, max: usize) -> Preemptable {
         let counts = self.counts();
         let needed = counts.slots.get(&newcomer).copied().unwrap_or(0) + 1;
-        // The client with the most slots has more than its share, and at least twice as many slots as `newcomer` would
-        // have.
+        // A session of the client with the most slots may be ended. This client has more than its share of the slots,
+        // and at least twice as many slots as `newcomer` would have.
         if let Some(&(slots, client)) = counts.ordered.last()
             && slots.saturating_mul(SHARES) > max
             && slots >= needed.saturating_mul(2)
@@ -90,8 +91,8 @@ impl ClientSlots {
         if needed.saturating_mul(SHARES) <= max.max(SHARES) {
             return Preemptable::Anyone;
         }
-        // `newcomer` would have more than its share, so it takes no slot from clients with fewer slots. It may replace
-        // its own sessions, or sessions of clients that have at least as many slots.
+        // With one more slot, `newcomer` would have more than its share. It may therefore replace only its own
+        // sessions, or sessions of clients that have at least as many slots as `newcomer` would have.
         let as_many = counts.ordered.range((needed, Client(None))..).map(|(_, client)| *client);
         Preemptable::Among(as_many.chain([newcomer]).collect())
     }
@@ -112,7 +113,7 @@ impl ClientSlots {
         self.counts().requests.iter().copied().collect()
     }
 
-    /// Grants a slot to a waiting session of `client`. Returns false if none waits.
+    /// Grants a slot to a waiting session of `client`. Returns false if no session of `client` waits.
     pub(super) fn grant(&self, client: Client) -> bool {
         let mut counts = self.counts();
         let waits = counts.remove_request(client);
@@ -123,7 +124,7 @@ impl ClientSlots {
         waits
     }
 
-    /// Takes a slot that was granted to a waiting session of `client`. Returns false if there is none.
+    /// Takes a slot that was granted to a waiting session of `client`. Returns false if the client has no grant.
     pub(super) fn take_grant(&self, client: Client) -> bool {
         let mut counts = self.counts();
         let Some(grants) = counts.grants.get_mut(&client) else { return false };
@@ -134,8 +135,8 @@ impl ClientSlots {
         true
     }
 
-    /// Withdraws the request of a session of `client` that waits no longer. Returns false if there is none, because it
-    /// was granted.
+    /// Withdraws the request of a session of `client` that waits no longer. Returns false if the request no longer
+    /// exists, because a slot was granted.
     pub(super) fn withdraw(&self, client: Client) -> bool {
         self.counts().remove_request(client)
     }
@@ -151,15 +152,15 @@ impl ClientSlots {
 /// The sessions that may be ended to free a slot for a new session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Preemptable {
-    /// Any session of these clients, which have far more than their share.
+    /// Any session of these clients. Each of them uses far more slots than its share.
     From(Vec<Client>),
-    /// Any client's session that waits for a request or is stalled.
+    /// A session of any client, if the session waits for a request or is stalled.
     Anyone,
-    /// A session of these clients that waits for a request or is stalled.
+    /// A session of one of these clients, if the session waits for a request or is stalled.
     Among(Vec<Client>),
 }
 
-/// The share of one client is all slots divided by this number.
+/// The share of one client is the number of all session slots divided by this number.
 const SHARES: usize = 8;
 
 #[cfg(test)]

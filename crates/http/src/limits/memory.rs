@@ -15,9 +15,9 @@ use std::task::{Context, Poll, Waker};
 pub struct SessionMemory {
     /// The account of the session; `None` if there is no budget.
     account: Option<RefCell<Account>>,
-    /// The number of exchanges that are counted against the budget. `beyond` is the number of exchanges that began
-    /// although there was no memory for them.
+    /// The number of exchanges that are counted against the budget.
     counted: Cell<usize>,
+    /// The number of exchanges that began although there was no memory for them.
     beyond: Cell<usize>,
     /// The number of bytes of heads and bodies that the session holds.
     held: Cell<usize>,
@@ -26,7 +26,8 @@ pub struct SessionMemory {
 }
 
 impl SessionMemory {
-    /// Returns the share of a session in `budget`. Without a budget, the share is unlimited.
+    /// Creates the account of one session in the memory budget of the server. Without a budget, the session's memory is
+    /// not limited.
     pub fn new(budget: Option<&Budget>) -> Rc<Self> {
         let account = budget.map(|budget| RefCell::new(Account::new(budget, PART)));
         Rc::new(Self { account, ..Self::default() })
@@ -41,7 +42,8 @@ impl SessionMemory {
         Poll::Pending
     }
 
-    /// Begins an exchange, even if there is no memory for it.
+    /// Begins an exchange, even if there is no memory for it. An exchange without memory is counted separately. After
+    /// that, [`poll_begin`](Self::poll_begin) delays further exchanges.
     pub fn begin(self: &Rc<Self>) -> ExchangePermit {
         let counts = self.fits();
         let count = if counts { &self.counted } else { &self.beyond };
@@ -123,8 +125,8 @@ pub struct HeldBytes {
 }
 
 impl HeldBytes {
-    /// Returns whether there is memory to hold `bytes` bytes instead of the current number. A smaller number always
-    /// fits.
+    /// Returns whether there is memory to hold `bytes` bytes instead of the number held now. Always true if `bytes` is
+    /// not the larger number.
     pub fn fits(&self, bytes: usize) -> bool {
         let more = bytes.saturating_sub(self.bytes);
         let fits =
@@ -152,7 +154,7 @@ impl Drop for HeldBytes {
 const PART: u64 = 4;
 /// The estimated memory of an exchange in bytes: two buffers of hyper, the task, and the smallest piece of a body.
 const EXCHANGE: usize = 24 << 10;
-/// The minimum number of bytes of a body that can be read at once.
+/// The number of bytes of a body that may be read at once even if no memory is left.
 const MIN_PIECE: usize = 4 << 10;
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
 //! Limits how much of a [`ConcurrencyLimit`] one session or one client may hold.
 //!
-//! A share may hold a multiple of the number of slots that are still available (the dynamic threshold of Choudhury and
-//! Hahne, 1998). Therefore a client that is alone gets nearly all slots, and a few slots are left for the next client.
-//! If almost no slots are available nevertheless, a holder that makes no progress is ended to free a slot for a new
-//! exchange.
+//! A share may hold at most a multiple of the number of free slots (the dynamic threshold of Choudhury and Hahne,
+//! 1998). Therefore a client that is alone gets nearly all slots, and a few slots are left for the next client. If
+//! almost no slots are free nevertheless, an exchange without progress is ended to free a slot for a new exchange.
 
 use super::{ConcurrencyLimit, Permit};
 use anabranch_base::time::{Duration, Instant};
@@ -14,23 +13,24 @@ use std::rc::Rc;
 #[derive(Debug)]
 pub struct Share {
     limit: ConcurrencyLimit,
-    /// The share may hold this many times the number of available slots.
+    /// The maximum number of slots that the share may hold, as a multiple of the number of free slots.
     times: usize,
     held: Cell<usize>,
     /// The enclosing share, if any. Slots of this share also count as held by the enclosing one.
     parent: Option<Rc<Share>>,
 }
 
-/// A slot held by a share. Dropping the permit releases the slot.
+/// A slot of a [`ConcurrencyLimit`] that one client or session holds. Dropping the permit releases the slot.
 pub struct SharePermit(Rc<Share>, Option<Permit>);
 
 impl Share {
-    /// Returns a share that may hold `times` times as many slots as `limit` has available.
+    /// Returns a share that may hold at most `times` times as many slots as are free in `limit`.
     pub fn new(limit: ConcurrencyLimit, times: usize) -> Rc<Self> {
         Rc::new(Self { limit, times, held: Cell::new(0), parent: None })
     }
 
-    /// Returns a share within the enclosing share `parent`. Slots of the new share also count as held by `parent`.
+    /// Returns a new share within the share `parent`, with the limit `times` as in [`new`](Self::new). A slot that the
+    /// new share holds also counts as held by `parent`.
     pub fn within(parent: Rc<Self>, times: usize) -> Rc<Self> {
         Rc::new(Self { limit: parent.limit.clone(), times, held: Cell::new(0), parent: Some(parent) })
     }
@@ -69,7 +69,7 @@ impl Share {
         self.held.get() == 0
     }
 
-    /// Whether the caller must end one exchange of this share to free a slot for an exchange that found none. Each
+    /// Whether the caller must end one exchange of this share, to free a slot for an exchange that was refused. Each
     /// registered request is granted only once.
     pub fn preempt(&self) -> bool {
         self.limit.is_scarce() && self.limit.take_request()
@@ -83,18 +83,19 @@ impl Drop for SharePermit {
     }
 }
 
-/// Detects an exchange that its client stalls. Only the time in which the exchange waits for the client counts.
+/// Detects an exchange that makes no progress because of its client. The time in which the exchange waits for the
+/// server does not count.
 #[derive(Debug, Default)]
 pub struct ProgressMonitor {
-    /// The bytes of the exchange and of its session at an earlier time, and that time. Since then, too few bytes were
-    /// transferred to count as progress.
+    /// The time of the last progress, and the numbers of bytes that the exchange and its session had transferred by
+    /// then.
     mark: Option<(u64, u64, Instant)>,
 }
 
 impl ProgressMonitor {
-    /// Returns whether the exchange has been stalled for [`STALL_TIME`]. The exchange has transferred `own` bytes. Its
-    /// session has transferred `whole` bytes for `exchanges` exchanges. `server_turn` says that the exchange waits for
-    /// the server.
+    /// Returns whether the exchange has made no progress for [`STALL_TIME`]. So far, the exchange has transferred `own`
+    /// bytes, and all `exchanges` exchanges of its session together `whole` bytes. `server_turn` says that the exchange
+    /// waits for the server. Such a wait is not a stall.
     pub fn is_stalled(
         &mut self,
         own: u64,
@@ -114,7 +115,7 @@ impl ProgressMonitor {
     }
 }
 
-/// How long a session or an exchange must be stalled before it may be ended for a new one.
+/// How long a session or an exchange must be stalled before it may be ended so that a new one gets its slot.
 pub(super) const STALL_TIME: Duration = Duration::from_secs(5);
 /// The number of bytes within [`STALL_TIME`] that count as progress.
 pub(super) const MIN_PROGRESS: u64 = 1024;
@@ -139,7 +140,7 @@ mod tests {
         let (one, two) = (Share::new(limit.clone(), 1), Share::new(limit.clone(), 1));
         let permits = fill(&one);
         assert_eq!((permits.len(), fill(&two).len()), (50, 25));
-        // With a small limit, a share must be able to hold all slots.
+        // If the limit is small, a single share must be able to take all slots.
         let (few, share) =
             (ConcurrencyLimit::new(2), |limit: &ConcurrencyLimit| Share::new(limit.clone(), 8));
         assert_eq!(fill(&share(&few)).len(), 2);
@@ -188,15 +189,15 @@ mod tests {
             (0..20).find(|&second| pace.is_stalled(10, whole * second, 100, false, at(second)))
         };
         assert_eq!(still(&mut pace, 260), Some(5));
-        // For a single exchange, the same rate must count as progress. For a hundred exchanges, only a rate that is a
-        // hundred times as high must count as progress.
+        // A rate that makes a hundred exchanges count as stalled must count as progress for a single exchange. A
+        // hundred exchanges make progress at a rate that is a hundred times as high.
         let mut pace = ProgressMonitor::default();
         assert_eq!((0..20).find(|&s| pace.is_stalled(0, 260 * s, 1, false, at(s))), None);
         let mut pace = ProgressMonitor::default();
         assert_eq!((0..20).find(|&s| pace.is_stalled(0, 26_000 * s, 100, false, at(s))), None);
         let mut pace = ProgressMonitor::default();
         assert_eq!((0..20).find(|&s| pace.is_stalled(260 * s, 0, 100, false, at(s))), None);
-        // While the exchange waits for a step of the server, the client does not stall it.
+        // For the first 10 seconds, the exchange waits for the server, so the client does not stall it.
         let mut pace = ProgressMonitor::default();
         assert_eq!((0..20).find(|&s| pace.is_stalled(0, 0, 1, s < 10, at(s))), Some(14));
     }

@@ -4,12 +4,13 @@
 //! waited longest is ended at once. If all sessions have requests in progress, the session that its own client has
 //! stalled longest is ended, if it was stalled for at least [`STALL_TIME`]. A stalled client accepts no response data,
 //! or sends no request data. Fewer than [`MIN_PROGRESS`] bytes do not count as progress. Otherwise an occasional byte
-//! would keep a slot forever. While one of its exchanges waits for a step of the server, a session is not stalled.
+//! would keep a slot forever. While one of its exchanges waits for the server itself, a session is not stalled.
 //!
-//! These rules apply among clients that have about the same number of slots. A client has too many slots if it has more
-//! than an eighth of all slots, and at least twice as many as the new session's client would have. One of the sessions
-//! of such a client is ended, whatever its state. New sessions of such a client take no slot from clients that have
-//! fewer slots (`clients`). Therefore the slow downloads of one client do not end idle sessions of other clients.
+//! These rules apply among clients that have about the same number of slots. A client has too many slots under two
+//! conditions. It has more than an eighth of all slots. It also has at least twice as many slots as the client of the
+//! new session would have with that session. One session of a client with too many slots is ended, whatever the state
+//! of the session. New sessions of such a client take no slot from clients that have fewer slots (`clients`).
+//! Therefore the slow downloads of one client do not end idle sessions of other clients.
 //!
 //! [`STALL_TIME`]: super::share::STALL_TIME
 //! [`MIN_PROGRESS`]: super::share::MIN_PROGRESS
@@ -36,8 +37,8 @@ impl<N: Session> SessionSlots<N> {
         Rc::new(Self { limit, order: Rc::default(), sessions: RefCell::default() })
     }
 
-    /// Returns a slot for `session`. The session waits for its first request. If no slot is free, ends another session
-    /// to get the slot of that session.
+    /// Returns a slot for `session`, which waits for its first request. If no slot is free, ends another session to
+    /// free a slot.
     pub(super) fn acquire(self: &Rc<Self>, session: &N, now: Instant) -> Option<Slot<N>> {
         let client = Client::of(session);
         if !self.limit.take_slot() && !self.preempt(now, client) {
@@ -47,7 +48,7 @@ impl<N: Session> SessionSlots<N> {
         Some(self.occupy(session, client))
     }
 
-    /// Returns the slot that another thread granted to a waiting session of this session's client, if there is one.
+    /// Returns a slot for `session`, if another thread has granted a slot to the client of `session`.
     pub(super) fn take_grant(self: &Rc<Self>, session: &N) -> Option<Slot<N>> {
         let client = Client::of(session);
         self.limit.shared.clients.take_grant(client).then(|| self.occupy(session, client))
@@ -64,7 +65,8 @@ impl<N: Session> SessionSlots<N> {
         self.sessions.borrow().len()
     }
 
-    /// Records the progress of each session. With `stale`, earlier records are discarded first.
+    /// Records the progress of each session. If `stale` is true, the earlier records are too old and are discarded
+    /// first.
     pub(super) fn record_progress(&self, now: Instant, stale: bool) {
         if stale {
             self.order.forget_progress();
@@ -120,8 +122,8 @@ impl<N: Session> SessionSlots<N> {
         true
     }
 
-    /// Among the sessions of the given clients, ends the session that has been stalled longest. Returns false if none
-    /// has been stalled long enough.
+    /// Among the sessions of the given clients, ends the session that has been stalled longest. Returns false if no
+    /// session has been stalled long enough.
     fn end_stalled(&self, now: Instant, clients: &dyn Fn(Client) -> bool) -> bool {
         for _ in 0..LOOKS {
             let Some(key) = self.order.longest_stalled(now, clients) else { return false };
@@ -159,7 +161,7 @@ impl<N: Session> SessionSlots<N> {
     }
 }
 
-/// The slot of one session. The task of the session holds it, and dropping it releases the slot.
+/// The slot of one session. The task of the session holds this value, and releases the slot by dropping the value.
 pub struct Slot<N: Session> {
     slots: Rc<SessionSlots<N>>,
     key: SlotKey,
@@ -174,17 +176,17 @@ impl<N: Session> Slot<N> {
 
 impl<N: Session> Drop for Slot<N> {
     fn drop(&mut self) {
-        let state = self.slots.forget(self.key);
+        let was_held = self.slots.forget(self.key);
         self.slots.order.remove(self.key);
         // If the session was preempted, its slot already belongs to a new session.
-        if state {
+        if was_held {
             self.slots.limit.release_slot();
         }
     }
 }
 
 /// A handle through which the streams of a session report about the session: requests in progress, bytes transferred,
-/// and whether an exchange waits for a step of the server. Streams of an aborted session may end later than its task,
+/// and whether an exchange waits for the server itself. Streams of an aborted session may end later than its task,
 /// so reports after the [`Slot`] was released have no effect.
 #[derive(Clone, Debug)]
 pub struct SlotHandle {
@@ -203,18 +205,18 @@ impl SlotHandle {
         self.order.add_bytes(self.key, bytes);
     }
 
-    /// Returns the number of bytes transferred, without the `left` bytes that the client has not acknowledged.
+    /// Returns the number of bytes received or written, minus `left`, the number of bytes that the client has not
+    /// acknowledged.
     pub fn progress(&self, left: u64) -> u64 {
         self.order.progress(self.key, left)
     }
 
-    /// Records that one more exchange of the session waits for a step of the server.
+    /// Records that one more exchange of the session waits for the server itself, for example for its service time.
     pub fn begin_server_turn(&self) {
         self.order.begin_server_turn(self.key);
     }
 
-    /// Records that one more exchange of the session waits for a step of the server, until the returned value is
-    /// dropped.
+    /// Records that one more exchange of the session waits for the server itself, until the returned value is dropped.
     pub fn server_turn(&self) -> impl Drop + use<> {
         struct ServerTurn(SlotHandle);
         impl Drop for ServerTurn {
@@ -226,7 +228,7 @@ impl SlotHandle {
         ServerTurn(self.clone())
     }
 
-    /// Records that one exchange of the session no longer waits for a step of the server.
+    /// Records that one exchange of the session no longer waits for the server itself.
     pub fn end_server_turn(&self) {
         self.order.end_server_turn(self.key);
     }

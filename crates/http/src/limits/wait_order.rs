@@ -1,9 +1,9 @@
 //! Keeps records of the sessions that hold a slot, and the order in which they have waited for a request.
 //!
-//! A record is identified by a key that is never reused. Tasks of a session may outlive its record, because an executor
-//! may drop a cancelled task later. Reports of such tasks then find no record and have no effect. The order is a map by
-//! sequence number. Therefore each session is in the order at most once, whatever is reported, and an iteration over
-//! the order ends.
+//! A record is identified by a key that is never reused. A task of a session may outlive the session's record, because
+//! executors may drop cancelled tasks late. What such a task reports has no effect, because its record is gone. The
+//! order is a map by sequence number. Therefore each session is in the order at most once, and an iteration over the
+//! order always ends.
 
 use super::Client;
 use super::share::{MIN_PROGRESS, STALL_TIME};
@@ -31,10 +31,10 @@ struct Records {
     records: Vec<Option<Record>>,
     /// The indices that are not in use.
     free: Vec<u32>,
-    /// The sessions that wait for a request, by the number in [`State::Waiting`]. The session that has waited longest
-    /// is first.
+    /// The sessions without a request in progress. The keys are the sequence numbers in [`State::Waiting`], so the
+    /// session that has waited longest is first.
     waiting: BTreeMap<u64, SlotKey>,
-    /// A counter that yields the next generation and the next number in `waiting`.
+    /// A counter for the generation of a new record and for the number of a session that begins to wait.
     sequence: u64,
 }
 
@@ -45,9 +45,10 @@ struct Record {
     state: State,
     /// The number of bytes transferred in both directions.
     transferred: u64,
-    /// The number of exchanges that wait for a step of the server.
+    /// The number of exchanges that wait for the server, not for the client. While there are any, the session does not
+    /// count as stalled.
     server_turns: u32,
-    /// The progress in bytes at an earlier time, and that time. Since then, the progress has grown by less than
+    /// A time, and the progress in bytes at that time. Since that time, the progress has grown by less than
     /// [`MIN_PROGRESS`].
     mark: Option<(u64, Instant)>,
 }
@@ -102,7 +103,7 @@ impl Records {
         }
     }
 
-    /// Marks a busy session as waiting, and adds its record to the end of the order.
+    /// If the session is busy, marks it as waiting for a request and appends it to `waiting`.
     fn wait(&mut self, key: SlotKey) {
         let sequence = self.next_sequence();
         let Some(record) = self.get_mut(key).filter(|record| record.state == State::Busy) else { return };
@@ -187,27 +188,29 @@ impl WaitOrder {
         self.0.borrow().get(key).map_or(0, |record| record.transferred.saturating_sub(left))
     }
 
-    /// Records that one more exchange of the session waits for a step of the server.
+    /// Records that one more exchange of the session waits for the server, not for the client.
     pub(super) fn begin_server_turn(&self, key: SlotKey) {
         if let Some(record) = self.0.borrow_mut().get_mut(key) {
             record.server_turns += 1;
         }
     }
 
-    /// Records that one exchange of the session no longer waits for a step of the server.
+    /// Records that one exchange of the session no longer waits for the server.
     pub(super) fn end_server_turn(&self, key: SlotKey) {
         if let Some(record) = self.0.borrow_mut().get_mut(key) {
             record.server_turns = record.server_turns.saturating_sub(1);
         }
     }
 
-    /// Records the progress of a session whose client has not acknowledged `left` bytes.
+    /// Records the progress of a session. `left` is the number of bytes sent to the session's client and not yet
+    /// acknowledged.
     pub(super) fn note(&self, key: SlotKey, left: u64, now: Instant) {
         let mut all = self.0.borrow_mut();
         let Some(record) = all.get_mut(key) else { return };
-        let far = record.transferred.saturating_sub(left);
-        if record.server_turns > 0 || record.mark.is_none_or(|(mark, _)| far >= mark + MIN_PROGRESS) {
-            record.mark = Some((far, now));
+        let acknowledged = record.transferred.saturating_sub(left);
+        if record.server_turns > 0 || record.mark.is_none_or(|(mark, _)| acknowledged >= mark + MIN_PROGRESS)
+        {
+            record.mark = Some((acknowledged, now));
         }
     }
 
@@ -243,8 +246,8 @@ impl WaitOrder {
         slowest.map(|(_, key)| key)
     }
 
-    /// Among the sessions of the given clients, returns the session that has been stalled longest. Returns `None` if
-    /// none was stalled for [`STALL_TIME`].
+    /// Among the sessions of the given clients, returns the session that has been stalled longest. Returns `None` if no
+    /// session was stalled for [`STALL_TIME`].
     pub(super) fn longest_stalled(&self, now: Instant, clients: &dyn Fn(Client) -> bool) -> Option<SlotKey> {
         let all = self.0.borrow();
         let stalled = all.present().filter(|(record, _)| record.is_stalled(now) && clients(record.client));

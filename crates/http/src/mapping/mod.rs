@@ -9,8 +9,8 @@
 //! with the fewest exchanges in flight. A connection gets a second exchange only when no other connection may be opened
 //! and none is being opened. So six associations share the exchanges of a page as six TCP connections do.
 //!
-//! If each exchange has a new stream ([`Mapping::fresh`]), it takes the next stream number, as long as fewer streams
-//! are busy than the limit allows.
+//! With [`Mapping::fresh`], each exchange gets a new stream. The exchange takes the next unused stream number, as long
+//! as fewer streams are busy than the limit allows.
 //!
 //! While a browser does not know whether a server speaks HTTP/2, it opens a connection for each waiting exchange
 //! ([`Mapping::probing`]).
@@ -26,12 +26,12 @@ pub use policy::{Choices, NETSCAPE_CONNECTIONS, Policy, PolicyError, Think, Vers
 pub enum Choice {
     /// Send the exchange on this stream. The exchange counts as in flight from now on.
     Assign {
-        /// The connection, by the name passed to [`Mapping::opened`].
+        /// The connection, by the index passed to [`Mapping::opened`].
         connection: usize,
         /// The number of the stream.
         stream: u64,
-        /// Whether the policy allows no more exchanges on the connection. If so, ask the server to close the connection
-        /// after this exchange.
+        /// Whether the policy allows no more exchanges on the connection. The request then asks the server to close the
+        /// connection after this exchange.
         last: bool,
     },
     /// Wait for a free stream or a new connection.
@@ -54,13 +54,13 @@ pub struct Mapping {
     /// The maximum number of connections that are opened until one is established; `None` if the protocol is known.
     probes: Option<usize>,
     connections: Vec<Connection>,
-    /// The connection name and the stream of the last exchange assigned. Round robin continues after this stream.
+    /// The connection index and the stream of the last exchange assigned. Round robin continues after this stream.
     last_taken: Option<(usize, u64)>,
 }
 
 #[derive(Clone, Debug)]
 struct Connection {
-    name: usize,
+    connection_index: usize,
     streams: u64,
     /// Whether exchanges can be written to the connection.
     usable: bool,
@@ -68,7 +68,7 @@ struct Connection {
     retired: bool,
     /// True if no streams can be added to the connection now, because its handshake is in progress, streams are already
     /// being added, or an earlier request to add streams failed.
-    settled: bool,
+    cannot_grow: bool,
     /// The total number of exchanges assigned to the connection.
     used: u32,
     /// The number of exchanges in flight on each stream, up to the highest stream used. Empty if each exchange has a
@@ -101,8 +101,8 @@ impl Mapping {
         }
     }
 
-    /// Sets whether each exchange has a new stream. If so, the number of streams limits how many streams are open at a
-    /// time.
+    /// Sets whether each exchange opens a new stream. If so, the configured number of streams is the maximum number of
+    /// streams that are open at the same time.
     #[must_use]
     pub fn fresh(self, fresh: bool) -> Self {
         Self { fresh, ..self }
@@ -138,14 +138,15 @@ impl Mapping {
         missing.min(self.limit.saturating_sub(open))
     }
 
-    /// Records that the connection `name` is being opened. `usable` says that exchanges can be written to it at once.
-    pub fn opened(&mut self, name: usize, streams: u64, usable: bool) {
+    /// Records that the connection `connection_index` is being opened. `usable` says whether exchanges can be written
+    /// to the connection before it is established.
+    pub fn opened(&mut self, connection_index: usize, streams: u64, usable: bool) {
         self.connections.push(Connection {
-            name,
+            connection_index,
             streams: streams.max(1),
             usable,
             retired: false,
-            settled: true,
+            cannot_grow: true,
             used: 0,
             in_flight: Vec::new(),
             next: self.fresh.then_some(0),
@@ -154,12 +155,12 @@ impl Mapping {
         });
     }
 
-    /// Records that the connection `name` is established and has `streams` stream pairs. Exchanges that were sent with
-    /// the handshake on higher streams no longer count as in flight, nor towards the maximum number of exchanges on the
-    /// connection. They must be sent again.
-    pub fn established(&mut self, name: usize, streams: u64) {
+    /// Records that the connection `connection_index` is established and has `streams` stream pairs. Exchanges that
+    /// were sent with the handshake on higher streams must be sent again. They count neither as in flight nor towards
+    /// the maximum number of exchanges on the connection.
+    pub fn established(&mut self, connection_index: usize, streams: u64) {
         self.probes = None;
-        if let Some(connection) = self.find(name) {
+        if let Some(connection) = self.find(connection_index) {
             connection.streams = streams.max(1);
             let there = connection.in_flight.len().min(connection.streams as usize);
             let in_vain: u32 = connection.in_flight.drain(there..).sum();
@@ -167,58 +168,59 @@ impl Mapping {
             connection.total_in_flight -= in_vain;
             connection.lowest_free = connection.lowest_free.min(connection.streams);
             connection.usable = true;
-            connection.settled = false;
+            connection.cannot_grow = false;
         }
     }
 
-    /// Returns a connection that should get more streams, and how many. `queued` is the number of waiting exchanges:
-    /// [`choose`](Self::choose) could not assign them, and no connection may be opened for them. Call this method until
-    /// it returns `None`. Each connection is returned once until [`grown`](Self::grown) is called for it.
+    /// Returns a connection that should get more streams, and the number of these streams. `queued` is the number of
+    /// waiting exchanges that [`choose`](Self::choose) could not assign and for which no connection may be opened. Call
+    /// this method until it returns `None`. A connection is not returned again before [`grown`](Self::grown) is called
+    /// for it.
     pub fn growth(&mut self, queued: usize) -> Option<(usize, u64)> {
         if self.when_full != WhenFull::Grow || queued == 0 || self.connections.iter().any(|c| !c.usable) {
             return None;
         }
-        let grows = |&i: &usize| self.accepts_more(&self.connections[i]) && !self.connections[i].settled;
+        let grows = |&i: &usize| self.accepts_more(&self.connections[i]) && !self.connections[i].cannot_grow;
         let i = (0..self.connections.len()).find(grows)?;
-        // If exchanges are spread, each connection gets an equal share of the new streams. `sharing` also counts
-        // connections that cannot get more streams at the moment.
+        // If the client spreads exchanges over its connections, each connection gets an equal share of the new streams.
+        // `sharing` also counts connections that were already asked for more streams.
         let sharing = self.connections.iter().filter(|c| self.accepts_more(c)).count();
         let queued = if self.spread { queued.div_ceil(sharing) } else { queued };
         let left = self.allowance.map_or(usize::MAX, |k| k.saturating_sub(self.connections[i].used) as usize);
         let connection = &mut self.connections[i];
         let most = MAX_STREAMS.saturating_sub(connection.streams) as usize;
-        connection.settled = true;
+        connection.cannot_grow = true;
         let more = queued.min(most).min(left) as u64;
-        (more > 0).then_some((connection.name, more))
+        (more > 0).then_some((connection.connection_index, more))
     }
 
-    /// Records that the connection `name` now has `streams` stream pairs. A connection that got no more streams is not
-    /// asked again.
-    pub fn grown(&mut self, name: usize, streams: u64) {
-        if let Some(connection) = self.find(name) {
-            connection.settled = streams <= connection.streams;
+    /// Records that the connection `connection_index` now has `streams` stream pairs. If the number has not grown, no
+    /// more streams are requested for the connection.
+    pub fn grown(&mut self, connection_index: usize, streams: u64) {
+        if let Some(connection) = self.find(connection_index) {
+            connection.cannot_grow = streams <= connection.streams;
             connection.streams = connection.streams.max(streams);
         }
     }
 
-    /// Forbids further exchanges on the connection `name`, which is about to close.
-    pub fn retire(&mut self, name: usize) {
-        if let Some(connection) = self.find(name) {
+    /// Forbids further exchanges on the connection `connection_index`, which is about to close.
+    pub fn retire(&mut self, connection_index: usize) {
+        if let Some(connection) = self.find(connection_index) {
             connection.retired = true;
         }
     }
 
-    /// Removes the connection `name` and all exchanges in flight on it.
-    pub fn closed(&mut self, name: usize) {
-        self.connections.retain(|c| c.name != name);
+    /// Removes the connection `connection_index` and all exchanges in flight on it.
+    pub fn closed(&mut self, connection_index: usize) {
+        self.connections.retain(|c| c.connection_index != connection_index);
     }
 
-    /// Records that an exchange on `stream` of the connection `name` is over. Returns true if the connection should be
-    /// closed. This is the case if the connection is retired or has carried its maximum number of exchanges, and
-    /// nothing is in flight on it.
-    pub fn finished(&mut self, name: usize, stream: u64) -> bool {
+    /// Records that an exchange on `stream` of the connection `connection_index` is over. Returns true if the
+    /// connection should be closed. Then nothing is in flight on it, and it is retired or has carried its maximum
+    /// number of exchanges.
+    pub fn finished(&mut self, connection_index: usize, stream: u64) -> bool {
         let allowance = self.allowance;
-        let Some(connection) = self.find(name) else { return false };
+        let Some(connection) = self.find(connection_index) else { return false };
         if connection.next.is_some() {
             connection.total_in_flight = connection.total_in_flight.saturating_sub(1);
         } else if let Some(count) = connection.in_flight.get_mut(stream as usize)
@@ -273,8 +275,8 @@ impl Mapping {
         self.wanted(1) > 0 || self.connections.iter().any(|c| !c.usable)
     }
 
-    fn find(&mut self, name: usize) -> Option<&mut Connection> {
-        self.connections.iter_mut().find(|c| c.name == name)
+    fn find(&mut self, connection_index: usize) -> Option<&mut Connection> {
+        self.connections.iter_mut().find(|c| c.connection_index == connection_index)
     }
 
     fn accepts_more(&self, connection: &Connection) -> bool {
@@ -284,8 +286,8 @@ impl Mapping {
             && self.allowance.is_none_or(|k| connection.used < k)
     }
 
-    /// Returns how many more exchanges a connection can take, as far as its number of streams and its maximum number of
-    /// exchanges allow.
+    /// Returns how many more exchanges a connection can take. The result is limited by its number of streams and by its
+    /// maximum number of exchanges.
     fn room(&self, connection: &Connection) -> usize {
         let streams = if self.spread { 1 } else { self.max_concurrent(connection.streams) };
         self.allowance.map_or(streams, |k| streams.min(k.saturating_sub(connection.used) as usize))
@@ -311,32 +313,32 @@ impl Mapping {
         }
         connection.total_in_flight += 1;
         let last = allowance.is_some_and(|k| connection.used >= k);
-        self.last_taken = Some((connection.name, stream));
-        Choice::Assign { connection: self.connections[i].name, stream, last }
+        self.last_taken = Some((connection.connection_index, stream));
+        Choice::Assign { connection: self.connections[i].connection_index, stream, last }
     }
 
-    /// Returns the stream that follows the last assigned stream in round-robin order. The order lists all streams of a
-    /// connection before those of the next connection. If exchanges are spread, it lists the first stream of each
-    /// connection, then the second stream of each, and so on.
+    /// Returns the stream that follows the last assigned stream in round-robin order. If `spread` is set, the order is:
+    /// the first stream of each connection, then the second stream of each connection, and so on. Otherwise all streams
+    /// of one connection precede those of the next connection.
     fn next_round_robin(&self) -> Option<(usize, u64)> {
-        let turn = |name: usize, stream: u64| match self.spread {
-            true => (stream as usize, name),
-            false => (name, stream as usize),
+        let turn = |connection_index: usize, stream: u64| match self.spread {
+            true => (stream as usize, connection_index),
+            false => (connection_index, stream as usize),
         };
-        let last = self.last_taken.map(|(name, stream)| turn(name, stream));
+        let last = self.last_taken.map(|(connection_index, stream)| turn(connection_index, stream));
         let all = self
             .connections
             .iter()
             .enumerate()
             .filter(|(_, c)| self.accepts_more(c))
-            .flat_map(|(i, c)| (0..c.streams).map(move |s| (turn(c.name, s), i, s)));
-        // Streams that follow the last assigned stream come first, then all other streams.
+            .flat_map(|(i, c)| (0..c.streams).map(move |s| (turn(c.connection_index, s), i, s)));
+        // Prefers a stream after the last assigned stream. If there is none, the order starts again at its beginning.
         all.min_by_key(|&(at, ..)| (last.is_some_and(|last| at <= last), at)).map(|(_, i, s)| (i, s))
     }
 
     /// Returns the stream with the fewest exchanges in flight. Exchanges count equally, because the client does not
-    /// know how long the responses are. Of several such streams, the first is returned. If exchanges are spread, a
-    /// stream of the connection with the fewest exchanges is preferred.
+    /// know how long the responses are. If several streams have equally few exchanges, the first of them is returned.
+    /// If exchanges are spread, a stream of the connection with the fewest exchanges is preferred.
     fn smallest_pending(&self) -> Option<(usize, u64)> {
         self.connections
             .iter()
@@ -371,7 +373,7 @@ impl Connection {
     }
 }
 
-/// The maximum number of streams that a connection is asked to have.
+/// The maximum number of streams of one connection. The client does not request more.
 const MAX_STREAMS: u64 = u16::MAX as u64;
 
 #[cfg(test)]
@@ -386,8 +388,8 @@ mod tests {
         Choice::Assign { connection, stream, last: false }
     }
 
-    /// The mapping requests as many streams as there are waiting exchanges, and only once. A connection that did not
-    /// get more streams is not asked again.
+    /// The mapping requests as many additional streams as exchanges wait, and does not repeat the request. A connection
+    /// that did not get more streams is not asked again.
     #[test]
     fn streams_are_added_when_full() {
         let mut mapping = Mapping::new(&policy(1, None, WhenFull::Grow), 1);
@@ -428,8 +430,8 @@ mod tests {
         assert_eq!([mapping.choose(), mapping.choose()], [assigned(0, 0), assigned(0, 1)]);
     }
 
-    /// Exchanges are sent with the handshake, and the server then grants fewer streams. Exchanges on the other streams
-    /// no longer count as in flight, nor towards the maximum number of exchanges.
+    /// Exchanges are sent with the handshake, and the server then grants fewer streams. Exchanges on streams that were
+    /// not granted must count neither as in flight nor towards the maximum number of exchanges.
     #[test]
     fn exchanges_on_ungranted_streams_are_reassigned() {
         let mut mapping = Mapping::new(&policy(1, Some(4), WhenFull::Wait), 4);
@@ -543,13 +545,16 @@ mod tests {
             let mut full = spread(2, None, when_full, 2);
             full.opened(0, 2, true);
             full.opened(1, 2, true);
-            assert_eq!(order.map(|_| full.choose()), order.map(|(name, stream)| assigned(name, stream)));
+            assert_eq!(
+                order.map(|_| full.choose()),
+                order.map(|(connection_index, stream)| assigned(connection_index, stream))
+            );
         }
         let mut grow = spread(2, None, WhenFull::Grow, 1);
-        for name in [0, 1] {
-            grow.opened(name, 1, true);
-            grow.established(name, 1);
-            assert_eq!(grow.choose(), assigned(name, 0));
+        for connection_index in [0, 1] {
+            grow.opened(connection_index, 1, true);
+            grow.established(connection_index, 1);
+            assert_eq!(grow.choose(), assigned(connection_index, 0));
         }
         assert_eq!(
             (grow.choose(), grow.growth(3), grow.growth(1)),
@@ -561,8 +566,8 @@ mod tests {
     fn an_allowance_of_one_is_a_connection_an_object() {
         let mut mapping = Mapping::new(&policy(4, Some(1), WhenFull::Wait), 100);
         assert_eq!(mapping.wanted(9), 4);
-        for name in 0..4 {
-            mapping.opened(name, 100, true);
+        for connection_index in 0..4 {
+            mapping.opened(connection_index, 100, true);
         }
         assert_eq!(mapping.choose(), Choice::Assign { connection: 0, stream: 0, last: true });
         assert_eq!(mapping.choose(), Choice::Assign { connection: 1, stream: 0, last: true });
@@ -587,8 +592,8 @@ mod tests {
         assert_eq!([spf.choose(), spf.choose()], [assigned(7, 1), assigned(7, 0)]);
     }
 
-    /// The limit on exchanges in flight and the number of streams are two settings. Each is fixed while the other
-    /// changes.
+    /// The limit on exchanges in flight and the number of streams are separate settings. The test changes one of them
+    /// and keeps the other.
     #[test]
     fn outstanding_exchanges_stay_within_the_limit() {
         let mapping = |when_full, streams| {
@@ -611,7 +616,7 @@ mod tests {
         );
         one.finished(0, 0);
         assert_eq!([one.choose(), one.choose()], [assigned(0, 0), Choice::Wait]);
-        // Exchanges beyond the limit of one connection make the client open another connection.
+        // Each connection may have two outstanding exchanges. For more, the client must open further connections.
         let two = Mapping::new(&Policy { outstanding: Some(2), ..policy(6, None, WhenFull::Wait) }, 100);
         assert_eq!((two.wanted(2), two.wanted(3), two.wanted(100)), (1, 2, 6));
     }

@@ -1,6 +1,7 @@
-//! The policy by which a client fetches a page: the keys of a contestant and their defaults.
+//! The policy by which a client fetches a page, for example how many connections and outstanding requests it uses.
 //!
-//! [`Choices`] holds the keys as given. [`Policy`] holds their meaning for one transport, with every default filled in.
+//! [`Choices`] holds the settings that the user has given. [`Policy`] holds the resulting behaviour for one transport,
+//! with a default for every other setting.
 
 use crate::browser::{Client, Visit};
 use crate::http2::Windows;
@@ -8,10 +9,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// The number of connections that a browser of the HTTP/1.0 era opened at once, and the default for `per-object`.
-/// Netscape Navigator opened four. ("Network Performance Effects of HTTP/1.1, CSS1, and PNG", Nielsen et al., SIGCOMM
-/// 1997, compares HTTP/1.1 with that browser.) With `per-object`, the total number of connections is one per object in
-/// any case.
+/// The default number of simultaneous connections with `per-object`, where each object has a connection of its own.
+/// Netscape Navigator, a browser of the HTTP/1.0 era, opened four connections at a time. Source: Nielsen et al.,
+/// "Network Performance Effects of HTTP/1.1, CSS1, and PNG", SIGCOMM 1997, which compares HTTP/1.1 with that browser.
 pub const NETSCAPE_CONNECTIONS: usize = 4;
 
 /// What happens to an exchange when all streams are busy and the policy allows no other connection.
@@ -92,7 +92,7 @@ pub struct Policy {
     pub when_full: WhenFull,
     /// The delay before requests for objects that another object causes.
     pub think: Think,
-    /// The times of an open-loop load. Object *i* is requested this long after the start, independently of the other
+    /// The times of an open-loop load. Object *i* is requested at time *i* after the start, independently of the other
     /// objects. Objects without an entry are requested after their initiators.
     pub arrivals: Option<Vec<Duration>>,
     /// If set, all connections are opened at the start, and nothing is requested until each connection is established
@@ -103,8 +103,8 @@ pub struct Policy {
     pub timeout: Option<Duration>,
     /// The fetch ends after this time, whether or not it is complete.
     pub deadline: Option<Duration>,
-    /// The maximum number of attempts to request an object, if connections end before it is complete. It is also the
-    /// maximum number of consecutive connections that may fail to be established.
+    /// The maximum number of attempts to request an object, if connections end before the object is complete. Also the
+    /// number of consecutive connections to a server that may fail before the server is given up.
     pub attempts: u32,
     /// Whether each host of the page has a server of its own. Server *n* of the connector then stands for host *n* of
     /// the page. Otherwise all hosts share server 0.
@@ -147,13 +147,13 @@ impl Default for Policy {
     }
 }
 
-/// A conflict between two choices, or between a choice and the transport. The message is one line and says what to
-/// write instead.
+/// A conflict between two settings of the policy, or between a setting and the transport. The message is one line and
+/// says what to write instead.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct PolicyError(pub(super) String);
 
-/// The keys as given. `None` and `false` mean that a key was not given.
+/// The keys of a policy as the user gave them. `None` or `false` means that the user did not give the key.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Choices {
     /// `connections=N`
@@ -173,9 +173,9 @@ pub struct Choices {
 }
 
 impl Choices {
-    /// Returns the policy that these choices mean for a transport. `multistream` says whether its connections have many
-    /// streams or one. `open_loop` says that objects are requested at given times; connections are then opened as
-    /// needed, unless their number was given.
+    /// Returns the policy that these choices mean for a transport. `multistream` says that a connection of the
+    /// transport has many streams. `open_loop` says that objects are requested at given times. Connections are then
+    /// opened as needed, unless their number was given.
     ///
     /// # Errors
     /// [`PolicyError`] if two choices exclude each other, or if the transport does not support one of them.
@@ -224,8 +224,8 @@ impl Choices {
         } else {
             WhenFull::Wait
         };
-        // A user who asks for six associations wants exchanges on all six, as on six TCP connections, which have one
-        // stream each.
+        // A user who asks for several associations wants exchanges on all of them. Several TCP connections are used in
+        // the same way, because each has only one stream.
         let spread = multistream && self.connections.is_some_and(|n| n > 1);
         Ok(Policy {
             connections,

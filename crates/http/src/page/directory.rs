@@ -12,8 +12,8 @@ use std::fs;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-/// Reads the site in `directory`. Embedded addresses that name other hosts or do not exist on disk are left out and
-/// counted in [`Page::warnings`].
+/// Reads the site in `directory`. Leaves out embedded addresses on other hosts and those without a file on disk.
+/// [`Page::warnings`] counts them.
 ///
 /// # Errors
 /// [`PageError`] if there is no `index.html`, if a file cannot be read, or if a symbolic link leads out of the
@@ -88,7 +88,7 @@ pub fn load(directory: &Path) -> Result<Page, PageError> {
         hosts: vec!["server".to_owned()],
         coalesce: vec![0],
         objects,
-        tls: 0,
+        tls_objects: 0,
         warnings,
         body_start,
         recording: None,
@@ -150,8 +150,8 @@ impl Site<'_> {
         Ok(object)
     }
 
-    /// Returns the addresses that a file embeds. `below` is the file's path relative to the root directory. The page
-    /// fetches the file as `path`.
+    /// Returns the addresses that a file embeds. `below` is the file's path relative to the root directory; `path` is
+    /// its path in the URL.
     fn embedded(&self, below: &Path, path: &str, kind: &str) -> Result<Embedded, PageError> {
         if !matches!(kind, "text/html" | "text/css" | "image/svg+xml") {
             return Ok(Embedded::default());
@@ -173,13 +173,13 @@ impl Site<'_> {
 /// The embedded addresses of a file.
 #[derive(Default)]
 struct Embedded {
-    /// The targets, in the order of the file; `None` for an address that needs no fetch.
+    /// The targets of the addresses, in the order of the file; `None` for an address that needs no fetch.
     targets: Vec<Option<Target>>,
     /// How the file refers to each target, if the file is a document.
     references: Vec<Reference>,
     /// The offset of the body, if the file is a document.
     body_start: Option<u64>,
-    /// The addresses, as written, that a browser would load only later.
+    /// The addresses, as written in the file, that a browser would not load with the page but later (lazy loading).
     deferred: Vec<String>,
 }
 
@@ -191,7 +191,8 @@ enum Target {
     OtherHost(String),
 }
 
-/// Returns the addresses that a document with the content `bytes` embeds. The document is fetched as `path`.
+/// Returns the addresses of the resources that a document embeds. `bytes` is the content of the document, and `path` is
+/// the path at which clients fetch the document.
 fn embedded(bytes: &[u8], path: &str, kind: &str) -> Embedded {
     let embed::Embeds { base, addresses, references, body_start, deferred } = if kind == "text/css" {
         embed::Embeds { addresses: embed::in_css(bytes), ..embed::Embeds::default() }

@@ -1,8 +1,10 @@
-//! Finds the addresses that a document embeds. A browser fetches these automatically when it displays an HTML or CSS file.
+//! Finds the addresses that a document embeds. A browser fetches these automatically when it displays an HTML or CSS
+//! file.
 //!
-//! Scripts are not run, so their fetches are not found. Among the candidates of an image (`srcset`, `<picture>`), the one
-//! that Chromium would choose is taken (`srcset`, `media`, `length`). The viewport has 1280 by 720 CSS pixels, each of one
-//! device pixel. Images and frames with `loading=lazy` are fetched if the document places them near the viewport (`flow`).
+//! Scripts are not run, so their fetches are not found. Among the candidates of an image (`srcset`, `<picture>`), the
+//! one that Chromium would choose is taken (`srcset`, `media`, `length`). The viewport has 1280 by 720 CSS pixels, and
+//! one device pixel per CSS pixel. Images and frames with `loading=lazy` are fetched if the document places them near
+//! the viewport (`flow`).
 
 mod flow;
 mod length;
@@ -19,7 +21,7 @@ type StartTag = html5gum::StartTag<usize>;
 /// The addresses that an HTML document embeds.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Embeds {
-    /// The value of the first `<base href>`. The addresses are relative to it.
+    /// The value of the first `<base href>`. Relative entries of `addresses` are resolved against it.
     pub base: Option<String>,
     /// The addresses as written, in the order of the document, including repetitions.
     pub addresses: Vec<String>,
@@ -182,8 +184,8 @@ impl Document {
         }
     }
 
-    /// Handles a `<source>` element. An open video uses its first source. An open picture uses the first source that the
-    /// browser can use.
+    /// Handles a `<source>` element. An open video uses its first source. An open picture uses the first source that
+    /// the browser can use.
     fn source(&mut self, tag: &StartTag) {
         if let Some(media) = &mut self.media {
             if !media.has_source {
@@ -205,12 +207,12 @@ impl Document {
     }
 
     fn image(&mut self, tag: &StartTag, style: Option<&str>) {
-        // A picture consists of its children. Elements deeper inside are ordinary images.
+        // The picture's sources apply only to an image that is a direct child of the picture.
         let picture = self.picture.as_mut().filter(|_| self.flow.is_inside(b"picture"));
         let source = picture.and_then(|picture| picture.chosen.take());
         let (width, _) = flow::size(text(tag, b"width").as_deref(), None, style);
-        // Only a layout would give the width of a lazy image. Instead, the width attribute or the width of the viewport
-        // is used.
+        // The width of a lazy image is known only after a layout, which is not made here. Instead, the width attribute
+        // or the width of the viewport is used.
         let auto = (is_lazy(tag) && width > 0.0).then_some(width);
         let address = match source {
             Some(Source { srcset, sizes }) => srcset::choose(None, Some(&srcset), sizes.as_deref(), auto),
@@ -222,8 +224,8 @@ impl Document {
         self.placed(address, tag, style, (0.0, 0.0), LAZY_IMAGE_MARGIN);
     }
 
-    /// Places an element that takes space. Adds its address, unless the element is lazy and too far away. `size` is the
-    /// size of the element if it has no size attributes.
+    /// Adds the box of an element to the layout. Embeds its address, unless the element is lazy and too far below the
+    /// viewport. `size` is used if the element has no size attributes.
     fn placed(
         &mut self,
         address: Option<String>,
@@ -275,8 +277,8 @@ fn link(tag: &StartTag) -> Option<String> {
     let has = |word: &str| rel.split_ascii_whitespace().any(|one| one == word);
     let fetched = ["stylesheet", "icon", "modulepreload", "manifest"];
     if has("preload") && !fetched.iter().any(|word| has(word)) {
-        // For a preload, the medium and the type decide whether it is fetched. A style sheet for another medium is fetched
-        // in any case.
+        // A preload is fetched only if its medium and its type suit the browser. A style sheet is fetched even for
+        // another medium.
         let is_image = text(tag, b"as").is_some_and(|kind| kind.eq_ignore_ascii_case("image"));
         let kind = text(tag, b"type").filter(|_| is_image);
         if !srcset::is_usable(kind.as_deref(), text(tag, b"media").as_deref()) {
@@ -299,8 +301,8 @@ fn text(tag: &StartTag, key: &[u8]) -> Option<String> {
     (!value.is_empty()).then_some(value)
 }
 
-/// Returns the addresses in `url(…)` and `@import "…"` of the style sheet `css`. Of the options of an `image-set(…)`, only
-/// the one that Chromium loads is returned.
+/// Returns the addresses in `url(…)` and `@import "…"` of the style sheet `css`. Of the options of an `image-set(…)`,
+/// only the one that Chromium loads is returned.
 #[must_use]
 pub fn in_css(css: &[u8]) -> Vec<String> {
     let css = without_comments(&String::from_utf8_lossy(css));
@@ -347,8 +349,8 @@ pub fn in_css(css: &[u8]) -> Vec<String> {
     found
 }
 
-/// Splits the arguments of a function, which begin with `text`, at commas. Also returns the position of the parenthesis
-/// that ends the function.
+/// Splits a function's arguments at commas. `text` begins after the opening parenthesis. Also returns the position of
+/// the closing parenthesis.
 fn arguments(text: &str) -> Option<(Vec<&str>, usize)> {
     let (mut depth, mut quote, mut start) = (0_usize, None, 0);
     let mut found = Vec::new();
@@ -372,8 +374,8 @@ fn arguments(text: &str) -> Option<(Vec<&str>, usize)> {
     None
 }
 
-/// Returns the address that Chromium loads of the options of an `image-set()` (CSS Images 4 §2.3). An option is an image
-/// and, in any order, its resolution and its type. The image may be a gradient, which has no address.
+/// Returns the address of the option that Chromium loads from an `image-set()` (CSS Images 4 §2.3). An option is an
+/// image with an optional resolution and type, in any order. The image may be a gradient, which has no address.
 fn image_set(options: &[&str]) -> Option<String> {
     let candidate = |option: &&str| {
         let option = option.trim();
@@ -399,10 +401,10 @@ fn image_set(options: &[&str]) -> Option<String> {
     srcset::select(options.iter().filter_map(candidate).collect()).filter(|address| !address.is_empty())
 }
 
-/// A search for one word, which finds its occurrences from the first to the last. No part of the text is searched twice.
+/// Searches a text for one word, from the start to the end. No part of the text is searched twice.
 struct WordSearch {
     word: &'static str,
-    /// The position of the next occurrence; `None` if there are no more.
+    /// The position of the next occurrence of the word; `None` if the rest of the text does not have the word.
     next: Option<usize>,
     begun: bool,
 }
@@ -412,7 +414,8 @@ impl WordSearch {
         Self { word, next: None, begun: false }
     }
 
-    /// Returns the position after the first occurrence of the word at or after `at`. `at` must never decrease.
+    /// Searches `text` from byte `at` on, and returns the position after the first occurrence of the word. `at` must
+    /// not be lower than in the previous call.
     fn after(&mut self, text: &str, at: usize) -> Option<usize> {
         if !self.begun || self.next.is_some_and(|next| next < at) {
             self.begun = true;
@@ -427,8 +430,8 @@ fn without_comments(css: &str) -> String {
     let mut rest = css;
     while let Some(start) = rest.find("/*") {
         kept.push_str(&rest[..start]);
-        // This also removes `/*` within strings, where it does not begin a comment. But an address such as `/*.png` is
-        // rarer than a comment.
+        // A string may contain `/*`, for example in the address `/*.png`. It is treated as a comment too, because such
+        // strings are rare.
         rest = rest[start + 2..].find("*/").map_or("", |end| &rest[start + 2 + end + 2..]);
     }
     kept.push_str(rest);
@@ -618,7 +621,7 @@ mod tests {
         }
         let _ = in_html(&[0xff, b'<', 0xfe, b'>', 0x80]);
         let _ = in_css(&[0xff, b'u', b'r', b'l', b'(', 0x80, b')']);
-        // The lower-case form of this character is longer. This must not shift the positions in the text.
+        // The lower-case form of `İ` has more bytes than `İ` itself. This must not shift the positions in the text.
         let _ = in_css("İİİurl(é)".as_bytes());
     }
 }

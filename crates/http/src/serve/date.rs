@@ -1,5 +1,5 @@
-//! The dates in responses. Formats Date (RFC 9110 §6.6.1) at most once per second, and replaces a Last-Modified that is in
-//! the future.
+//! The dates in responses. Formats Date (RFC 9110 §6.6.1) at most once per second, and replaces a Last-Modified that is
+//! in the future.
 
 use http::header::{DATE, LAST_MODIFIED};
 use http::{HeaderMap, HeaderValue};
@@ -23,8 +23,8 @@ struct Written {
 }
 
 impl Date {
-    /// Creates a `Date` that reads the clock `wall_clock`, which returns Unix time in seconds. Without a clock, responses
-    /// have no Date field.
+    /// Creates a `Date` that reads the clock `wall_clock`, which returns Unix time in seconds. Without a clock,
+    /// responses have no Date field.
     #[must_use]
     pub const fn new(wall_clock: Option<fn() -> u64>) -> Self {
         Self { wall_clock, last: RefCell::new(None) }
@@ -70,8 +70,8 @@ impl Date {
     }
 }
 
-/// RFC 9110 §5.6.7: formats a date as in `Sun, 06 Nov 1994 08:49:37 GMT`. Years of dates have four digits, so a later
-/// time is replaced by the last valid date.
+/// RFC 9110 §5.6.7: formats a date as in `Sun, 06 Nov 1994 08:49:37 GMT`. Its year has four digits, so times after the
+/// year 9999 give the last date of that year.
 fn imf_date(unix_seconds: u64) -> String {
     httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(unix_seconds.min(LAST_DATE)))
 }

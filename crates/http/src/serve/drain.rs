@@ -2,11 +2,10 @@
 //!
 //! Data after a refused head is not a request, even if it looks like one. The unread rest of a body is not a request
 //! either. Closing a connection with unread bytes could cost the client the response (RFC 9112 §9.6). Therefore such
-//! data is read and discarded. A stream of an association is used for the next request after the declared end of a
-//! body. If no end is declared, the stream is released when the client resets it (RFC 6525) or when the association
-//! ends.
+//! data is read and discarded. If the body has a declared end, an SCTP stream then serves the next request. Otherwise
+//! the stream is released when the client resets it (RFC 6525) or the association ends.
 //!
-//! If a client sends data without a declared end, the data is read for no longer than the server waits for a head.
+//! Data without a declared end is read for at most as long as the server waits for the head of a request.
 
 use super::Activity;
 use super::smuggling_guard::SmugglingGuard;
@@ -37,7 +36,7 @@ pub(super) async fn drain<W: World, T: Stream>(
                 return Poll::Ready(());
             }
             overdue = true;
-            // From now on, the stream counts as waiting for the rest of a head since `began`. So the head timeout
+            // From now on, the drained data counts as an incomplete head that began at `began`, so the head timeout
             // applies.
             activity.head_begins(number, began);
         }

@@ -2,9 +2,9 @@
 //! transport.
 //!
 //! Bytes that were read from a file and not yet accepted by the transport occupy memory in addition to the transport's
-//! buffers. A session may hold [`MAX_HELD`] such bytes on all its streams, or fewer if the common memory budget is nearly
-//! used up. Beyond that limit, each stream with a response may hold [`MIN_PIECE`] bytes, because it would otherwise make
-//! no progress.
+//! buffers. A session may hold [`MAX_HELD`] such bytes on all its streams, or fewer if the common memory budget is
+//! nearly used up. Beyond that limit, each stream with a response may hold [`MIN_PIECE`] bytes, because it would
+//! otherwise make no progress.
 
 use super::Activity;
 use crate::fetch::pipeline::first_after;
@@ -18,13 +18,13 @@ use std::task::{Context, Poll, Waker};
 
 /// The state of the exchanges of one stream.
 #[derive(Debug)]
-pub(super) struct Log {
+pub(super) struct StreamExchanges {
     pub(super) connection: u64,
     pub(super) stream: u64,
     pub(super) next: Cell<u32>,
-    /// The offset on the stream to the client at which the next response begins.
+    /// The position at which the next response begins, in bytes from the start of the stream to the client.
     pub(super) end: Cell<u64>,
-    /// The offset up to which the transport has accepted the written bytes.
+    /// The offset on the stream to the client up to which the transport has accepted the written bytes.
     pub(super) accepted: Cell<u64>,
     /// The responses of which no byte has been passed to the transport yet.
     pub(super) unwritten: RefCell<VecDeque<(ExchangeId, u64)>>,
@@ -34,25 +34,29 @@ pub(super) struct Log {
     unfinished_responses: Cell<u32>,
     /// True from the receipt of a request until its response has been written completely.
     is_request_in_progress: Cell<bool>,
-    /// Whether the latest request had no body and was answered. If so, and if no request is in progress, hyper holds no
-    /// data.
-    pub(super) plain: Cell<bool>,
+    /// Whether the latest request had no body and was answered. If this is true and no request is in progress, hyper
+    /// holds no data.
+    pub(super) answered_without_content: Cell<bool>,
     /// The number of response bytes in hyper's buffers that the transport has not accepted yet.
     buffered: Cell<usize>,
     /// The transport rank of the response that is written next.
     pub(super) rank: Cell<Option<u32>>,
     /// The reason why the last head on the stream was refused; `None` once the refusal was sent.
     pub(super) refusal: RefCell<Option<Refusal>>,
-    /// The waker of a response that waits until the transport has accepted some of the held bytes.
+    /// The waker of a response that waits until the transport has accepted some of the bytes in hyper's buffers.
     waiting: RefCell<Option<Waker>>,
 }
 
-impl Log {
-    /// Returns the log of `stream`. Creates the log if there is none.
-    pub(super) fn of(logs: &mut BTreeMap<u64, Rc<Self>>, connection: u64, stream: &impl Stream) -> Rc<Self> {
+impl StreamExchanges {
+    /// Returns the exchanges of `stream`. Creates their state if there is none.
+    pub(super) fn of(
+        exchanges_by_stream: &mut BTreeMap<u64, Rc<Self>>,
+        connection: u64,
+        stream: &impl Stream,
+    ) -> Rc<Self> {
         let number = stream.number();
         let resets = stream.bytes_read() >> 32;
-        let log = logs.entry(number).or_insert_with(|| {
+        let exchanges = exchanges_by_stream.entry(number).or_insert_with(|| {
             Rc::new(Self {
                 connection,
                 stream: number,
@@ -63,26 +67,27 @@ impl Log {
                 resets: Cell::new(0),
                 unfinished_responses: Cell::new(0),
                 is_request_in_progress: Cell::new(false),
-                plain: Cell::new(false),
+                answered_without_content: Cell::new(false),
                 buffered: Cell::new(0),
                 rank: Cell::new(None),
                 refusal: RefCell::default(),
                 waiting: RefCell::default(),
             })
         });
-        // A reset cancels the exchanges in progress, and the numbering of exchanges restarts.
-        if log.resets.replace(resets) != resets {
-            log.next.set(first_after(resets));
+        // A reset cancels the exchanges in progress, and begins a new range of exchange numbers (see `first_after`).
+        if exchanges.resets.replace(resets) != resets {
+            exchanges.next.set(first_after(resets));
         }
-        log.end.set(stream.bytes_written());
-        log.accepted.set(stream.bytes_written());
-        log.unwritten.borrow_mut().clear();
-        log.clone()
+        exchanges.end.set(stream.bytes_written());
+        exchanges.accepted.set(stream.bytes_written());
+        exchanges.unwritten.borrow_mut().clear();
+        exchanges.clone()
     }
 
-    /// Returns whether a request was answered completely since the last call and no request is in progress.
+    /// Returns whether no request is in progress, and a request was answered completely since the last call of this
+    /// function.
     pub(super) fn is_at_rest(&self) -> bool {
-        !self.is_request_in_progress.get() && self.plain.replace(false)
+        !self.is_request_in_progress.get() && self.answered_without_content.replace(false)
     }
 
     /// Returns whether a request is in progress, which means that its response is not completely written.
@@ -90,8 +95,8 @@ impl Log {
         self.is_request_in_progress.get()
     }
 
-    /// Records that hyper's buffered response bytes are written. If no response has more bytes, then no request is in
-    /// progress any more.
+    /// Records that all response bytes that hyper had buffered are written. If no response is unfinished, then no
+    /// request is in progress any more.
     pub(super) fn flushed(&self, activity: &Activity) {
         if self.unfinished_responses.get() == 0 && self.is_request_in_progress.replace(false) {
             activity.done();
@@ -113,8 +118,8 @@ impl Log {
         activity.memory.hold(bytes);
     }
 
-    /// Records that the transport has accepted `bytes` bytes. Responses that hyper generated itself were never counted as
-    /// held.
+    /// Records that the transport has accepted `bytes` bytes. Bytes of responses that hyper generated itself were never
+    /// counted, so `bytes` may exceed the count.
     pub(super) fn release(&self, activity: &Activity, bytes: usize) {
         let bytes = bytes.min(self.buffered.get());
         self.buffered.set(self.buffered.get() - bytes);
@@ -129,26 +134,26 @@ impl Log {
 /// A guard that exists as long as hyper has not taken a response completely.
 #[derive(Debug)]
 pub(super) struct Answering {
-    log: Rc<Log>,
+    exchanges: Rc<StreamExchanges>,
     activity: Rc<Activity>,
 }
 
 impl Answering {
-    pub(super) fn begin(log: &Rc<Log>, activity: &Rc<Activity>) -> Self {
-        log.unfinished_responses.set(log.unfinished_responses.get() + 1);
-        if !log.is_request_in_progress.replace(true) {
+    pub(super) fn begin(exchanges: &Rc<StreamExchanges>, activity: &Rc<Activity>) -> Self {
+        exchanges.unfinished_responses.set(exchanges.unfinished_responses.get() + 1);
+        if !exchanges.is_request_in_progress.replace(true) {
             activity.begin();
         }
         // Even if a part of the next head has arrived, the head timeout does not run while this response is sent.
-        activity.head_ends(log.stream);
-        Self { log: log.clone(), activity: activity.clone() }
+        activity.head_ends(exchanges.stream);
+        Self { exchanges: exchanges.clone(), activity: activity.clone() }
     }
 
     /// Completes with the number of bytes of the response that may be read next, at most `most`.
     pub(super) fn poll_room(&self, cx: &Context<'_>, most: usize) -> Poll<usize> {
         let room = MAX_HELD.saturating_sub(self.activity.buffered.get());
-        if room < MIN_PIECE && self.log.buffered.get() > 0 {
-            *self.log.waiting.borrow_mut() = Some(cx.waker().clone());
+        if room < MIN_PIECE && self.exchanges.buffered.get() > 0 {
+            *self.exchanges.waiting.borrow_mut() = Some(cx.waker().clone());
             return Poll::Pending;
         }
         Poll::Ready(self.activity.memory.piece(room.clamp(MIN_PIECE, most)))
@@ -156,18 +161,18 @@ impl Answering {
 
     /// Records that `bytes` bytes of the response were read.
     pub(super) fn hold(&self, bytes: usize) {
-        self.log.hold(&self.activity, bytes);
+        self.exchanges.hold(&self.activity, bytes);
     }
 }
 
 impl Drop for Answering {
     fn drop(&mut self) {
-        self.log.unfinished_responses.set(self.log.unfinished_responses.get() - 1);
+        self.exchanges.unfinished_responses.set(self.exchanges.unfinished_responses.get() - 1);
     }
 }
 
-/// The maximum number of file bytes that a session holds in addition to the transport's buffers, on all streams. This also
-/// limits a single response.
+/// The maximum number of file bytes that a session holds in addition to the transport's buffers, on all streams. The
+/// same limit applies to a single response.
 const MAX_HELD: usize = 128 * 1024;
 /// The number of bytes that a response may hold even if the session has reached [`MAX_HELD`].
 const MIN_PIECE: usize = 4 * 1024;
@@ -178,20 +183,20 @@ mod tests {
     use super::*;
     use anabranch_base::Budget;
 
-    fn log() -> Rc<Log> {
-        Log::of(&mut BTreeMap::new(), 1, &FakeStream::default())
+    fn stream_exchanges() -> Rc<StreamExchanges> {
+        StreamExchanges::of(&mut BTreeMap::new(), 1, &FakeStream::default())
     }
 
     #[test]
     fn a_stream_is_at_rest_once_after_an_answered_request_without_content() {
-        for (under_way, plain, rests) in
+        for (under_way, answered_without_content, rests) in
             [(false, false, false), (true, false, false), (true, true, false), (false, true, true)]
         {
-            let log = log();
-            log.is_request_in_progress.set(under_way);
-            log.plain.set(plain);
-            assert_eq!(log.is_at_rest(), rests, "{under_way} {plain}");
-            assert!(!rests || !log.is_at_rest(), "it was asked before");
+            let exchanges = stream_exchanges();
+            exchanges.is_request_in_progress.set(under_way);
+            exchanges.answered_without_content.set(answered_without_content);
+            assert_eq!(exchanges.is_at_rest(), rests, "{under_way} {answered_without_content}");
+            assert!(!rests || !exchanges.is_at_rest(), "it was asked before");
         }
     }
 
@@ -199,14 +204,14 @@ mod tests {
     fn held_response_bytes_count_for_stream_session_and_budget() {
         let budget = Budget::new(4 << 20, 10);
         let before = budget.room();
-        let (log, activity) = (log(), activity(&budget));
-        let buffered = || (log.buffered.get(), activity.buffered.get());
-        log.hold(&activity, 300 << 10);
+        let (exchanges, activity) = (stream_exchanges(), activity(&budget));
+        let buffered = || (exchanges.buffered.get(), activity.buffered.get());
+        exchanges.hold(&activity, 300 << 10);
         assert_eq!(buffered(), (300 << 10, 300 << 10));
         assert!(budget.room() < before);
-        log.release(&activity, 100 << 10);
+        exchanges.release(&activity, 100 << 10);
         assert_eq!(buffered(), (200 << 10, 200 << 10));
-        log.end_all(&activity);
+        exchanges.end_all(&activity);
         assert_eq!((buffered(), budget.room()), ((0, 0), before));
     }
 }

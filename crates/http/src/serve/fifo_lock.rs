@@ -1,7 +1,7 @@
 //! A lock that waiting tasks acquire in the order in which they requested it.
 //!
-//! A server with one process per client (thttpd, or Apache's child processes) works on only one request of a connection at
-//! a time. This lock reproduces that behaviour.
+//! A server with one process per client (thttpd, or Apache's child processes) works on only one request of a connection
+//! at a time. This lock reproduces that behaviour.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
@@ -11,8 +11,8 @@ use std::task::{Poll, Waker};
 /// A fair lock between the tasks of a session.
 #[derive(Debug, Default)]
 pub(super) struct FifoLock {
-    /// The tickets of the tasks that hold the lock or wait for it, in the order of drawing. The first ticket holds the
-    /// lock. Most sessions never draw a ticket.
+    /// The tickets of the tasks that hold the lock or wait for it, in the order in which the tasks drew them. The first
+    /// ticket holds the lock. It is created with the first ticket, because most sessions never draw any.
     queue: OnceCell<Rc<RefCell<Queue>>>,
 }
 
@@ -22,7 +22,8 @@ struct Queue {
     next: u64,
 }
 
-/// A ticket, and the lock itself once [`FifoLock::lock`] has returned this value. Dropping it releases the lock.
+/// A ticket in the queue of the lock. Its owner holds the lock once [`FifoLock::lock`] has returned the ticket.
+/// Dropping the ticket releases the lock.
 #[derive(Debug)]
 pub(super) struct FifoGuard {
     ticket: u64,

@@ -1,13 +1,12 @@
 //! A site that serves the files of a directory.
 //!
-//! Names are percent-decoded once and then taken literally. Only a target that leads to a regular file inside the
-//! directory is found, however the target is written or linked. Nobody can swap the file between the check and the
-//! opening ([`RootDirectory`]). Links that stay inside the directory are followed. Names that begin with a dot are
-//! found only with [`FileSite::with_dotfiles`]; the exception is `/.well-known/` (RFC 8615). For a link, only the name
-//! of the link counts, not the name of its target.
+//! Names are percent-decoded once and then taken literally. A target is found only if it leads to a regular file inside
+//! the directory. Nobody can swap the file between the check and the opening ([`RootDirectory`]). Links that stay
+//! inside the directory are followed. Names that begin with a dot are found only with [`FileSite::with_dotfiles`]; the
+//! exception is `/.well-known/` (RFC 8615). For a link, only the name of the link counts, not the name of its target.
 //!
-//! Files are read while they are sent, so large files need no more memory. Some files stay open for the next request,
-//! which then needs only one lookup of the name. `open_file_cache` holds the open files.
+//! Files are read while they are sent, so large files need no more memory than small ones. Recently requested files
+//! stay open (`open_file_cache`), so the next request for one of them needs only one lookup of its name.
 //!
 //! Implements RFC 9110 §13 (conditional requests) and §14 (ranges, but only one range per request).
 
@@ -61,20 +60,20 @@ struct RememberedPath {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Identity {
     device: u64,
-    node: u64,
+    inode: u64,
     length: u64,
     modified: (i64, i64),
     changed: (i64, i64),
 }
 
 impl Identity {
-    fn of(kind: &Metadata) -> Self {
+    fn of(metadata: &Metadata) -> Self {
         Self {
-            device: kind.dev(),
-            node: kind.ino(),
-            length: kind.len(),
-            modified: (kind.mtime(), kind.mtime_nsec()),
-            changed: (kind.ctime(), kind.ctime_nsec()),
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            length: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
         }
     }
 }
@@ -118,7 +117,9 @@ impl FileSite {
         let mut all = self.remembered.borrow_mut();
         let remembered = all.get(path)?;
         let metadata = self.root.look_up_cached(&remembered.relative, &remembered.full);
-        if metadata.is_err() || metadata.is_ok_and(|kind| Identity::of(&kind) != remembered.file.identity()) {
+        if metadata.is_err()
+            || metadata.is_ok_and(|metadata| Identity::of(&metadata) != remembered.file.identity())
+        {
             all.remove(path);
             return None;
         }
@@ -151,8 +152,8 @@ impl FileSite {
         }
     }
 
-    /// Looks up a file. `relative` is its path relative to the root directory. `slash` says whether the request ends with
-    /// a slash, and so names a directory.
+    /// Looks up a file. `relative` is its path relative to the root directory. `slash` says whether the request ends
+    /// with a slash, and so names a directory.
     fn look_up_target(&self, mut relative: PathBuf, slash: bool) -> io::Result<TargetLookup> {
         let mut lookup = self.look_up(&relative)?;
         match (lookup.metadata.is_dir(), slash) {
@@ -325,8 +326,8 @@ impl Validators {
             Duration::from_secs(seconds) + Duration::from_nanos(nanos.unsigned_abs())
         });
         let tag = format!("\"{:x}-{length:x}\"", since.as_nanos());
-        // RFC 9110 §5.6.7: years of dates have four digits. A file may have a later modification time, which is replaced
-        // by the last valid date.
+        // RFC 9110 §5.6.7: years of dates have four digits. A later modification time of a file is replaced by the last
+        // valid date.
         let modified = UNIX_EPOCH + Duration::from_secs(since.as_secs().min(LAST_DATE));
         let mut fields = HeaderMap::new();
         if let Ok(tag) = HeaderValue::from_str(&tag) {
@@ -363,7 +364,7 @@ impl Validators {
             false => field(IF_MODIFIED_SINCE).and_then(date).is_some_and(|since| self.modified <= since),
         };
         let mut fields = self.fields.clone();
-        let resource = |content| Resource { content, content_type: String::new(), head: None };
+        let resource = |content| Resource { content, content_type: String::new(), head_size: None };
         if known {
             let resource = resource(Content::Bytes(Bytes::new()));
             return Answer { status: StatusCode::NOT_MODIFIED, fields, resource };
@@ -426,7 +427,8 @@ enum Part {
     Beyond,
 }
 
-/// RFC 9110 §14.1.2: parses a Range field. Any value other than a single byte range gets the whole file, as §14.2 allows.
+/// RFC 9110 §14.1.2: parses a Range field. Any value other than a single byte range gets the whole file, as §14.2
+/// allows.
 fn part(range: &[u8], length: u64) -> Part {
     let parse = || -> Option<(Option<u64>, Option<u64>)> {
         let text = std::str::from_utf8(range).ok()?;
@@ -434,7 +436,7 @@ fn part(range: &[u8], length: u64) -> Part {
         let (first, last) = set.trim().split_once('-')?;
         let number = |text: &str| {
             let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-            // A number that overflows is larger than the size of any file, so the largest number stands for it.
+            // A number above `u64::MAX` is parsed as `u64::MAX`, because both are larger than the size of any file.
             digits.then(|| text.parse().unwrap_or(u64::MAX))
         };
         let (first, last) = (first.trim(), last.trim());

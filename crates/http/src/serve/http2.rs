@@ -1,9 +1,9 @@
 //! Serves a session over HTTP/2. Each request has a stream, and responses are written in the order of their priorities.
 //!
-//! h2 writes the data that it gets, one stream after the other. Therefore `Writer` passes little data to h2 at a time:
-//! the next piece of the most urgent response (RFC 9218), whenever fewer than [`UNSENT`] bytes are in h2 and not yet
-//! with the transport. A more urgent request then waits at most for those bytes and for the bytes that the transport
-//! has accepted. The transport accepts no more than its window allows plus [`UNSENT`] bytes.
+//! h2 writes the data that it gets, one stream after the other. Therefore `Writer` passes little data to h2 at a time.
+//! `Writer` waits until fewer than [`UNSENT`] bytes in h2 have not reached the transport. It then passes the next piece
+//! of the most urgent response (RFC 9218). A more urgent request then waits at most for those bytes and for the bytes
+//! that the transport has accepted. The transport accepts no more than its window allows plus [`UNSENT`] bytes.
 
 use super::reply::{PreparedResponse, RequestGuard, Sending, Unwritten, reply};
 use super::site::Site;
@@ -36,7 +36,7 @@ pub(super) async fn serve<W, S, N>(
     service: Rc<Service<W, S>>,
     (session, stream): (N, N::Stream),
     activity: Rc<Activity>,
-    // The permit of the session, held until no data is left on the stream.
+    // Accounts for the exchange's memory until the stream has no more data.
     _exchange: ExchangePermit,
     // The bytes that were already read from the stream.
     seen: Bytes,
@@ -70,7 +70,7 @@ pub(super) async fn serve<W, S, N>(
         out.begin();
         patience.inspector.borrow_mut().begin();
         polled.woken_at.set(service.world.now());
-        // Data that is added during this poll is also written during it, so the task need not be woken.
+        // This loop also writes the data that it adds to `writer`, so adding data need not wake the task.
         writer.borrow_mut().responses.waker = None;
         loop {
             // Polling removes completed tasks.
@@ -88,7 +88,7 @@ pub(super) async fn serve<W, S, N>(
             match accepted {
                 Poll::Ready(Some(Ok((request, mut respond)))) => {
                     activity.record_bytes(polled.woken_at.get(), 0);
-                    if service.options.judged == Strictness::Strictly && is_malformed(&request) {
+                    if service.options.strictness == Strictness::Strictly && is_malformed(&request) {
                         // RFC 9113 §8.1.1: a malformed request is a stream error.
                         respond.send_reset(Reason::PROTOCOL_ERROR);
                         continue;
@@ -166,17 +166,16 @@ fn on_frame<W: World, S: Site>(
 /// Counts the frames of a client that cause no response, and decides when the server ends the connection.
 struct Patience {
     inspector: Rc<RefCell<Inspector>>,
-    /// The numbers of frames sent and received when a response last made progress.
+    /// The numbers of response frames sent and of client frames received, when a response frame was last sent.
     at_last_progress: (u64, u64),
-    /// Whether the connection was ended because of too many frames. `refused` says whether it was ended because
-    /// SETTINGS was missing.
+    /// Whether the connection was ended because the client sent too many frames.
     ended: bool,
     refused: bool,
 }
 
 impl Patience {
-    /// Returns true once, when the client has sent too many frames without effect. `response_frames` is the number of
-    /// response frames sent.
+    /// Returns whether the connection must end now, because the client has sent too many frames since a response last
+    /// made progress. Returns true only once. `response_frames` is the number of response frames sent so far.
     fn ends(&mut self, response_frames: u64) -> bool {
         let received = self.inspector.borrow().frames();
         if response_frames != self.at_last_progress.0 {
@@ -186,7 +185,7 @@ impl Patience {
             && !std::mem::replace(&mut self.ended, true)
     }
 
-    /// Returns true once, when the client's first frame is not SETTINGS.
+    /// Returns true in one call only: the first call after the client's first frame was not SETTINGS.
     fn misses_settings(&mut self) -> bool {
         self.inspector.borrow().lacks_settings() && !std::mem::replace(&mut self.refused, true)
     }
@@ -226,7 +225,7 @@ fn is_same(one: &str, other: &str, port: u16) -> bool {
     one.eq_ignore_ascii_case(other) || read(one).is_some_and(|one| read(other) == Some(one))
 }
 
-/// The maximum number of frames that a client may send without any response frame being sent in the meantime.
+/// How many frames a client may send between two response frames.
 const MAX_UNPRODUCTIVE_FRAMES: u64 = 20_000;
 
 /// The approximate memory of an h2 session in bytes: its buffers in both directions, and its header tables.
@@ -246,7 +245,7 @@ async fn answer<W: World, S: Site>(
     let request = Request::from_parts(head, ());
     // A client that sent Expect may delay its content until it sees a response. Therefore the server does not wait for
     // the content (RFC 9110 §10.1.1).
-    let waits = service.options.judged == Strictness::Strictly && !request.headers().contains_key(EXPECT);
+    let waits = service.options.strictness == Strictness::Strictly && !request.headers().contains_key(EXPECT);
     if waits && !content.is_end_stream() && !read_content(&*service, &activity, &mut content).await {
         // RFC 9113 §8.1.1: a malformed request is a stream error. If h2 has already reset the stream, this reset has no
         // effect.
@@ -263,8 +262,8 @@ async fn answer<W: World, S: Site>(
 }
 
 /// Reads the content of a request before the request is answered, because content and trailers may still be malformed
-/// (RFC 9113 §8.1.1). Stops after [`MAX_CONTENT`] bytes or [`MAX_CONTENT_WAIT`]. Returns false if the request is malformed or
-/// its stream was reset.
+/// (RFC 9113 §8.1.1). Stops after [`MAX_CONTENT`] bytes or [`MAX_CONTENT_WAIT`]. Returns false if the request is
+/// malformed or its stream was reset.
 async fn read_content<W: World, S: Site>(
     service: &Service<W, S>,
     activity: &Activity,
@@ -311,7 +310,7 @@ struct Body {
 #[derive(Default)]
 struct Writer {
     responses: Unwritten<Body>,
-    /// The number of response bytes that are in h2 and not yet with the transport.
+    /// The number of response bytes that the h2 library holds and has not yet written to the transport.
     unsent: u64,
 }
 
@@ -360,7 +359,7 @@ impl Writer {
                     Poll::Pending => continue,
                     Poll::Ready(Some(Ok(_))) if body.send.capacity() == 0 => continue,
                     Poll::Ready(Some(Ok(_))) => {}
-                    // The session has ended.
+                    // h2 gives no capacity any more, because the session has ended.
                     Poll::Ready(Some(Err(_)) | None) => {
                         self.give_up(stream);
                         return true;
@@ -381,9 +380,9 @@ impl Writer {
                 self.give_up(stream);
             } else if last {
                 body.sending = None;
-                self.responses.turns.remove(stream);
+                self.responses.scheduler.remove(stream);
             } else {
-                self.responses.turns.written(stream);
+                self.responses.scheduler.written(stream);
             }
             return true;
         }

@@ -1,10 +1,9 @@
 //! Serves a session over HTTP/3. Each request has a stream, and responses are written in the order of their priorities.
 //!
-//! A stream accepts all data that it is given. The transport by itself does not prefer any stream. Therefore the stream
-//! and the transport are given little data at a time. `Writer` passes the next piece of the most urgent response (RFC
-//! 9218) to its stream, in the same order as over HTTP/2. The session accepts no more data than the congestion window
-//! holds plus [`UNSENT`] bytes. A pacer may hold some of that data back, so the ranks of the streams decide which data
-//! is sent first.
+//! A stream accepts all data that it is given, and the transport by itself does not prefer any stream. Therefore
+//! `Writer` writes only small pieces: the next piece of the most urgent response (RFC 9218), in the same order as over
+//! HTTP/2. The transport accepts no more data than the congestion window holds plus [`UNSENT`] bytes. A pacer may hold
+//! some of that data back. The ranks of the streams then decide which data is sent first.
 //!
 //! Each request is read to its end, even if the response does not need the content. Therefore an error in content or
 //! trailers has the same effect as an error in the head.
@@ -49,7 +48,8 @@ where
     // The tasks that answer requests, and the tasks that read the rest of answered requests.
     let (tasks, rests) = (Tasks::new(service.world.clone()), Rc::new(Tasks::new(service.world.clone())));
     let stop = service.options.stop.as_ref().map(super::Stop::wait);
-    // The lowest stream number on which no request has arrived.
+    // The lowest stream number on which no request has arrived yet. After GOAWAY, requests from this number on are
+    // rejected.
     let mut next = 0;
     let mut ending = false;
     poll_fn(|cx| {
@@ -94,10 +94,11 @@ where
 
 /// The approximate memory of a session in bytes: three streams in each direction, and partial heads.
 const STATE: usize = 32 * 1024;
-/// The maximum number of content bytes that are read before the response. A request with more content is answered first,
-/// and the length of its content is checked later.
+/// The maximum number of content bytes that are read before the response. If a request has more content, the server
+/// sends the response and then reads the rest, up to [`MAX_REST`].
 const MAX_AWAITED: u64 = 1 << 20;
-/// The maximum number of content bytes that are read during or after a response. The rest of a longer content is refused.
+/// The maximum number of bytes of request content that are read while or after the response is sent. If more content
+/// arrives, the server stops reading.
 const MAX_REST: u64 = 64 * 1024;
 
 /// Answers one request, from reading its head to handing the response to `writer`.
@@ -127,11 +128,12 @@ async fn answer<W: World, S: Site, N: Session>(
             pipe.borrow_mut().stop_reading(Code::H3_NO_ERROR);
             return finish(incoming.pipe().clone()).await;
         }
-        // The reader has already reset the stream or closed the connection.
+        // `incoming`, which read the head, has already reset the stream or closed the connection.
         Ok(_) | Err(_) => return,
     };
-    // RFC 9114 §4.1.2: the content may not match its declared length, so the server reads it first. The server does not
-    // wait for a client that itself waits for a response (Expect).
+    // RFC 9114 §4.1.2: a request is malformed if its content differs from the declared length. To detect this, the
+    // server reads the content before it responds. With Expect, the client sends the content only after a response, so
+    // the server does not wait for it.
     let waits =
         incoming.content_length().is_some_and(|length| length > 0) && !request.headers().contains_key(EXPECT);
     let mut content = 0;
@@ -158,8 +160,8 @@ async fn answer<W: World, S: Site, N: Session>(
     let PreparedResponse { response, sending, priority, .. } =
         reply(&service, &activity, (name, stream), &request, early).await;
     service.recorder.written(ExchangeId { connection: name, stream, index: 0 }, service.world.now());
-    // The head, too, is sent in the order of priorities. If the transport has no room for the head now, `writer` passes
-    // it on later.
+    // The response head is sent with the same priority as the body. If the transport has no room for the head now,
+    // `writer` sends it later, before the body.
     let sent = poll_fn(|cx| {
         let mut pipe = pipe.borrow_mut();
         pipe.set_rank(priority.rank(stream));
@@ -221,7 +223,7 @@ impl<W: World, S: Site, N: Session> Writer<W, S, N> {
         while self.write_piece(cx) {}
     }
 
-    /// Passes the next piece of the first response that can make progress. The responses are tried in their order.
+    /// Tries the responses in their order. Passes a piece of the first one that can make progress to the transport.
     /// Returns false if no response can make progress.
     fn write_piece(&mut self, cx: &mut Context<'_>) -> bool {
         for stream in self.responses.order() {
@@ -243,8 +245,9 @@ impl<W: World, S: Site, N: Session> Writer<W, S, N> {
         let Some(body) = self.responses.bodies.get_mut(&stream) else { return };
         if let Some(piece) = body.piece.take() {
             self.activity.record_bytes(self.service.world.now(), piece);
-            // It is now the turn of the next incremental response.
-            return self.responses.turns.written(stream);
+            // Incremental responses (RFC 9218) take turns. A piece of this response was sent, so the next response
+            // follows.
+            return self.responses.scheduler.written(stream);
         }
         let most = body.sending.left().min(CHUNK as u64) as usize;
         if most == 0 {

@@ -19,7 +19,7 @@ pub(super) struct IdleBuffers {
 }
 
 impl IdleBuffers {
-    /// Returns a counter that lets `max_idle` streams keep their buffers while they wait for a request.
+    /// Creates the counter. At most `max_idle` streams may keep their buffers while they wait for a request.
     pub(super) fn new(max_idle: Option<usize>) -> Self {
         Self { count: Rc::default(), max_idle: max_idle.unwrap_or(MAX_IDLE) }
     }

@@ -6,7 +6,7 @@ use http::StatusCode;
 use std::fmt;
 use std::rc::Rc;
 
-/// The properties of a listener by which the server refuses requests for other origins.
+/// The origins for which a listener answers. The server refuses requests for other origins.
 #[derive(Clone, Debug, Default)]
 pub struct OwnOrigins {
     /// Whether sessions are encrypted, so that `https` resources may be requested.
@@ -20,7 +20,7 @@ pub struct OwnOrigins {
 pub struct Names(Rc<dyn Fn(&str) -> bool>);
 
 impl Names {
-    /// Returns a `Names` that contains a host if `includes` returns true for it.
+    /// Creates the predicate from `includes`, which returns true for each host that the certificate names.
     pub fn new(includes: impl Fn(&str) -> bool + 'static) -> Self {
         Self(Rc::new(includes))
     }
@@ -33,12 +33,12 @@ impl fmt::Debug for Names {
 }
 
 impl OwnOrigins {
-    /// Returns the response to a request for another origin; `None` if the server is responsible. `scheme` and `authority`
-    /// are those of the request.
+    /// Returns the response to a request for another origin; `None` if the server is responsible. `scheme` and
+    /// `authority` are those of the request.
     pub(super) fn refuse(&self, scheme: Option<&str>, authority: Option<&str>) -> Option<Answer> {
         match scheme {
             Some("https") if !self.secure => {
-                // RFC 9110 §7.4: a request for a secured resource did not arrive over a secured connection.
+                // RFC 9110 §7.4: an `https` resource must not be served over an unencrypted connection.
                 let message = "a resource of https is not served in the clear\n";
                 return Some(Answer::plain_text(StatusCode::BAD_REQUEST, message));
             }

@@ -3,7 +3,7 @@
 //! Over TLS, ALPN has negotiated the version. Without TLS, a client with prior knowledge of HTTP/2 begins with the
 //! HTTP/2 preface (RFC 9113 §3.3). The preface is not a valid HTTP/1.1 request.
 
-use super::exchanges::Log;
+use super::exchanges::StreamExchanges;
 use super::{Activity, ExchangePermit, Service, Site, Versions, http2, stream};
 use crate::http2::{ALPN, PREFACE};
 use anabranch_transport::{Session, Stream};
@@ -30,7 +30,7 @@ pub(super) fn known_version<N: Session>(
     match versions {
         Versions::Http1 | Versions::Http3 => StreamVersion::Http1,
         Versions::Http2 => StreamVersion::Http2,
-        // Only streams of bytes that close each direction separately, such as TCP, carry HTTP/2.
+        // HTTP/2 needs a stream that closes each direction separately, as TCP does.
         Versions::Both if !stream.supports_half_close() => StreamVersion::Http1,
         Versions::Both => match session.protocol() {
             Some(name) if name == ALPN => StreamVersion::Http2,
@@ -43,7 +43,7 @@ pub(super) fn known_version<N: Session>(
 /// Reads the first bytes of a stream and serves the version that they indicate.
 pub(super) async fn serve<W, S, N>(
     service: Rc<Service<W, S>>,
-    log: Rc<Log>,
+    exchanges: Rc<StreamExchanges>,
     (session, mut stream): (N, N::Stream),
     activity: Rc<Activity>,
     exchange: ExchangePermit,
@@ -54,27 +54,27 @@ pub(super) async fn serve<W, S, N>(
 {
     let mut seen = Vec::new();
     let is_http2 = poll_fn(|cx| {
-        let ends = service.options.stop.is_some() && activity.poll_stopping(log.stream, cx).is_ready();
+        let ends = service.options.stop.is_some() && activity.poll_stopping(exchanges.stream, cx).is_ready();
         let preface = poll_preface(&mut stream, &mut seen, cx);
         if preface.is_pending() && !seen.is_empty() {
             // A client that stops in the middle of the preface is treated like a client that stops in the middle of a
             // head: the head timeout applies.
-            activity.head_begins(log.stream, service.world.now());
+            activity.head_begins(exchanges.stream, service.world.now());
         }
-        // A server that is being stopped does not wait for the first bytes.
+        // A server that is being stopped does not wait for the first bytes of a stream.
         if ends && preface.is_pending() { Poll::Ready(None) } else { preface.map(Some) }
     })
     .await;
-    activity.head_ends(log.stream);
+    activity.head_ends(exchanges.stream);
     let seen = Bytes::from(seen);
     match is_http2 {
         None => {
-            activity.forget(log.stream);
+            activity.forget(exchanges.stream);
             stream.finish();
         }
         Some(false) => {
             activity.record_bytes(service.world.now(), seen.len());
-            Box::pin(stream::serve(service, log, (session, stream), activity, exchange, seen)).await;
+            Box::pin(stream::serve(service, exchanges, (session, stream), activity, exchange, seen)).await;
         }
         // Both futures are boxed. Otherwise a stream that has sent nothing yet would reserve space for the larger
         // future.

@@ -1,5 +1,5 @@
-//! Redirects requests to `https`: to the same site on another port of the same host (RFC 9110 §15.4.9). A site that
-//! does not redirect can advertise HTTP/3 (RFC 7838).
+//! Redirects requests to the `https` site on another port of the same host (RFC 9110 §15.4.9). A site that does not
+//! redirect can advertise HTTP/3 (RFC 7838).
 
 use super::site::{Answer, Resource, Site, SiteRequest};
 use crate::alt_svc::Alternative;
@@ -36,7 +36,7 @@ impl<S: Site> Site for Redirected<S> {
         if !matches!(*request.method, Method::GET | Method::HEAD) {
             return Answer::refuse_method(request.method);
         }
-        // The request names the host by which the client knows the server, so the redirect uses that name.
+        // The redirect keeps the host name in the request, because the client knows the server by that name.
         let host = request.host.and_then(|host| Authority::parse(host, Some(port)));
         let to =
             host.map(|host| format!("https://{}{}", Authority { port, ..host }.written(443), request.target));

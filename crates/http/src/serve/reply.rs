@@ -39,7 +39,7 @@ pub(super) struct PreparedResponse {
 #[derive(Debug)]
 pub(super) struct Sending<G> {
     pub(super) content: Content,
-    /// The number of bytes that were passed to the layer below.
+    /// The number of content bytes that have been taken out to be sent.
     at: u64,
     entry: Option<PendingAccess>,
     /// The lock of the session, if requests are served one at a time. Dropping it lets the next request begin.
@@ -63,8 +63,8 @@ impl<G> Sending<G> {
         self.content.length().saturating_sub(self.at)
     }
 
-    /// Returns the next piece of the content. At most `most` bytes are read from a store, and at most `cut` bytes are
-    /// returned.
+    /// Returns the next piece of the content, which has at most `cut` bytes. If the content is in a store, at most
+    /// `most` bytes of it are read.
     pub(super) fn piece(&mut self, most: usize, cut: usize) -> io::Result<Bytes> {
         let mut piece = self.content.piece(self.at, most)?;
         piece.truncate(cut);
@@ -85,21 +85,21 @@ impl<G> Drop for Sending<G> {
 /// The unwritten responses of a session, and the order in which they are written.
 pub(super) struct Unwritten<B> {
     pub(super) bodies: BTreeMap<u64, B>,
-    pub(super) turns: ResponseScheduler,
+    pub(super) scheduler: ResponseScheduler,
     /// The waker of the session's task.
     pub(super) waker: Option<Waker>,
 }
 
 impl<B> Default for Unwritten<B> {
     fn default() -> Self {
-        Self { bodies: BTreeMap::new(), turns: ResponseScheduler::default(), waker: None }
+        Self { bodies: BTreeMap::new(), scheduler: ResponseScheduler::default(), waker: None }
     }
 }
 
 impl<B> Unwritten<B> {
     pub(super) fn add(&mut self, stream: u64, priority: Priority, body: B) {
         self.bodies.insert(stream, body);
-        self.turns.add(stream, priority);
+        self.scheduler.add(stream, priority);
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }
@@ -107,12 +107,12 @@ impl<B> Unwritten<B> {
 
     /// Returns the streams in the order in which their responses are written.
     pub(super) fn order(&self) -> Vec<u64> {
-        self.turns.order().collect()
+        self.scheduler.order().collect()
     }
 
     /// Removes the response on `stream`, which is not written further.
     pub(super) fn remove(&mut self, stream: u64) -> Option<B> {
-        self.turns.remove(stream);
+        self.scheduler.remove(stream);
         self.bodies.remove(&stream)
     }
 }
@@ -138,7 +138,8 @@ impl Drop for RequestGuard {
     }
 }
 
-/// Counts a request as being served until this value is dropped. A cancelled request may be dropped at any await.
+/// Counts a request as being served until this value is dropped. A guard is needed because a cancelled request is
+/// dropped at any await.
 pub(super) struct ServingGuard(Rc<Activity>);
 
 impl ServingGuard {
@@ -154,7 +155,8 @@ impl Drop for ServingGuard {
     }
 }
 
-/// Begins to serve a request: waits for its turn, if requests are served one at a time, and for the service time.
+/// Begins to serve a request. If the session serves one request at a time, waits for the earlier requests. Then waits
+/// for the configured service time, which simulates the work of a server.
 pub(super) async fn begin<W: World, S: Site>(
     service: &Service<W, S>,
     activity: &Rc<Activity>,
@@ -173,8 +175,8 @@ pub(super) async fn begin<W: World, S: Site>(
     (turn, serving)
 }
 
-/// Returns the response to a request: `instead` if it is given, a refusal if the server is not responsible for the
-/// origin, or else the site's response. The head has all fields except padding.
+/// Returns the response to a request: `instead` if it is some, or else a refusal if the server is not responsible for
+/// the origin, or else the site's response. The head has all fields except padding.
 pub(super) fn respond<W, S: Site, B>(
     service: &Service<W, S>,
     request: &Request<B>,
@@ -234,8 +236,8 @@ pub(super) fn head_size(status: StatusCode, fields: &HeaderMap) -> usize {
     status_line + 2 + fields.sum::<usize>()
 }
 
-/// Returns the smallest possible size in bytes of the response head of a page object whose body has `body` bytes. The head
-/// has no Date. With `close`, the head announces that this is the last response on the connection.
+/// Returns the smallest possible size in bytes of the response head of a page object whose body has `body` bytes. The
+/// head has no Date. With `close`, the head announces that this is the last response on the connection.
 #[must_use]
 pub fn min_head_size(body: u64, close: bool) -> usize {
     let mut fields = HeaderMap::new();
@@ -259,12 +261,12 @@ pub(super) async fn reply<W: World, S: Site, B>(
     let busy = RequestGuard::begin(activity);
     let (turn, serving) =
         begin(service, activity, ExchangeId { connection, stream, index: 0 }, request.uri()).await;
-    // RFC 8470 §5.2: early data can be replayed. An unsafe request is refused until the handshake is complete. After
-    // the handshake, the request cannot be a replay.
+    // RFC 8470 §5.2: early data can be replayed, so an unsafe request in early data is refused. After the handshake,
+    // the client can send the request again.
     let too_early = (early && !request.method().is_safe())
         .then(|| Answer::plain_text(TOO_EARLY, "only GET and HEAD are taken before the handshake is done\n"));
     let Answer { status, mut fields, resource } = respond(service, request, too_early, false);
-    if let Some(head) = resource.head {
+    if let Some(head) = resource.head_size {
         let least = head_size(status, &fields);
         fill(&mut fields, (bounded_head(head) as usize).saturating_sub(least));
     }

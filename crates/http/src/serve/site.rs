@@ -11,7 +11,7 @@ use std::fmt;
 use std::io;
 use std::rc::Rc;
 
-/// A source of resources, which also responds to requests for them.
+/// A set of resources, and the responses to requests for them.
 pub trait Site: 'static {
     /// Returns the resource with the request target `target`. If it returns `None`, the response has status 404.
     fn find(&self, target: &str) -> Option<Resource>;
@@ -64,7 +64,7 @@ impl Answer {
         let resource = Resource {
             content: Content::Bytes(Bytes::from_static(text.as_bytes())),
             content_type: "text/plain; charset=utf-8".to_owned(),
-            head: None,
+            head_size: None,
         };
         Self { status, fields: HeaderMap::new(), resource }
     }
@@ -133,8 +133,8 @@ pub struct Resource {
     pub content: Content,
     /// The media type of the resource.
     pub content_type: String,
-    /// The wanted size of the response head in bytes. The head is larger if its necessary fields need more.
-    pub head: Option<u64>,
+    /// The wanted size of the response head in bytes. The head is larger if its fields need more space.
+    pub head_size: Option<u64>,
 }
 
 /// The bytes of a resource.
@@ -144,7 +144,7 @@ pub enum Content {
     Pattern(Pattern, u64),
     /// Bytes in memory.
     Bytes(Bytes),
-    /// A part of a store, which is read when it is needed.
+    /// A range of bytes in a store. The bytes are read from the store when they are needed.
     Stored(StoredRange),
 }
 
@@ -183,7 +183,8 @@ impl Content {
     }
 }
 
-/// A site that serves a page from its sizes. The content of each object is generated from its name.
+/// A site that serves the objects of a page, of which only the sizes are known. The content of each object is generated
+/// from its name.
 #[derive(Clone, Debug)]
 pub struct PageSite {
     resources: BTreeMap<String, Resource>,
@@ -191,14 +192,14 @@ pub struct PageSite {
 }
 
 impl PageSite {
-    /// Returns a site with all objects of `page`, whatever their hosts are.
+    /// Creates a site with all objects of `page`, also if the page has several hosts.
     #[must_use]
     pub fn new(page: &Page) -> Self {
         let resources = page.objects.iter().map(|object| {
             let resource = Resource {
                 content: Content::Pattern(Pattern::of(&object.name), object.body),
                 content_type: PATTERN_TYPE.to_owned(),
-                head: Some(object.response_head),
+                head_size: Some(object.response_head),
             };
             (object.name.clone(), resource)
         });
@@ -224,8 +225,8 @@ impl Site for PageSite {
     }
 }
 
-/// The media type of generated content. The type that the page declares is not used, because a decoder for that type would
-/// reject the pattern.
+/// The media type of generated content, which is a byte pattern. The type that the page declares is not used, because
+/// a decoder for that type would reject the pattern.
 pub(super) const PATTERN_TYPE: &str = "application/octet-stream";
 
 /// The maximum number of bytes that are read from a store at a time.

@@ -19,8 +19,9 @@ macro_rules! future_size {
 fn idle_sessions_reserve_no_memory_for_other_versions() {
     let session = future_size!(serve_session::<SimWorld, PageSite, AnySession>, A, B, C);
     let stream = future_size!(preface::serve::<SimWorld, PageSite, AnySession>, A, B, C, D, E);
-    // The two futures take 288 and 256 bytes. They would take 3,128 bytes each if they contained the HTTP/3 future, and
-    // 2,096 bytes each if they contained those of HTTP/1.1 and HTTP/2.
+    // The two futures take 288 and 256 bytes, because they box the futures that serve a certain HTTP version. With the
+    // HTTP/3 future inside, each would take 3,128 bytes. With the futures of HTTP/1.1 and HTTP/2 inside, each would
+    // take 2,096 bytes.
     assert!(
         session <= 512 && stream <= 512,
         "{session} bytes a session, {stream} a stream that has not begun"

@@ -2,12 +2,12 @@
 //!
 //! hyper accepts all that RFC 9112 lets a recipient accept. It prefers a transfer coding to a length, and ignores
 //! codings before `chunked`. It also accepts lines that end with LF alone, and a repeated length. Another program on
-//! the path may interpret the same bytes differently. Then one client could send requests in the name of another
-//! (request smuggling).
+//! the path may interpret the same bytes differently. One client could then send requests that another client seems to
+//! have sent (request smuggling).
 //!
-//! Therefore the bytes are parsed, from head to head, before hyper gets them. hyper gets each head when the head is
-//! complete and valid according to [`crate::head`], which the gateway also uses. Instead of a refused head, hyper gets
-//! a stand-in request and no data after it. The response to the stand-in request is the refusal.
+//! Therefore all bytes are parsed before hyper gets them. hyper gets a head only when the head is complete and valid
+//! according to [`crate::head`], which the gateway also uses. If a head is refused, hyper gets a stand-in request in
+//! its place, and no data after that. The response to the stand-in request is the error response to the client.
 
 use crate::framing::{Decoder, Framing};
 use crate::head::{Form, Head, Refusal, Room, Strictness, end_of_head, too_large};
@@ -17,16 +17,16 @@ use std::mem::take;
 #[derive(Debug)]
 pub(super) struct SmugglingGuard {
     state: GuardState,
-    /// The bytes received so far of a head that is incomplete.
+    /// The received part of an incomplete head.
     partial_head: Vec<u8>,
-    /// The offset in `partial_head` up to which the end of the head was searched.
+    /// The offset in `partial_head` up to which the code has searched for the end of the head.
     searched: usize,
-    /// The number of empty lines before the head: 0, 1, or 2 for more than one.
+    /// The number of empty lines received before the head. The count stops at 2.
     empty: u8,
     /// The maximum size in bytes of an accepted head.
     max_head: usize,
-    judged: Strictness,
-    /// The reason why the last head was refused; `None` once it was taken.
+    strictness: Strictness,
+    /// The reason why the last head was refused; `None` if it was accepted.
     refusal: Option<Refusal>,
 }
 
@@ -43,14 +43,14 @@ enum GuardState {
 
 impl SmugglingGuard {
     /// Returns a guard that refuses heads of more than `max_head` bytes.
-    pub(super) fn new(max_head: usize, judged: Strictness) -> Self {
+    pub(super) fn new(max_head: usize, strictness: Strictness) -> Self {
         Self {
             state: GuardState::Head,
             partial_head: Vec::new(),
             searched: 0,
             empty: 0,
             max_head,
-            judged,
+            strictness,
             refusal: None,
         }
     }
@@ -102,27 +102,30 @@ impl SmugglingGuard {
         if let GuardState::Body(decoder) = &self.state { decoder.left() } else { None }
     }
 
-    /// Stops passing bytes. If a head cannot be parsed, its declared body length is meaningless.
+    /// Stops passing bytes to hyper, because a head was refused. The body length that such a head declares is
+    /// meaningless.
     pub(super) fn refuse(&mut self) {
         self.state = GuardState::Refused;
     }
 
-    /// Whether no more bytes are passed, because a head was refused or the framing of a body is broken.
+    /// Whether the guard has stopped passing bytes, because it refused a head or found broken framing in a body.
     pub(super) fn has_refused(&self) -> bool {
         matches!(self.state, GuardState::Refused | GuardState::Poisoned)
     }
 
-    /// Whether hyper was given bytes that it cannot parse. If so, hyper should see the end of the stream after them.
+    /// Whether the guard has passed [`POISON`] to hyper, bytes that hyper cannot parse. If so, the caller reports the
+    /// end of the stream to hyper after these bytes.
     pub(super) fn is_poisoned(&self) -> bool {
         matches!(self.state, GuardState::Poisoned)
     }
 
-    /// Takes the reason why a head was refused. The reason belongs in the response to the stand-in request.
+    /// Takes the reason why a head was refused. The reason determines the response to the stand-in request, which hyper
+    /// got in place of the refused head.
     pub(super) fn take_refusal(&mut self) -> Option<Refusal> {
         self.refusal.take()
     }
 
-    /// Takes a head, or a part of one, from the front of `rest`.
+    /// Takes a complete or partial head from the front of `rest`.
     fn head(&mut self, rest: &mut &[u8], out: &mut impl FnMut(&[u8])) {
         if self.partial_head.is_empty() {
             // RFC 9112 §2.2: empty lines before a request are skipped.
@@ -179,7 +182,7 @@ impl SmugglingGuard {
             return self.refuse_head(head, too_large(head, self.max_head), out);
         }
         let mut room = Room::new();
-        let read = match Head::parse(head, self.judged, &mut room) {
+        let read = match Head::parse(head, self.strictness, &mut room) {
             Ok(read) if read.method == STAND_IN_METHOD => {
                 return self.refuse_head(head, Refusal::new(501, "this method is not known here"), out);
             }
@@ -189,7 +192,7 @@ impl SmugglingGuard {
         match read.minor {
             0 => out(head),
             _ => {
-                // RFC 9112 §2.3: a later minor version is treated as 1, the latest version that hyper knows.
+                // RFC 9112 §2.3: a minor version above 1 is treated as 1, the latest minor version that hyper knows.
                 out(&head[..read.minor_at]);
                 out(b"1");
                 out(&head[read.minor_at + 1..]);
@@ -214,8 +217,8 @@ impl SmugglingGuard {
     }
 }
 
-/// The request that hyper gets instead of a refused head. The response to it is the refusal. No other request has its
-/// method.
+/// The request that hyper gets instead of a refused head. It is answered with the refusal. A client's
+/// request with the method `*` is refused.
 const STAND_IN: &[u8] = b"* / HTTP/1.1\r\nHost: \r\n\r\n";
 /// The method of [`STAND_IN`].
 pub(super) const STAND_IN_METHOD: &str = "*";

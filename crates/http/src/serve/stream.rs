@@ -2,7 +2,7 @@
 
 use super::access::Access;
 use super::drain::drain;
-use super::exchanges::{Answering, Log};
+use super::exchanges::{Answering, StreamExchanges};
 use super::reply::{Sending, begin, entry, head_size, respond};
 use super::site::{Answer, Content, PIECE, Site};
 use super::smuggling_guard::{STAND_IN_METHOD, SmugglingGuard};
@@ -31,10 +31,10 @@ use std::task::{Context, Poll, ready};
 /// Serves one stream until the client or an error ends it.
 pub(super) async fn serve<W, S, N>(
     service: Rc<Service<W, S>>,
-    log: Rc<Log>,
+    exchanges: Rc<StreamExchanges>,
     (session, stream): (N, N::Stream),
     activity: Rc<Activity>,
-    // The permit of the stream, held until no data is left on the stream.
+    // Accounts for the exchange's memory until the stream has no more data.
     _exchange: ExchangePermit,
     // The bytes that were already read from the stream.
     seen: Bytes,
@@ -43,16 +43,17 @@ pub(super) async fn serve<W, S, N>(
     S: Site,
     N: Session,
 {
-    let guard = SmugglingGuard::new(service.options.max_head.unwrap_or(MAX_BUFFER), service.options.judged);
-    let mut io = Io { stream, guard, screened_bytes: Bytes::new(), log, service, activity };
+    let guard =
+        SmugglingGuard::new(service.options.max_head.unwrap_or(MAX_BUFFER), service.options.strictness);
+    let mut io = Io { stream, guard, screened_bytes: Bytes::new(), exchanges, service, activity };
     io.screen_prefetched(seen);
     let (ended, mut io) = converse(io).await;
-    let number = io.log.stream;
+    let number = io.exchanges.stream;
     if io.service.options.stop.is_some() {
         io.activity.forget(number);
     }
     io.activity.head_ends(number);
-    // This error is the only one that neither the client nor the network causes: the body cannot be read further.
+    // The server itself causes this error: it cannot read the rest of the body.
     if ended.as_ref().is_err_and(hyper::Error::is_user) {
         io.end_requests();
         return abort_response(&io.service.world, &session, &mut io.stream).await;
@@ -62,7 +63,7 @@ pub(super) async fn serve<W, S, N>(
     // notified.
     if let Some(status) = ended.err().as_ref().and_then(status_of) {
         if let Some(to) = &io.service.options.log
-            && io.log.accepted.get() > io.log.end.get()
+            && io.exchanges.accepted.get() > io.exchanges.end.get()
         {
             // hyper has answered a head that it could not parse, so write that response to the log.
             let (method, target) = ("-".to_owned(), "-".to_owned());
@@ -80,11 +81,11 @@ pub(super) async fn serve<W, S, N>(
     }
 }
 
-/// Lets hyper serve the requests of a stream. While the stream waits for a request, hyper and its buffers are released
-/// if many streams wait or memory is short.
+/// Serves the requests of a stream with hyper. If many streams wait for requests, or memory is short, a stream that
+/// waits drops its hyper connection and the buffers of that connection.
 async fn converse<W: World, S: Site, T: Stream>(io: Io<W, S, T>) -> (hyper::Result<()>, Io<W, S, T>) {
-    let (service, log, activity) = (io.service.clone(), io.log.clone(), io.activity.clone());
-    let (number, stops) = (log.stream, service.options.stop.is_some());
+    let (service, exchanges, activity) = (io.service.clone(), io.exchanges.clone(), io.activity.clone());
+    let (number, stops) = (exchanges.stream, service.options.stop.is_some());
     let max_head = service.options.max_head.unwrap_or(MAX_BUFFER);
     let mut http = http1::Builder::new();
     http.auto_date_header(false)
@@ -94,8 +95,8 @@ async fn converse<W: World, S: Site, T: Stream>(io: Io<W, S, T>) -> (hyper::Resu
         .max_buf_size(max_head.max(MIN_BUFFER))
         .max_header_size(max_head);
     let answer = {
-        let (service, log, activity) = (service.clone(), log.clone(), activity.clone());
-        move |request| answer(service.clone(), log.clone(), activity.clone(), request)
+        let (service, exchanges, activity) = (service.clone(), exchanges.clone(), activity.clone());
+        move |request| answer(service.clone(), exchanges.clone(), activity.clone(), request)
     };
     let mut connection = http.serve_connection(io, hyper::service::service_fn(answer));
     let buffers = &service.buffers;
@@ -113,7 +114,7 @@ async fn converse<W: World, S: Site, T: Stream>(io: Io<W, S, T>) -> (hyper::Resu
                 Poll::Pending
                     if (buffers.exceed_limit() || activity.memory.is_short())
                         && !ending
-                        && log.is_at_rest() =>
+                        && exchanges.is_at_rest() =>
                 {
                     Poll::Ready(None)
                 }
@@ -134,9 +135,9 @@ async fn converse<W: World, S: Site, T: Stream>(io: Io<W, S, T>) -> (hyper::Resu
             io.screened_bytes = [&read_buf[..], &io.screened_bytes[..]].concat().into();
         }
         if io.screened_bytes.is_empty() && io.guard.is_between() && !io.stream.supports_half_close() {
-            // A stream that has no task is accepted again when its next request arrives. Until then it takes no memory
-            // for a task.
-            io.log.unwritten.take();
+            // The task of the stream ends here, to save memory. A new task begins when the stream's next request
+            // arrives.
+            io.exchanges.unwritten.take();
             return (Ok(()), io);
         }
         let more = poll_fn(|cx| match stops && activity.poll_stopping(number, cx).is_ready() {
@@ -158,7 +159,7 @@ async fn abort_response<W: World, N: Session>(world: &W, session: &N, stream: &m
     if stream.supports_half_close() {
         session.close();
     } else if !stream.reset() || !reset_done(world, stream, CLOSING).await {
-        // If a stream of an association cannot be reset, only the end of the association ends it.
+        // If an SCTP stream cannot be reset, the whole association is aborted.
         session.abort();
     }
 }
@@ -173,45 +174,46 @@ fn status_of(error: &hyper::Error) -> Option<StatusCode> {
 
 async fn answer<W: World, S: Site>(
     service: Rc<Service<W, S>>,
-    log: Rc<Log>,
+    exchanges: Rc<StreamExchanges>,
     activity: Rc<Activity>,
     request: Request<Incoming>,
 ) -> Result<Response<Sending<Answering>>, Infallible> {
-    let unfinished_response = Answering::begin(&log, &activity);
-    log.plain.set(request.body().is_end_stream());
-    let index = log.next.replace(log.next.get() + 1);
-    let exchange = ExchangeId { connection: log.connection, stream: log.stream, index };
+    let unfinished_response = Answering::begin(&exchanges, &activity);
+    exchanges.answered_without_content.set(request.body().is_end_stream());
+    let index = exchanges.next.replace(exchanges.next.get() + 1);
+    let exchange = ExchangeId { connection: exchanges.connection, stream: exchanges.stream, index };
     let (turn, serving) = begin(&service, &activity, exchange, request.uri()).await;
     let earlier_requests = activity.request_count.replace(activity.request_count.get() + 1);
     if let Some(field) = request.headers().get("priority").and_then(|value| value.to_str().ok()) {
-        // A transport that ranks its streams sends responses in the same order as HTTP/2 and HTTP/3.
-        log.rank.set(Some(Priority::read(field).short_rank(earlier_requests)));
+        // Some transports send their streams by rank. The rank of the response is the same as over HTTP/2 and HTTP/3.
+        exchanges.rank.set(Some(Priority::read(field).short_rank(earlier_requests)));
     }
     let is_stand_in = request.method() == STAND_IN_METHOD;
-    let refusal = is_stand_in.then(|| log.refusal.take()).flatten();
+    let refusal = is_stand_in.then(|| exchanges.refusal.take()).flatten();
     // RFC 9931: data after a refused CONNECT is not a request.
     let close = refusal.is_some() || request.method() == Method::CONNECT || asks_to_close(&request);
     let Answer { status, mut fields, resource } =
         respond(&service, &request, refusal.map(refusal_response), close);
     let least = head_size(status, &fields);
-    let head_size_with_padding = resource.head.map_or(least, |head| bounded_head(head) as usize);
+    let head_size_with_padding = resource.head_size.map_or(least, |head| bounded_head(head) as usize);
     let head = least + pad(&mut fields, head_size_with_padding.saturating_sub(least));
     let (method, target) = match is_stand_in {
         true => ("-".to_owned(), "-".to_owned()),
         false => (request.method().to_string(), request.uri().to_string()),
     };
-    let entry = entry(&service, &activity, log.stream, &request, (method, target), status);
+    let entry = entry(&service, &activity, exchanges.stream, &request, (method, target), status);
     let body = if request.method() == Method::HEAD { 0 } else { resource.content.length() };
-    log.unwritten.borrow_mut().push_back((exchange, log.end.get()));
-    log.end.set(log.end.get() + head as u64 + body);
-    log.hold(&activity, head);
+    exchanges.unwritten.borrow_mut().push_back((exchange, exchanges.end.get()));
+    exchanges.end.set(exchanges.end.get() + head as u64 + body);
+    exchanges.hold(&activity, head);
     drop(serving);
     let mut response = Response::new(Sending::new(resource.content, entry, turn, unfinished_response));
     (*response.status_mut(), *response.headers_mut()) = (status, fields);
     Ok(response)
 }
 
-/// Lengthens the head by `gap` bytes, with spaces or with a field of that size. Returns the number of bytes added.
+/// Lengthens the head by `gap` bytes: adds a field of that size, or spaces after a value. Returns the number of bytes
+/// added.
 fn pad(fields: &mut http::HeaderMap, gap: usize) -> usize {
     if gap == 0 {
         return 0;
@@ -224,7 +226,7 @@ fn pad(fields: &mut http::HeaderMap, gap: usize) -> usize {
     let padding = if gap >= name.len() + 4 {
         field(name, gap - name.len() - 4, "x")
     } else if gap >= SERVER.as_str().len() + 4 {
-        // The gap is too small for the padding field, but large enough for a Server field.
+        // `gap` is too small for the padding field, but large enough for a Server field.
         field(SERVER.as_str(), gap - SERVER.as_str().len() - 4, "a")
     } else if gap > 4 {
         field(&"x".repeat(gap - 4), 0, "")
@@ -254,7 +256,7 @@ fn asks_to_close(request: &Request<Incoming>) -> bool {
     tokens.any(|token| token.trim().eq_ignore_ascii_case("close"))
 }
 
-/// The body of a response, which is read in chunks without a copy. It is dropped when hyper has taken all of it.
+/// The body of a response. hyper takes the body in chunks without a copy, and drops this value after the last chunk.
 impl Body for Sending<Answering> {
     type Data = Bytes;
     type Error = io::Error;
@@ -263,7 +265,7 @@ impl Body for Sending<Answering> {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        // Content that is read from a store now takes additional memory, for which this response must account.
+        // Content from a store takes memory in addition to the transport's buffers, so the response waits for room.
         let is_stored = matches!(self.content, Content::Stored(_));
         let most = if is_stored { ready!(self.guard.poll_room(cx, PIECE)) } else { PIECE };
         let bytes = match self.piece(most, usize::MAX) {
@@ -292,7 +294,7 @@ struct Io<W: World, S, T> {
     guard: SmugglingGuard,
     /// Bytes that have passed the smuggling guard, but that hyper has not read yet.
     screened_bytes: Bytes,
-    log: Rc<Log>,
+    exchanges: Rc<StreamExchanges>,
     service: Rc<Service<W, S>>,
     activity: Rc<Activity>,
 }
@@ -301,7 +303,7 @@ impl<W: World, S, T: Stream> Io<W, S, T> {
     /// Notifies the recorder of every response whose first byte is among the `bytes` bytes now passed to the transport.
     /// The time during which bytes wait for room in the transport's send buffer does not count as the server's time.
     fn written(&self, bytes: usize) {
-        let mut unwritten = self.log.unwritten.borrow_mut();
+        let mut unwritten = self.exchanges.unwritten.borrow_mut();
         if unwritten.is_empty() {
             return;
         }
@@ -315,24 +317,24 @@ impl<W: World, S, T: Stream> Io<W, S, T> {
     /// Records that the transport has accepted `bytes` bytes.
     fn on_accepted(&self, bytes: usize) {
         self.activity.record_bytes(self.service.world.now(), bytes);
-        self.log.release(&self.activity, bytes);
-        self.log.accepted.set(self.stream.bytes_written());
+        self.exchanges.release(&self.activity, bytes);
+        self.exchanges.accepted.set(self.stream.bytes_written());
     }
 }
 
 impl<W: World, S, T> Io<W, S, T> {
     /// Records that no request is in progress any more.
     fn end_requests(&self) {
-        self.log.end_all(&self.activity);
+        self.exchanges.end_all(&self.activity);
     }
 
     /// Records whether the stream waits for the rest of a head, and since when. While a response is in progress, the
     /// stream does not wait.
     fn note_head(&self) {
-        if self.guard.is_in_head() && !self.log.is_under_way() {
-            self.activity.head_begins(self.log.stream, self.service.world.now());
+        if self.guard.is_in_head() && !self.exchanges.is_under_way() {
+            self.activity.head_begins(self.exchanges.stream, self.service.world.now());
         } else {
-            self.activity.head_ends(self.log.stream);
+            self.activity.head_ends(self.exchanges.stream);
         }
     }
 }
@@ -361,12 +363,13 @@ impl<W: World, S: 'static, T: Stream> Io<W, S, T> {
     /// Takes the refusal from the smuggling guard, if there is one, and updates the head timer.
     fn screened(&mut self) {
         if let Some(refusal) = self.guard.take_refusal() {
-            self.log.refusal.replace(Some(refusal));
+            self.exchanges.refusal.replace(Some(refusal));
         }
         self.note_head();
     }
 
-    /// Completes with true when there are bytes for hyper, and with false at the end of the stream.
+    /// Waits for received bytes that may be passed to hyper. Returns true when there are such bytes, and false at the
+    /// end of the stream.
     fn poll_ahead(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         if self.screened_bytes.is_empty() {
             let mut passed = Vec::new();
@@ -420,7 +423,7 @@ impl<W: World, S: 'static, T: Stream> Read for Io<W, S, T> {
             into.put_slice(&self.screened_bytes.split_to(length));
             return Poll::Ready(Ok(()));
         }
-        // The held bytes of a head may be more than the room in hyper's buffer.
+        // The guard may pass more bytes than hyper's buffer has room for, because it passes a whole head at once.
         let mut more = Vec::new();
         let read = self.poll_pass(cx, into.remaining(), |bytes| {
             let (now, later) = bytes.split_at(bytes.len().min(into.remaining()));
@@ -442,7 +445,7 @@ impl<W: World, S: 'static, T: Stream> Write for Io<W, S, T> {
         cx: &mut Context<'_>,
         from: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        if let Some(rank) = self.log.rank.take() {
+        if let Some(rank) = self.exchanges.rank.take() {
             self.stream.set_rank(rank);
         }
         self.written(from.iter().map(|piece| piece.len()).sum());
@@ -463,7 +466,7 @@ impl<W: World, S: 'static, T: Stream> Write for Io<W, S, T> {
     }
 
     fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.log.flushed(&self.activity);
+        self.exchanges.flushed(&self.activity);
         self.note_head();
         Poll::Ready(Ok(()))
     }
@@ -474,14 +477,13 @@ impl<W: World, S: 'static, T: Stream> Write for Io<W, S, T> {
     }
 }
 
-/// The maximum number of bytes of a stream that hyper may hold in each direction. It is also the default maximum size of a
-/// request head.
+/// The maximum number of bytes of a stream that hyper may hold in each direction. It is also the default maximum size
+/// of a request head.
 const MAX_BUFFER: usize = 64 * 1024;
 /// The minimum buffer size that hyper accepts.
 const MIN_BUFFER: usize = 8 * 1024;
 const READ_BYTES: usize = 8 * 1024;
-/// The maximum number of bytes that are read from a stream without buffers. When bytes have arrived, hyper gets buffers
-/// again.
+/// The maximum number of bytes that are read from a stream without buffers. After this read, hyper gets buffers again.
 const FIRST_BYTES: usize = 512;
 
 #[cfg(test)]

@@ -64,7 +64,7 @@ pub(super) fn service(world: &SimWorld) -> Rc<Service<SimWorld, ()>> {
     })
 }
 
-/// Returns the activity of a session that has a share of `budget`.
+/// Returns the state of a session whose memory is accounted to `budget`.
 pub(super) fn activity(budget: &Budget) -> Rc<Activity> {
     Rc::new(Activity { memory: SessionMemory::new(Some(budget)), ..Activity::default() })
 }

@@ -1,5 +1,5 @@
-//! Provides streams to one server, through any connector whose sessions have one stream. Each exchange has a session,
-//! which is kept for the next exchange if the server allows it.
+//! Provides streams to one server, for connectors whose sessions have one stream each. An exchange uses one session.
+//! The session is kept for the next exchange if the server allows it.
 
 use super::{Lease, ReachError, StreamOutcome, Upstream, connect_any, is_idle};
 use crate::authority::Origin;
@@ -18,10 +18,10 @@ type OpenStream<C> = (<C as Connector>::Session, <<C as Connector>::Session as S
 pub struct OneServer<W: World, C: Connector> {
     world: W,
     connector: C,
-    /// The number of the server's addresses. To the connector, each address is a server.
+    /// The number of the server's addresses. The connector treats each address as a separate server.
     count: usize,
     timeout: Duration,
-    /// The idle sessions. There are never more idle sessions than there were simultaneous exchanges.
+    /// The idle sessions. Their number is at most the largest number of simultaneous exchanges so far.
     idle: Rc<RefCell<Vec<OpenStream<C>>>>,
 }
 
@@ -32,8 +32,8 @@ impl<W: World, C: Connector> fmt::Debug for OneServer<W, C> {
 }
 
 impl<W: World, C: Connector> OneServer<W, C> {
-    /// Creates an upstream to the first `count` servers of `connector`. An attempt to reach a server is given up after
-    /// `timeout`.
+    /// Creates an upstream to the server with the first `count` addresses of `connector`. An attempt to reach an
+    /// address is given up after `timeout`.
     pub fn new(world: &W, connector: C, count: usize, timeout: Duration) -> Self {
         Self { world: world.clone(), connector, count, timeout, idle: Rc::default() }
     }

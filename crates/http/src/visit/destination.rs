@@ -23,7 +23,7 @@ pub fn resolve(host: &str, base: &str, address: &str) -> Destination {
         return Destination::NotFetchable;
     }
     let rest = match scheme(address) {
-        // The scheme is that of the document, or another HTTP scheme that names the same host over another transport.
+        // These schemes name the document's host, over the same or another transport.
         Some(scheme)
             if ["http", "http+sctp", "http+sctp-ip"].iter().any(|own| scheme.eq_ignore_ascii_case(own)) =>
         {
@@ -53,13 +53,13 @@ pub fn resolve(host: &str, base: &str, address: &str) -> Destination {
     Destination::Here(normal(&joined))
 }
 
-/// Like [`resolve`], for a document that was fetched over TLS. Its own scheme is `https`.
+/// Like [`resolve`], for a document that was fetched over TLS. An address without a scheme therefore means `https`.
 #[must_use]
 pub fn resolve_secure(host: &str, base: &str, address: &str) -> Destination {
     let bare = bare(address);
     let own = scheme(bare).filter(|scheme| scheme.eq_ignore_ascii_case("https"));
     match resolve(host, base, own.map_or(address, |scheme| &bare[scheme.len() + 1..])) {
-        // The URL has the scheme of `address` or, if `address` has no scheme, the scheme of the document.
+        // An address without a scheme has the scheme of the document, which was fetched with `https`.
         Destination::OtherHost(url) if url.starts_with("//") => {
             Destination::OtherHost(format!("https:{url}"))
         }
@@ -76,7 +76,7 @@ pub fn resolve_from(host: &str, base: &str, address: &str) -> Destination {
         return resolve(host, "/", address);
     }
     if address.starts_with("//") {
-        // The address has no scheme, so the scheme of the base applies.
+        // The address has no scheme, so it gets the scheme of the document's base URL.
         return resolve(host, "/", &format!("{own}{address}"));
     }
     let end = rest.find(['/', '?']).unwrap_or(rest.len());

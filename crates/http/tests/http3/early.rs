@@ -4,11 +4,11 @@ use super::*;
 use anabranch_quic::{QuicHost, obtain_tickets};
 use anabranch_tls::{Pair, ResumptionMode};
 
-/// Returns the server's listener and the client's connector. `visits` states whether the client has connected to the
-/// server before. `remembered` states whether the server remembers the client.
+/// Returns the server's listener and the client's connector. `resumption` states whether the client has a ticket from
+/// an earlier connection. If `remembered` is false, the server cannot decrypt this ticket.
 async fn visited(
     [here, there]: [&SimWorld; 2],
-    visits: ResumptionMode,
+    resumption: ResumptionMode,
     remembered: bool,
 ) -> (QuicListener<SimWorld>, QuicConnector<SimWorld>) {
     let within = |world: &SimWorld, label: &str| {
@@ -17,15 +17,15 @@ async fn visited(
     };
     let pair = |label: &str| {
         let visit = |client: &Client, server: &Server| obtain_tickets(&Config::default(), client, server);
-        Pair::with_resumption(3_000, visits, &["h3"], &within(there, label), &visit).expect("a pair")
+        Pair::with_resumption(3_000, resumption, &["h3"], &within(there, label), &visit).expect("a pair")
     };
     let (known, elsewhere) = (pair("before"), pair("elsewhere"));
     let host = async |world: &SimWorld, port: u16, ends: HostTls| -> QuicHost<SimWorld> {
         start(world.clone(), port, Config::default(), ends, Options::default()).await.expect("a host")
     };
-    let ends = if remembered { &known } else { &elsewhere }.ends(&within(there, "tls"));
+    let ends = if remembered { &known } else { &elsewhere }.host_tls(&within(there, "tls"));
     let listener = host(there, 443, HostTls { client: None, ..ends }).await.listen_with(443, 0);
-    let ends = known.ends(&within(here, "tls"));
+    let ends = known.host_tls(&within(here, "tls"));
     let connector = QuicConnector::new(
         host(here, 0, HostTls { server: None, ..ends }).await,
         vec![SocketAddr::new(SERVER, 443)],
@@ -33,8 +33,8 @@ async fn visited(
     (listener.expect("listening"), connector)
 }
 
-/// Sends a request with the method of this index in the static table. Returns whether it was sent early, the status,
-/// and the time until the response.
+/// Sends a request whose method has the index `method` in the static table. Returns three results: whether the request
+/// was sent in early data, the status, and the time until the response.
 async fn get_status(world: &SimWorld, session: &QuicSession<SimWorld>, method: u8) -> (bool, u16, Duration) {
     let request = [0, 0, 0xc0 | method, 0xc0 | 23, 0x50, 1, b'a', 0x51, 2, b'/', b'0'];
     let (began, early) = (world.now(), session.early_data());
@@ -75,7 +75,7 @@ const PUT: u8 = 21;
 /// Runs `program` with two hosts, which are connected by a link with a round-trip time of 40 ms. One of the hosts
 /// serves a page.
 fn between<T, F: Future<Output = T>>(
-    visits: ResumptionMode,
+    resumption: ResumptionMode,
     remembered: bool,
     program: impl FnOnce(SimWorld, QuicConnector<SimWorld>) -> F,
 ) -> T {
@@ -85,7 +85,7 @@ fn between<T, F: Future<Output = T>>(
     network.link(client, server, &LinkSpec::parse(LINK).expect("a link")).expect("linked");
     let (client_world, server_world) = (network.world(client), network.world(server));
     let all = async move {
-        let (listener, connector) = visited([&client_world, &server_world], visits, remembered).await;
+        let (listener, connector) = visited([&client_world, &server_world], resumption, remembered).await;
         let site = Rc::new(PageSite::new(&page()));
         let serving = serve::run(server_world.clone(), listener, site, options(), Recorder::default());
         server_world.spawn("server", async move { drop(serving.await) }).detach();
@@ -117,20 +117,20 @@ fn unsafe_requests_in_early_data_are_refused() {
 /// replay the request.
 #[test]
 fn without_a_ticket_for_it_nothing_is_sent_early() {
-    for visits in [ResumptionMode::Never, ResumptionMode::Before] {
-        let (early, first) = between(visits, true, |world, connector| async move {
+    for resumption in [ResumptionMode::Never, ResumptionMode::Before] {
+        let (early, first) = between(resumption, true, |world, connector| async move {
             let session = connector.connect(0).expect("begun");
             let early = session.early_data();
             session.established().await.expect("stands");
             let _control = open_one_way(&session, &CONTROL).await;
             (early, get_status(&world, &session, POST).await)
         });
-        assert_eq!((early, first.0, first.1), (false, false, 405), "{visits:?}");
+        assert_eq!((early, first.0, first.1), (false, false, 405), "{resumption:?}");
     }
 }
 
-/// The page is requested with the handshake. If the server does not remember the client, the client must repeat the
-/// request and load the complete page.
+/// The client requests the page in early data. If the server rejects the early data, the client must repeat the request
+/// and load the complete page.
 #[test]
 fn requests_in_rejected_early_data_are_repeated() {
     for (remembered, connections) in [(true, 1), (false, 2)] {

@@ -2,7 +2,8 @@
 //! error. The peer is a client of our server, or a server to which our client connects. The tables also contain
 //! behaviour that must be tolerated.
 //!
-//! This module has the actions of a peer, the verdicts, and the rules of request streams.
+//! This module has the actions of the test peer, the expected outcomes, and the tests of request streams. It has these
+//! submodules:
 //! - `streams`: the rules of unidirectional streams
 //! - `servers`: the reaction of our client to a server that violates rules
 //! - `limits`: limits on the data of a peer
@@ -29,9 +30,10 @@ enum PeerAction {
     Request(Vec<u8>),
     /// Bytes on a request stream, which stays open.
     Open(Vec<u8>),
-    /// More bytes on the stream of the last request, after its response has arrived.
+    /// More bytes on the stream of the last request. The peer sends them once the response has arrived.
     AfterAnswer(Vec<u8>),
-    /// More bytes on the stream of the last request, after the beginning of its response has arrived, followed by FIN.
+    /// More bytes on the stream of the last request, followed by FIN. The peer sends them once the beginning of the
+    /// response has arrived.
     EndWithinAnswer(Vec<u8>),
     /// STOP_SENDING for the peer's control stream.
     StopControl,
@@ -168,7 +170,7 @@ fn reaction_to_client(actions: &[PeerAction]) -> Verdict {
                     stream.finish();
                 }
                 StopControl => {
-                    // The first unidirectional stream that our server opens is its control stream.
+                    // The server's control stream is the first unidirectional stream that it opens.
                     let mut stream =
                         poll_fn(|cx| session.poll_accept_one_way(cx)).await.expect("a control stream");
                     stream.cancel_reading(Code::H3_NO_ERROR.0);
@@ -190,8 +192,8 @@ fn reaction_to_client(actions: &[PeerAction]) -> Verdict {
             }
         }
         let closed = client.timeout(Some(Duration::from_secs(1)), session.closed()).await;
-        // After a complete response, the server can still refuse the rest of the request. A refusal with H3_NO_ERROR
-        // does not count as a verdict.
+        // After a complete response, the server can still refuse the rest of the request with STOP_SENDING. With the
+        // code H3_NO_ERROR, this is not an error of the stream.
         let stopped = request.as_ref().and_then(|stream| stream.cancel_code(false));
         let cancelled = cancelled.or(stopped.filter(|code| *code != Code::H3_NO_ERROR.0));
         match closed {
@@ -395,9 +397,9 @@ fn malformed_requests_are_errors_of_their_stream() {
     check_rows(rows, reaction_to_client);
 }
 
-/// Trailers that arrive after the response may be malformed (RFC 9114 §4.1.2). If the server still reads the request,
-/// it must stop the request. If the client has ended the request, the server must reset the response, which the client
-/// has not acknowledged.
+/// Trailers that arrive after the response may be malformed (RFC 9114 §4.1.2). If the request stream is still open, the
+/// server must stop reading it. If the client has already ended the request, the server must reset the response, which
+/// is not acknowledged yet.
 #[test]
 fn malformed_trailers_after_an_early_answer_are_errors_of_their_stream() {
     let malformed = OfStream(Code::H3_MESSAGE_ERROR);
@@ -446,7 +448,8 @@ fn requests_beside_a_clients_goaway_are_answered() {
             if turn == 1 {
                 control.write_all(&frame(GOAWAY, &[0])).await.expect("written");
             }
-            // The last request is sent after the server has had time to act on GOAWAY with no request in progress.
+            // Before the last request, the client pauses. The server then processes GOAWAY while no request is in
+            // progress.
             client.sleep_until(client.now() + Duration::from_millis(if turn == 2 { 500 } else { 0 })).await;
             let mut stream = poll_fn(|cx| session.poll_begin(cx, false)).await.expect("begun");
             stream.write_all(&get()).await.expect("written");

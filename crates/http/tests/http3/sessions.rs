@@ -52,7 +52,7 @@ fn a_control_stream_begins_with_settings_and_ends_with_goaway() {
         let read = control.read(&mut buffer).await.expect("settings");
         result.push(buffer[..read].to_vec());
         stop.stop();
-        // The task of the server detects the stop at its next event.
+        // This request wakes the server's task, which then detects the stop.
         let _last = send_request(&session).await;
         let read = client.timeout(Some(Duration::from_secs(1)), control.read(&mut buffer)).await;
         result.push(buffer[..read.expect("in time").expect("a frame")].to_vec());

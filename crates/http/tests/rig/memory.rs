@@ -19,7 +19,7 @@ struct MeetingInner {
     backlog: VecDeque<Pipe>,
     acceptor: Option<Waker>,
     refuse: bool,
-    /// For each session that breaks, by session number (from 1): the number of bytes to the client after which it
+    /// The sessions that break, by session number (from 1), and the number of bytes to the client after which each
     /// breaks.
     break_after: BTreeMap<u64, u64>,
 }
@@ -36,7 +36,7 @@ impl Meeting {
         self.inner.borrow_mut().refuse = true;
     }
 
-    /// Resets session `number` once the server has written this number of bytes to it.
+    /// Resets the session with this `number`, counted from 1, once the server has written `bytes` bytes to the session.
     pub fn break_after(&self, number: u64, bytes: u64) {
         self.inner.borrow_mut().break_after.insert(number, bytes);
     }
@@ -106,7 +106,8 @@ struct PipeState {
     established: bool,
     waiting: Vec<Waker>,
     streams_open: BTreeMap<u64, StreamState>,
-    /// The number of bytes to the client until the session breaks.
+    /// The number of bytes that can still be written to the client before the session breaks; `None` if the session
+    /// does not break.
     budget: Option<u64>,
 }
 

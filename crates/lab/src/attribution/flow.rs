@@ -1,8 +1,8 @@
 //! Reconstructs one direction of a connection from the traces of both engines.
 //!
 //! This module finds when given bytes of a stream were first sent, when they were retransmitted, and when they arrived.
-//! The code calls a TSN (SCTP), or a byte (TCP), a *unit*. All tables are built in one pass over the traces, and are
-//! searched by bisection. Attributing all objects therefore takes O(n log n) time.
+//! A *unit* is a TSN of SCTP, or a byte of TCP. All tables are built in one pass over the traces, and are searched by
+//! bisection. Attributing all objects therefore takes O(n log n) time.
 
 use super::sender_limit::{Class, Timeline};
 use anabranch_base::trace::{SendCause, TraceEvent, TraceRecord};
@@ -35,12 +35,13 @@ pub(super) struct Flow {
     pieces: Vec<Piece>,
     /// The time of the first transmission of any data.
     first: Option<u64>,
-    /// For each stream, the indices of its first transmissions in `pieces`, sorted by byte.
+    /// For each stream, the indices in `pieces` of the stream's transmissions, sorted by byte. `pieces` has only first
+    /// transmissions.
     streams: BTreeMap<u64, Vec<usize>>,
     /// The retransmissions, sorted by their first TSN or byte.
     repeats: Vec<Transmission>,
-    /// The number of TSNs or bytes in the longest retransmission. A retransmission that covers a TSN or byte begins at
-    /// most this far before it.
+    /// The number of TSNs or bytes in the longest retransmission. It bounds the search for the retransmissions that
+    /// cover a TSN or byte.
     longest: u64,
     /// The arrivals of data at the receiver, sorted by TSN or byte.
     arrivals: Vec<Arrival>,
@@ -54,8 +55,7 @@ struct Piece {
     at: u64,
     packet: u64,
     cause: SendCause,
-    /// The latest time before `at` at which other data was sent for the first time, or 0 if there is none. Between
-    /// `previous` and `at`, the sender sent no new data.
+    /// When the sender last sent other new data before `at`; 0 if it had sent none.
     previous: u64,
 }
 
@@ -72,11 +72,11 @@ struct Arrival {
     packet: u64,
 }
 
-/// The transmissions and the arrival of the decisive bytes of a request or response: the bytes whose arrival completed
-/// it.
+/// The transmissions and the arrival of the decisive bytes of a request or response. The message was complete when
+/// these bytes arrived.
 pub(super) struct Journey {
-    /// The transmissions of the bytes, from the first transmission to the transmission that arrived, as (time, whether
-    /// a timer caused it).
+    /// The transmissions of these bytes, up to the transmission that arrived. Each has its time, and a flag that tells
+    /// whether a timer caused it.
     pub copies: Vec<(u64, bool)>,
     /// The time when the bytes arrived.
     pub arrived: u64,
@@ -130,7 +130,7 @@ pub(super) fn connections(client: &[TraceRecord], server: &[TraceRecord]) -> BTr
     builders.into_iter().map(finish).collect()
 }
 
-/// Collects the records of one direction and builds a [`Flow`] from them.
+/// Collects the trace records of a connection for one direction, and builds a [`Flow`] from them.
 #[derive(Default)]
 struct Builder {
     pieces: Vec<Piece>,
@@ -162,7 +162,7 @@ impl Builder {
             return;
         }
         if at > self.last {
-            // The sender waited for the retransmission timer, and sent nothing between `last` and `at`.
+            // The sender waited for the retransmission timer. It sent nothing between its last transmission and `at`.
             if cause == SendCause::Timeout && !self.high.is_empty() {
                 self.timeout_periods.push((self.last, at));
             }
@@ -179,8 +179,8 @@ impl Builder {
                 self.previous = self.fresh;
                 self.fresh = at;
             }
-            // Only TCP combines retransmitted and new data in one segment. For TCP, `units` and `bytes` count the same
-            // bytes.
+            // Only TCP combines retransmitted and new data in one segment. With TCP, a unit is a byte, so the two
+            // ranges are equally long.
             let skipped = if len(units) == len(bytes) { fresh - units.start } else { 0 };
             let piece = Piece {
                 stream,
@@ -198,7 +198,7 @@ impl Builder {
 
     fn finish(mut self) -> Flow {
         let first = self.pieces.iter().map(|piece| piece.at).min();
-        // Streams may number their data separately. The pieces are then not in the order of their numbers yet.
+        // Each SCTP stream may number its data separately, so the pieces are not yet sorted by their numbers.
         self.pieces.sort_by_key(|piece| piece.units.start);
         let mut streams: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
         for (at, piece) in self.pieces.iter().enumerate() {
@@ -238,8 +238,8 @@ impl Flow {
             .take_while(move |piece| piece.bytes.start < end)
     }
 
-    /// Returns the transmissions and the arrival of the bytes that completed `spans` on `stream`. Returns `None` if the
-    /// traces do not show them.
+    /// Finds the bytes of `spans` on `stream` that arrived last. Returns their transmissions and their arrival, or
+    /// `None` if the traces do not show them.
     pub fn journey(&self, stream: u64, spans: &[Range<u64>]) -> Option<Journey> {
         let mut decisive: Option<(u64, u64, u64)> = None;
         for (piece, bytes) in
@@ -290,7 +290,7 @@ impl Flow {
     pub fn sender_wait(&self, stream: u64, spans: &[Range<u64>], from: u64, until: u64) -> (u64, u64) {
         let (mut cwnd, mut rwnd) = (0, 0);
         let mut counted = from;
-        // The bytes of a stream are first sent in order, so the times increase.
+        // The first transmissions of a stream's bytes are in stream order, so `piece.at` increases from piece to piece.
         for piece in spans.iter().flat_map(|bytes| self.pieces(stream, bytes)) {
             let begin = piece.previous.max(counted);
             let end = piece.at.min(until);
@@ -304,7 +304,8 @@ impl Flow {
     }
 }
 
-/// Returns the TSNs or bytes of `piece` that contain some of `bytes`.
+/// Returns the units of `piece` (TSNs or byte positions) that carry bytes of the stream in the range `bytes`. If the
+/// units are TSNs, returns all of them.
 fn within(piece: &Piece, bytes: &Range<u64>) -> Range<u64> {
     if len(&piece.units) != len(&piece.bytes) {
         return piece.units.clone();

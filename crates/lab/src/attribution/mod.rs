@@ -18,8 +18,8 @@
 //! | `sent`, `copy`, `complete` | as `req_sent`, `req_copy` and `req_in`, but for the response |
 //! | `delivered` | the client's transport gave the last byte to the application |
 //!
-//! A single arrival may bring several of the bytes that complete an object. The last of these bytes is then traced back
-//! to its first transmission.
+//! Several of the bytes that complete an object may arrive at the same time. `req_sent`, `req_copy`, `sent` and `copy`
+//! then refer to the last of these bytes.
 //!
 //! # Instants that are out of order or unknown
 //!
@@ -32,18 +32,17 @@
 //!
 //! # Layers
 //!
-//! With TLS or HTTP/2, the byte ranges of the milestones belong to a different stream than those of the trace.
-//! [`RecordMap`] maps the bytes of one stream to the bytes of the other. A record or frame counts as a whole, because
-//! its receiver cannot read a part of it earlier. Bytes that wait because of a gap in another record or frame are
-//! therefore `blocked`. Over HTTP/2 this also happens between streams.
+//! With TLS or HTTP/2, the milestones count the bytes that the application writes, and the trace counts the bytes of
+//! TLS records or HTTP/2 frames. [`RecordMap`] maps the former bytes to the latter. A record or frame counts as a
+//! whole, because its receiver cannot read a part of it earlier. Bytes that wait because of a gap in another record or
+//! frame are therefore `blocked`. Over HTTP/2 the other frame may belong to another stream.
 //!
-//! The part `secure` contains the handshakes of TLS and DTLS. For TLS, it lasts from the time when the transport could
-//! carry data until the TLS session could carry data. For DTLS, it lasts from the time when the transport had its first
-//! packet ready until the DTLS session could carry this packet. QUIC has a single handshake for transport and security.
-//! This handshake counts as `connect` until the server's first packet arrives, which takes at least a round trip. The
-//! rest of the handshake (certificates, and round trips for them) counts as `secure`, until data can flow.
+//! The part `secure` is the time of the TLS or DTLS handshake. With TLS, it begins when the transport can carry data,
+//! and ends when the TLS session can. With DTLS, it begins when the transport's first packet is ready, and ends when
+//! the DTLS session can carry this packet. QUIC has a single handshake for transport and security. It counts as
+//! `connect` until the server's first packet arrives, and from then on as `secure`.
 //!
-//! A milestone is missing if the server does not record it. It is then set to its predecessor, so that its part is
+//! If the server does not record an instant, it is set to the preceding instant, so that the part between the two is
 //! zero. In an emulated run, the traces do not show which packet delivered the bytes. The parts that need this
 //! knowledge are null, and the other parts are still given.
 
@@ -61,16 +60,17 @@ use std::ops::Range;
 /// The analysis of the response time of one delivered object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Attributed {
-    /// The nine instants between `issued` and `delivered`, or `None` if the traces do not show them.
+    /// The nine instants in the life of the object between `issued` and `delivered`; `None` if the traces do not show
+    /// them.
     pub instants: Option<Instants>,
     /// The parts of the response time.
     pub why: TimeBreakdown,
-    /// The details of the part `send`, or `None` if the traces do not show them.
+    /// The details of the part `send` of the response time, or `None` if the traces do not show them.
     pub send_detail: Option<SendDetail>,
 }
 
-/// The positions of TLS records that clients and servers sent on all connections, if TLS is used. The [`Record`] of
-/// milestones has the positions of HTTP/2 frames.
+/// The positions of the TLS records that clients and servers sent on all connections; empty without TLS. The positions
+/// of HTTP/2 frames are in another record ([`Record`]).
 pub type Records = Directions<RecordMap>;
 
 /// The position of bytes in an engine's trace.
@@ -89,8 +89,8 @@ impl EngineRange {
     ) -> Option<Self> {
         let mut carried = Self { stream: exchange.stream, spans: vec![bytes.clone()] };
         for layer in layers.into_iter().filter(|layer| layer.has(exchange.connection)) {
-            let inner_span = |span| layer.lower_ranges(exchange.connection, carried.stream, span);
-            let spans: Option<Vec<_>> = carried.spans.iter().map(inner_span).collect();
+            let lower_ranges = |span| layer.lower_ranges(exchange.connection, carried.stream, span);
+            let spans: Option<Vec<_>> = carried.spans.iter().map(lower_ranges).collect();
             // A layer of frames or records uses a single stream of the layer below.
             carried = Self { stream: 0, spans: spans?.into_iter().flatten().collect() };
         }
@@ -126,8 +126,7 @@ fn attribute_object(
     let milestones = record.connections.get(&exchange.connection);
     let connection = connections.get(&exchange.connection);
 
-    // An object that the server pushes has no request, so no request is sent, and the object does not wait for a
-    // request.
+    // An object that the server pushes has no request, so its request takes no time.
     let unasked = assigned.request.is_empty();
     let nothing = || Journey { copies: Vec::new(), arrived: assigned.at.as_nanos() };
     let bytes = object.placed.as_ref().unwrap_or(&end.response);
@@ -202,13 +201,14 @@ fn attribute_object(
 
 /// The times at which a connection reached each stage of its set-up. A time is `None` if it is not known.
 struct Readiness {
-    /// The time from which the network carried the transport's handshake: the end of the DTLS handshake, or `opened`
-    /// without DTLS.
+    /// The time when the transport's first handshake packet could leave: the end of the DTLS handshake. Without DTLS,
+    /// this is `opened`.
     handshake_started: Option<u64>,
     /// The time when the transport began its handshake. With DTLS, the first packet then waits until
     /// `handshake_started`.
     opened: Option<u64>,
-    /// The server's first packet, or the end of the transport's handshake.
+    /// The time when the server's first packet arrived. If that is not known, the time when the transport's handshake
+    /// ended.
     answered: Option<u64>,
     /// The time from which data could flow.
     carries: Option<u64>,
@@ -218,9 +218,8 @@ struct Readiness {
 }
 
 impl Readiness {
-    /// A connection is usable when it is established, or as soon as it sends data with its handshake. The bytes of a
-    /// TLS handshake do not count as data. With TLS (`secured`), a connection is usable when both handshakes are
-    /// finished.
+    /// A connection is usable when its handshake is complete, or earlier if it sends data with the handshake. With TLS
+    /// (`secured`), both handshakes must be complete, and the bytes of the TLS handshake do not count as data.
     fn of(connection: Option<&Connection>, milestones: Option<&ConnectionRecord>, secured: bool) -> Self {
         let opened = connection.and_then(|c| c.opening).or(milestones.map(|m| m.opened.as_nanos()));
         let session = milestones.and_then(|m| m.established).map(|at| at.as_nanos());
@@ -237,9 +236,9 @@ impl Readiness {
         }
     }
 
-    /// Returns how much of the interval `wait` the transport's handshake took, and how much the handshakes of TLS or
-    /// DTLS took. The DTLS handshake comes before the transport's handshake, and the TLS handshake after it. QUIC's
-    /// single handshake is split at the server's first packet.
+    /// Returns two parts of the interval `wait`, in nanoseconds: the time of the transport's handshake, and the time of
+    /// the TLS or DTLS handshakes. The DTLS handshake comes before the transport's handshake, and the TLS handshake
+    /// after it. QUIC's single handshake is split at the server's first packet.
     fn waits(&self, wait: (u64, u64)) -> (u64, u64) {
         let part = |from: Option<u64>, until: Option<u64>| match (from, until) {
             (Some(from), Some(until)) => overlap(wait, (from, until)),
@@ -258,7 +257,8 @@ struct Clock {
 }
 
 impl Clock {
-    /// Moves `at` into the allowed range and returns the result. An unknown instant is set to the previous one.
+    /// Returns `at`, limited to the range from the instant that was returned last to `end`. If `at` is `None`, returns
+    /// the instant that was returned last.
     fn next(&mut self, at: Option<u64>) -> u64 {
         self.last = at.unwrap_or(self.last).clamp(self.last, self.end);
         self.last
@@ -274,9 +274,9 @@ struct SenderWaits {
 }
 
 impl SenderWaits {
-    /// Divides the wait between `from` and `until`. The wait ends when the decisive bytes of `bytes` are first sent. A
-    /// period that ends with the transmission of other bytes counts as `turn`. A period that ends with the transmission
-    /// of these bytes counts by the limit that the sender reported.
+    /// Divides the wait between `from` and `until`, when the bytes of `bytes` that completed the message were first
+    /// sent. The periods before transmissions of other bytes count as `turn`. The other periods count by the limit that
+    /// the sender reported.
     fn of(flow: &Flow, bytes: &EngineRange, (from, until): (u64, u64)) -> Self {
         let stalled = flow.sender_limit.time(sender_limit::Class::Stalled, from, until);
         let (cwnd, rwnd) = flow.sender_wait(bytes.stream, &bytes.spans, from, until);
@@ -290,9 +290,9 @@ fn overlap(a: (u64, u64), b: (u64, u64)) -> u64 {
 }
 
 impl Journey {
-    /// Returns how much of the time between `from` and `until` passed before fast retransmissions, and before
-    /// transmissions that a timer caused. The period between two transmissions counts by the cause of the later
-    /// transmission.
+    /// Divides the time between `from` and `until` into two sums in ns: time spent waiting for a fast retransmission,
+    /// and time spent waiting for a timer. The time between two transmissions is added to the sum of the later
+    /// transmission's cause.
     fn recovery(&self, (from, until): (u64, u64)) -> (u64, u64) {
         let (mut recovery, mut timeout) = (0, 0);
         let mut last = from;
@@ -301,8 +301,8 @@ impl Journey {
             *(if by_timer { &mut timeout } else { &mut recovery }) += at - last;
             last = at;
         }
-        // Limiting the instants may have moved `until` beyond the last transmission. The remaining time also counts by
-        // the cause of the last transmission.
+        // The instants are clamped, so `until` may be later than the last transmission. The time after the last
+        // transmission is attributed to the cause of this transmission.
         *(if self.copies.last().is_some_and(|&(_, by_timer)| by_timer) {
             &mut timeout
         } else {

@@ -1,19 +1,22 @@
-//! The limits of a sender over time. The sum over any interval takes logarithmic time.
+//! The limits of a sender over time. The time that a sender spent under one limit within an interval is found by
+//! binary search.
 //!
-//! This module defines the classes of limits. The parts `send` and `stalled` of a response time consist of these
-//! classes. The engine reports its limit whenever the limit changes. Two rules are added here:
+//! [`Class`] lists the limits, that is, the reasons why a sender waits. The time spent in each class becomes a part
+//! `send` or `stalled` of a response time. The sending engine reports its limit whenever the limit changes. This module
+//! adds two rules:
 //!
-//! - Before the first report, no bytes were waiting.
-//! - A sender does not know that it waits for an acknowledgement that will never arrive. Therefore the silence before a
-//!   timer's retransmission counts as recovery (`stalled`), even if the engine reported another limit. A full receive
-//!   window is the exception: it would hold new bytes back even after the retransmission.
+//! - Before the engine's first report, no bytes wait.
+//! - A sender does not know that it waits for an acknowledgement that will never arrive. Therefore the time without
+//!   packets before a timer's retransmission counts as recovery (`stalled`), whatever limit the engine reported. The
+//!   exception is a full receive window, which holds new bytes back even after the retransmission.
 
 use anabranch_base::trace::Limit;
 
 /// The reason why waiting bytes are not sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Class {
-    /// Other bytes are being retransmitted, or were lost and their timer has not expired yet.
+    /// The sender first repairs the loss of earlier bytes: it retransmits them, or it waits for the timer that detects
+    /// their loss.
     Stalled = 0,
     /// The congestion window is full.
     Congestion = 1,
@@ -23,7 +26,7 @@ pub(super) enum Class {
     Other = 3,
 }
 
-/// A sequence of periods without gaps, each of which has one class.
+/// The reason why bytes wait at each time: periods without gaps between them, each with its [`Class`].
 #[derive(Default)]
 pub(super) struct Timeline {
     spans: Vec<Span>,
@@ -32,13 +35,13 @@ pub(super) struct Timeline {
 struct Span {
     from: u64,
     class: Class,
-    /// The number of nanoseconds of each class before `from`.
+    /// The time spent in each class before `from`, in nanoseconds.
     before: [u64; 4],
 }
 
 impl Timeline {
-    /// Creates a timeline. `limits` has the times and limits that the engine reported. `silences` has the periods of
-    /// silence that a timer ended. Both must be sorted by time.
+    /// Creates a timeline. `limits` has the times and limits that the engine reported. `silences` has the periods in
+    /// which the sender was silent until a timer expired. Both lists must be sorted by time.
     pub fn new(limits: &[(u64, Limit)], silences: &[(u64, u64)]) -> Self {
         let mut edges: Vec<u64> = limits.iter().map(|&(at, _)| at).collect();
         edges.extend(silences.iter().flat_map(|&(from, until)| [from, until]));

@@ -22,7 +22,7 @@ fn at(ms: u64) -> Instant {
 }
 
 impl Story {
-    /// Creates a connection whose handshake lasts from 0 to 80 ms.
+    /// Creates a connection whose handshake begins at 0 ms and ends at 80 ms.
     fn new() -> Self {
         let mut story = Self::default();
         story.client(0, TraceEvent::Opening);
@@ -72,8 +72,8 @@ impl Story {
         self.server(ms + 40, TraceEvent::Received { units, packet });
     }
 
-    /// Adds response bytes that the server sends in one packet. As for TCP, the same range counts as `units` and as
-    /// `bytes`.
+    /// Adds response bytes that the server sends in one packet. As in TCP traces, `units` and `bytes` are the same
+    /// range.
     fn sent(&mut self, ms: u64, bytes: Range<u64>, packet: u64, cause: SendCause) {
         self.server(ms, TraceEvent::Sent { units: bytes.clone(), stream: 0, bytes, packet, cause });
     }
@@ -162,7 +162,8 @@ fn a_plain_exchange_is_handshake_server_and_two_flights() {
 #[test]
 fn waiting_for_a_slot_is_queue_and_only_the_handshake_s_share_is_connect() {
     let mut story = Story::new();
-    // The object is issued in the middle of the handshake, and assigned 120 ms after the handshake.
+    // The object is issued in the middle of the handshake. It is assigned to a stream 120 ms after the end of the
+    // handshake.
     story.object(0, 0, [30, 200, 240, 240, 280], 0..100, 0..1000);
     story.request(200, 0, 0..100, 1);
     story.sent(240, 0..1000, 1, SendCause::New);
@@ -251,7 +252,8 @@ fn repair_of_others_bytes_is_stalled_before_and_after_it_is_noticed() {
     story.object(0, 1, [80, 80, 120, 120, 1240], 100..200, 1000..2000);
     story.request(80, 0, 0..100, 1);
     story.request(80, 0, 100..200, 2);
-    // A packet is lost, and only a timer of one second detects the loss. The congestion window is one packet.
+    // The packet with object 0 is lost, and is retransmitted after a timeout of 1000 ms. The congestion window is one
+    // packet, so object 1 waits until the retransmission is acknowledged.
     story.sent(120, 0..1000, 1, SendCause::New);
     story.server(120, TraceEvent::Limited(Limit::Congestion));
     story.server(1120, TraceEvent::Limited(Limit::Timeout));
@@ -422,7 +424,8 @@ fn random_traces_always_add_up() {
             for time in &mut times {
                 *time = rng.below(500);
             }
-            // In recorded times, the delivery always comes last, so it must also come last in the random times.
+            // In a real run, the delivery of an object is always its last step. Here the times of the steps are random,
+            // so the latest time is assigned to the delivery.
             let last = times.iter().copied().max().unwrap_or(0);
             times[4] = last;
             times[0] = times[0].min(times[1]);
@@ -453,7 +456,7 @@ fn random_traces_always_add_up() {
         for found in
             attribute(&story.record, &story.client, &story.server, &Records::default()).into_iter().flatten()
         {
-            // `attribute` itself asserts that the sum of the parts is the response time.
+            // `attribute` itself asserts that the parts of a response time add up to it.
             assert!(found.why.connect_ns.is_some());
         }
     }

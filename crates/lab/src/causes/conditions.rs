@@ -1,9 +1,10 @@
 //! Conditions of the network and the workload, for example loss. They are not settings of a contestant. An experiment
 //! removes a condition for both contestants.
 //!
-//! A condition shows where a gap arises, but not why. Two conditions are removed by making the contestants ideal.
-//! Without `order`, messages are delivered unordered (`unordered=yes` of SCTP), so no message waits for earlier
-//! messages. Without `handshake`, handshakes cost no time, because all connections exist before the page time begins.
+//! A condition shows where a gap between two contestants arises, but not why. Two conditions are removed by making the
+//! contestants ideal. Without `order`, messages are delivered unordered (`unordered=yes` of SCTP), so no message waits
+//! for earlier messages. Without `handshake`, handshakes cost no time, because all connections exist before the time of
+//! the page load is measured.
 
 use crate::plan::{Contestant, PointPlan};
 use anabranch_base::Bytes;
@@ -12,10 +13,10 @@ use anabranch_link::DirectionSpec;
 use anabranch_link::half_duplex::HalfDuplex;
 use anabranch_link::spec::{AqmSpec, EcnSpec, LossSpec, QueueSpec, RateSpec};
 
-/// The maximum number of runs for conditions, for each seed: eight conditions with two contestants each.
+/// The maximum number of runs for each seed that test conditions: eight conditions with two contestants each.
 pub const MOST: usize = 2 * 8;
 
-/// A point and two contestants without one of their conditions.
+/// A point and its two contestants, without one condition.
 pub struct ReducedPoint {
     /// The name of the condition.
     pub name: &'static str,
@@ -25,10 +26,12 @@ pub struct ReducedPoint {
     pub contestants: [Contestant; 2],
 }
 
-/// A function that removes a condition from a point. It returns `None` if the point does not have the condition.
+/// A function that removes a condition, for example loss, from a point. It returns `None` if the point does not have
+/// the condition.
 type Change = fn(&PointPlan) -> Option<PointPlan>;
 
-/// The conditions in the order of their importance, because the budget may not suffice for all conditions.
+/// The conditions, most important first. If the budget of runs does not suffice for all conditions, the last ones are
+/// omitted.
 const CONDITIONS: [(&str, Change); 4] = [
     ("loss", |point| {
         let lossy = |side: &DirectionSpec| side.loss != LossSpec::None;
@@ -37,8 +40,8 @@ const CONDITIONS: [(&str, Change); 4] = [
     ("handshake", |point| {
         let workload = &point.workload;
         let page = workload.bulk.is_none() && workload.messages.is_none() && workload.arrivals.is_none();
-        // Without handshakes, the page is loaded earlier. An event at a fixed time, for example a failure, would then
-        // hit another part of the page load.
+        // This variant loads the page without handshakes, so every object is loaded earlier. It is skipped if a path
+        // has a failure or an outage at a fixed time, which would then affect other objects.
         let timeless = point.network.fails.is_empty()
             && point
                 .network
@@ -69,8 +72,8 @@ const CONDITIONS: [(&str, Change); 4] = [
     }),
 ];
 
-/// The conditions that are tried last, which are limits of the network. Every point has them, and few gaps depend on
-/// them.
+/// The conditions that are removed last: limits of the network. All points have these limits, and they rarely cause a
+/// gap.
 const LIMITS: [(&str, Change); 2] = [
     ("queue", |point| {
         let short = |side: &DirectionSpec| side.queue != QueueSpec::Unlimited;
@@ -91,7 +94,7 @@ const LIMITS: [(&str, Change); 2] = [
     }),
 ];
 
-/// Returns, for each condition, the point and the contestants without this condition.
+/// Returns a [`ReducedPoint`] for each condition that `point` or one of the contestants has. Each lacks one condition.
 pub fn of(point: &PointPlan, contestants: [&Contestant; 2]) -> Vec<ReducedPoint> {
     let without = |(name, change): &(&'static str, Change)| {
         let contestants = contestants.map(Contestant::clone);
@@ -131,7 +134,8 @@ fn sides(point: &mut PointPlan) -> impl Iterator<Item = &mut DirectionSpec> {
     point.network.paths.iter_mut().flat_map(|path| [&mut path.up, &mut path.down])
 }
 
-/// Returns the point with every direction changed by `change`. Returns `None` if `has` is false for all directions.
+/// Returns a copy of the point, with `change` applied to every direction of its paths. Returns `None` if `has` returns
+/// false for all directions.
 fn with(
     point: &PointPlan,
     has: impl Fn(&DirectionSpec) -> bool,

@@ -1,11 +1,15 @@
-//! Decides which experiments are carried out, in which order, and which results are reported.
+//! Decides which experiments search for the causes of a gap between two contestants, in which order they run, and which
+//! results are reported.
+//!
+//! A factor is a setting in which two contestants differ. An experiment gives the loser some settings of the winner.
 //!
 //! The quick search compares the winner with the fastest contestant that is significantly slower. It changes all
 //! factors together, then each factor alone, and then all factors except one. After that it changes pairs of factors
-//! that have no effect alone. Finally it removes conditions. The search ends when the budget is used up. Which
-//! experiments are left out depends only on results, never on a clock. The full search changes all subsets of factors
-//! for every pair of contestants. The full search also works in the opposite direction, in which the winner gets
-//! settings of the loser.
+//! that have no effect alone. Finally it removes conditions of the network and the workload. The search ends when its
+//! budget of experiments is used up. The choice of experiments depends only on results, never on a clock.
+//!
+//! The full search changes all subsets of factors for every pair of contestants. It also works in the opposite
+//! direction, in which the winner gets settings of the loser.
 
 use super::conditions;
 use super::estimate::{FEWEST, Finding, ResampledMean, Values};
@@ -15,7 +19,7 @@ use crate::plan::{Contestant, PointPlan};
 use crate::run::batch::RaceError;
 use anabranch_results::{Cause, Comparison, Condition, Effect, Experiment, Point, TestedFactor, Verdict};
 
-/// Finds the causes of the gaps at a point, and adds them to the point's comparisons.
+/// Finds the causes of the gaps between contestants at one point of a race, and adds them to the point's comparisons.
 pub fn explain(bench: &mut PointExperiments<'_>, point: &mut Point) -> Result<(), RaceError> {
     let planned = bench.point();
     let logs: Vec<Vec<f64>> = point
@@ -51,10 +55,11 @@ pub fn explain(bench: &mut PointExperiments<'_>, point: &mut Point) -> Result<()
     Ok(())
 }
 
-/// Returns the comparison of the two contestants if it is decided; otherwise `None`.
+/// Returns the comparison of the contestants `winner` and `loser` (indices); `None` unless its verdict says that one
+/// contestant is faster.
 fn decided(point: &mut Point, winner: usize, loser: usize) -> Option<&mut Comparison> {
     let metric = point.decisive();
-    // A comparison names the two contestants in the reverse order of the plan.
+    // In a comparison, `a` comes after `b` in the plan.
     let [a, b] = [winner.max(loser), winner.min(loser)].map(|i| point.contestants[i].name.clone());
     let of = |it: &&mut Comparison| it.metric == metric && it.a == a && it.b == b;
     let found = point.comparisons.iter_mut().find(of)?;
@@ -73,7 +78,8 @@ struct Search<'s, 'b> {
 }
 
 impl Search<'_, '_> {
-    /// Returns whether the budget suffices for running this number of contestants at a point.
+    /// Returns whether the budget suffices for running `contestants` contestants under the conditions of `point`, with
+    /// all seeds.
     fn affords(&self, point: &PointPlan, contestants: usize) -> bool {
         self.bench.runs_for_gap + contestants * self.bench.seeds(point).len() <= self.budget
     }
@@ -120,7 +126,8 @@ impl Search<'_, '_> {
         Ok(Some((causes, experiment)))
     }
 
-    /// Measures v, the remaining gap, for each set of factors that this kind of search needs.
+    /// Measures v, the gap that remains after some factors are changed, for each set of factors that this kind of
+    /// search needs.
     fn measure(
         &mut self,
         differences: &Differences<'_>,
@@ -134,8 +141,8 @@ impl Search<'_, '_> {
         let mut values = seen.of_factors(n, full);
         let open_loop = self.bench.point().workload.arrivals.is_some();
         if n > 0 && differences.with(all)?.races_as(model, open_loop) {
-            // With all factors changed, the loser is identical to the winner, whose runs already exist. In the opposite
-            // direction, the winner is identical to the loser.
+            // If all factors are changed, the loser becomes identical to the winner, which has already run. The gap is
+            // then 0. In the opposite direction, the winner becomes identical to the loser.
             values.insert(all, &vec![0.0; times.len()]);
         }
         let run = |search: &mut Self, values: &mut Values, sets: Vec<Set>| {
@@ -146,12 +153,13 @@ impl Search<'_, '_> {
             return Ok(values);
         }
         run(self, &mut values, [all].into_iter().chain((0..n).map(|i| 1 << i)).collect())?;
-        // The factors with the largest effect alone come first, because the budget may not suffice for all factors.
+        // Tests each factor as the last change. Factors with a small effect alone come first, because they may need
+        // other factors, and the budget may not suffice for all.
         let alone = |values: &Values, i: usize| values.effect(i).map_or(0.0, |effect| effect.alone.mean);
         let mut order: Vec<usize> = (0..n).collect();
         order.sort_by(|&a, &b| alone(&values, a).total_cmp(&alone(&values, b)));
         run(self, &mut values, order.into_iter().map(|i| all & !(1 << i)).collect())?;
-        // Pairs in which neither factor has an effect alone come first.
+        // Test pairs first in which neither factor has an effect alone.
         let needy: Vec<usize> = (0..n).filter(|&i| values.needs_others(i)).collect();
         let mut pairs: Vec<Set> = Vec::new();
         for &i in &needy {
@@ -163,7 +171,7 @@ impl Search<'_, '_> {
         Ok(values)
     }
 
-    /// Runs the loser with each of these sets of factors changed, until the budget is used up.
+    /// For each set in `sets`, runs the loser with the factors of this set changed, until the budget is used up.
     fn run(
         &mut self,
         differences: &Differences<'_>,
@@ -192,7 +200,8 @@ impl Search<'_, '_> {
         Ok(())
     }
 
-    /// Measures the opposite direction, in which the winner gets settings of the loser.
+    /// Measures the effects of giving the loser's settings to the winner. The other measurements give the winner's
+    /// settings to the loser.
     fn reversed(&mut self, logs: [&[f64]; 2]) -> Result<(Vec<Factor>, Values), RaceError> {
         let [winner, loser] = self.pair.map(|i| &self.bench.plan.contestants[i]);
         let differences = Differences::new(winner, loser, self.bench.point())?;
@@ -203,7 +212,7 @@ impl Search<'_, '_> {
         Ok((differences.factors, values))
     }
 
-    /// Measures the gap without each condition, until the budget is used up.
+    /// Removes one condition at a time, and measures the gap that is left without it. Stops when the budget is used up.
     fn conditions(&mut self) -> Result<Vec<Condition>, RaceError> {
         let contestants = self.pair.map(|i| &self.bench.plan.contestants[i]);
         let mut found = Vec::new();

@@ -4,8 +4,8 @@
 //! over seeds of ln T(changed loser) - ln T(winner), where T is a time. The effect of a factor *alone* is v(nothing) -
 //! v(that factor). Its effect *last* is v(all but that factor) - v(all).
 //!
-//! Intervals are percentiles of 2,000 resamples of the seeds. Every v uses the same resamples, so variation that is
-//! common to the runs cancels out in differences.
+//! Intervals are percentiles of 2,000 resamples of the seeds. The values of v for all sets use the same resamples, so
+//! variation that is common to the runs cancels out in differences.
 
 use super::factors::Set;
 use anabranch_base::Rng;
@@ -14,19 +14,21 @@ use std::collections::BTreeMap;
 
 /// The number of resamples of the seeds.
 const RESAMPLES: usize = 2_000;
-/// The label of the random numbers for the resamples. It is fixed, so that results can be reproduced.
+/// The name of the random number stream that draws the resamples. The name and the seed are fixed, so that results can
+/// be reproduced.
 const LABEL: &str = "causes/resamples";
 /// The minimum number of seeds for a usable interval.
 pub const FEWEST: usize = 10;
 
-/// The logarithm of the largest gap that counts as no gap: 3 %. A factor that leaves a smaller gap is sufficient.
-pub const LEVEL: f64 = 0.029_558_802_241_544_4; // ln 1.03
-/// The logarithm of the largest effect that counts as no effect: 2 %.
+/// The natural logarithm of a ratio of two times: 1.03. Smaller ratios count as no gap. A factor is sufficient if
+/// changing it leaves such a small gap.
+pub const MIN_GAP: f64 = 0.029_558_802_241_544_4; // ln 1.03
+/// The natural logarithm of the largest ratio of two times that counts as no effect: 1.02.
 const LEAST: f64 = 0.019_802_627_296_179_7; // ln 1.02
-/// The largest effect that counts as no effect, as a share of the gap.
+/// The largest effect that counts as no effect, as a share of the gap (both as logarithms).
 const SHARE: f64 = 0.1;
 
-/// The estimate of a quantity, with the values that the resamples give for it.
+/// The estimate of a quantity, and one value of it for each resample.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ResampledMean {
     /// The mean over all seeds.
@@ -41,7 +43,7 @@ impl ResampledMean {
         let n = values.len().max(1);
         let mean = |sum: f64| sum / n as f64;
         let mut rng = Rng::new(0).fork(LABEL);
-        // If all values are equal, every mean equals them. Computing it would only add rounding errors.
+        // If all values are equal, the mean of every resample equals them. Computing it would only add rounding errors.
         let constant = values.iter().all(|value| Some(value) == values.first());
         let resampled = (0..RESAMPLES).map(|_| match constant {
             true => values.first().copied().unwrap_or(0.0),
@@ -52,13 +54,13 @@ impl ResampledMean {
         Self { mean: total, resampled }
     }
 
-    /// Returns the difference between this estimate and `other`, computed for each resample.
+    /// Returns this estimate minus `other`. The resamples with the same index are subtracted from each other.
     #[must_use]
     pub fn less(&self, other: &Self) -> Self {
         self.plus(other, -1.0)
     }
 
-    /// Returns the sum of this estimate and the product of `times` and `other`, computed for each resample.
+    /// Returns this estimate plus `times` times `other`, computed for each resample.
     #[must_use]
     pub fn plus(&self, other: &Self, times: f64) -> Self {
         Self {
@@ -67,10 +69,11 @@ impl ResampledMean {
         }
     }
 
-    /// Returns whether the gap has disappeared: the interval ends below [`LEVEL`].
+    /// Returns whether this estimate, the logarithm of a ratio of two times, is no gap: its confidence interval ends
+    /// below [`MIN_GAP`]. `level` is the confidence level, for example 0.95.
     #[must_use]
     pub fn is_gone(&self, level: f64) -> bool {
-        self.interval(level)[1] < LEVEL
+        self.interval(level)[1] < MIN_GAP
     }
 
     /// Returns the central interval that contains the share `level` of the resamples.
@@ -81,7 +84,7 @@ impl ResampledMean {
     }
 }
 
-/// The values of v (the remaining gap) for all sets of factors that were measured.
+/// The remaining gap v(S) for each measured set S of changed factors.
 #[derive(Clone, Debug)]
 pub struct Values {
     factors: usize,
@@ -90,12 +93,14 @@ pub struct Values {
     known: BTreeMap<Set, ResampledMean>,
 }
 
-/// The effect of one factor on the gap, measured in up to three ways.
+/// The effect of one factor on the gap between two contestants, measured in up to three ways. A factor is a setting in
+/// which the contestants differ.
 #[derive(Clone, Debug)]
 pub struct FactorEffect {
-    /// The effect of changing this factor alone: v(nothing) - v(that factor).
+    /// The effect of changing only this factor: the original gap, minus the gap that remains after the change.
     pub alone: ResampledMean,
-    /// The effect of changing this factor last: v(all but that factor) - v(all). `None` if it was not measured.
+    /// The effect of changing this factor last: the gap that remains when all other factors are changed, minus the gap
+    /// that remains when all factors are changed. `None` if it was not measured.
     pub last: Option<ResampledMean>,
     /// The Shapley value of the factor, if all sets of factors were measured.
     pub shapley: Option<ResampledMean>,
@@ -109,9 +114,11 @@ impl FactorEffect {
         self.either(f64::gt)
     }
 
-    /// Returns the effect to print for a factor. `favours` says whether the factor is a cause and not harmful. If the
-    /// interval of `alone` exceeds `threshold`, `alone` is printed, because a user who makes the change sees this
-    /// effect. Otherwise the decisive effect is printed. `last` may exceed the whole gap, if another factor is harmful.
+    /// Returns the effect to print for a factor: the Shapley value, if known. Otherwise, `favours` says whether the
+    /// factor is a cause (true) or harmful (false). If the interval of `alone` exceeds `threshold` in this direction,
+    /// the result is `alone`, which a user sees after making only this change. If it does not, the result is the
+    /// decisive effect of a cause, or the adverse effect of a harmful factor. `last` may exceed the whole gap if
+    /// another factor is harmful.
     #[must_use]
     pub fn reported_effect(&self, favours: bool, threshold: f64, level: f64) -> &ResampledMean {
         let [low, high] = self.alone.interval(level);
@@ -123,14 +130,14 @@ impl FactorEffect {
         }
     }
 
-    /// Returns the effect that speaks most against the factor being a cause.
+    /// Returns the measured effect that makes the factor look least like a cause.
     #[must_use]
     pub fn adverse(&self) -> &ResampledMean {
         self.either(f64::lt)
     }
 
-    /// Returns the Shapley value, if known. Otherwise returns `last` if `last_counts` prefers it to `alone`, and else
-    /// `alone`.
+    /// Returns one estimate of the factor's effect: the Shapley value, if known. Otherwise returns `last` if
+    /// `last_counts(last, alone)` is true, or else `alone`.
     fn either(&self, last_counts: fn(&f64, &f64) -> bool) -> &ResampledMean {
         match (&self.shapley, &self.last) {
             (Some(shapley), _) => shapley,
@@ -151,7 +158,7 @@ pub enum Finding {
         enough: bool,
         /// The other factors that must be changed, too, before this factor has an effect.
         with: Vec<usize>,
-        /// The other factors that could be changed instead of this one.
+        /// The other factors that can be changed instead of this one with the same effect.
         either: Vec<usize>,
     },
     /// The factor makes the winner slower, so the winner leads despite it.
@@ -159,25 +166,25 @@ pub enum Finding {
 }
 
 impl Values {
-    /// Creates an empty set of values for this number of factors.
+    /// Creates a collection without measurements, for an experiment with this number of factors.
     #[must_use]
     pub fn new(factors: usize) -> Self {
         Self { factors, shares: false, known: BTreeMap::new() }
     }
 
-    /// Sets the number of factors that may explain the gap, and keeps the measured gap. `shares` says whether all sets
-    /// of factors will be measured, so that effects are Shapley values.
+    /// Returns the same measurements with another number of factors. `shares` says whether all sets of factors will be
+    /// measured. If so, the effects are Shapley values.
     #[must_use]
     pub fn of_factors(self, factors: usize, shares: bool) -> Self {
         Self { factors, shares, ..self }
     }
 
-    /// Adds v of a set of factors. `values` has one value for each seed.
+    /// Adds v, the gap that remains, for a set of factors. `values` has one value for each seed.
     pub fn insert(&mut self, set: Set, values: &[f64]) {
         self.known.insert(set, ResampledMean::of(values));
     }
 
-    /// Returns v of a set of factors, if it was measured.
+    /// Returns v(`set`), the gap that remains for this set of factors, if it was measured.
     #[must_use]
     pub fn get(&self, set: Set) -> Option<&ResampledMean> {
         self.known.get(&set)
@@ -197,10 +204,11 @@ impl Values {
     /// Returns whether the gap is significant and at least 3 %.
     #[must_use]
     pub fn is_gap(&self) -> bool {
-        self.get(0).is_some_and(|gap| gap.interval(0.95)[0] > 0.0 && gap.mean >= LEVEL)
+        self.get(0).is_some_and(|gap| gap.interval(0.95)[0] > 0.0 && gap.mean >= MIN_GAP)
     }
 
-    /// Returns the effects of a factor, if the effect of changing it alone was measured.
+    /// Returns the effects of the factor with the index `factor`. Returns `None` if no experiment changed that factor
+    /// alone.
     #[must_use]
     pub fn effect(&self, factor: usize) -> Option<FactorEffect> {
         let (one, all) = (1 << factor, self.all());
@@ -228,7 +236,8 @@ impl Values {
         sum
     }
 
-    /// Returns the threshold that the interval of a relevant effect must exceed.
+    /// Returns the threshold, as a logarithm of a ratio. An effect is relevant only if its whole confidence interval is
+    /// above the threshold.
     #[must_use]
     pub fn threshold(&self) -> f64 {
         self.get(0).map_or(LEAST, |gap| (SHARE * gap.mean).max(LEAST))
@@ -247,14 +256,14 @@ impl Values {
             .is_some_and(|effect| self.passes(effect.decisive()) && effect.alone.mean <= self.threshold())
     }
 
-    /// Returns whether changing `factor` has an effect after `other` was changed.
+    /// Returns whether changing `factor` has an effect if `other`, and no further factor, is already changed.
     fn passes_with(&self, factor: usize, other: usize) -> bool {
         let (before, after) = (self.get(1 << other), self.get(1 << other | 1 << factor));
         before.zip(after).is_some_and(|(before, after)| self.passes(&before.less(after)))
     }
 
     fn is_enough(&self, factor: usize) -> bool {
-        self.get(1 << factor).is_some_and(|v| v.mean.abs() < LEVEL)
+        self.get(1 << factor).is_some_and(|v| v.mean.abs() < MIN_GAP)
     }
 
     fn is_needed_last(&self, factor: usize) -> bool {
@@ -270,8 +279,8 @@ impl Values {
         };
         let favourable =
             |factor: usize| self.effect(factor).is_some_and(|effect| self.passes(effect.decisive()));
-        // If a factor makes the loser faster when changed alone but slower when changed last, or the reverse, it is
-        // neither a cause nor harmful.
+        // A factor may make the loser faster when it is changed alone, but slower when it is changed after all others,
+        // or the reverse. Such factors are neither causes nor harmful.
         let named: Vec<bool> =
             (0..self.factors).map(|factor| favourable(factor) && !adverse(factor)).collect();
         let other_factors = |factor: usize| (0..self.factors).filter(move |other| *other != factor);
@@ -298,8 +307,8 @@ impl Values {
     }
 }
 
-/// Returns the share of all orders of `n` factors in which a given set of `before` factors comes directly before a
-/// given factor: before! (n - before - 1)! / n!.
+/// Returns the weight of one set of `before` factors in a Shapley value: before! (n - before - 1)! / n!. It is the
+/// share of the orders of `n` factors in which exactly this set precedes a given factor.
 fn share(before: u32, n: u32) -> f64 {
     let factorial = |k: u32| (1..=k).map(f64::from).product::<f64>();
     factorial(before) * factorial(n - before - 1) / factorial(n)
@@ -330,7 +339,8 @@ mod tests {
     fn the_interval_is_that_of_the_mean() {
         let values: Vec<f64> = (0..100).map(f64::from).collect();
         let [low, high] = ResampledMean::of(&values).interval(0.95);
-        // The standard error of the mean is 28.87 / 10. The interval extends 1.96 standard errors in each direction.
+        // The standard deviation of the 100 values is 28.87, so the standard error of their mean is 2.887. The 95 %
+        // interval extends 1.96 standard errors in each direction.
         assert!((low - (49.5 - 5.66)).abs() < 0.5 && (high - (49.5 + 5.66)).abs() < 0.5, "{low} to {high}");
         let same = ResampledMean::of(&[0.1; 30]);
         assert_eq!((same.mean, same.interval(0.99)), (0.1, [0.1, 0.1]));
@@ -369,7 +379,8 @@ mod tests {
     #[test]
     fn an_uncertain_effect_alone_is_not_ruled_out() {
         let mut found = values(2, &[(0, 0.3), (2, 0.3), (3, 0.0)]);
-        // The mean effect of the factor alone is 0.2, but the seeds deviate from it by about 2.
+        // Alone, the factor reduces the value by 0.2 on average, but the effects of single seeds are 2 larger or
+        // smaller.
         found.insert(1, &(0..12).map(|i| 0.1 + if i % 2 == 0 { 2.0 } else { -2.0 }).collect::<Vec<f64>>());
         assert_eq!(found.findings()[0], cause(false, &[], &[]));
     }
@@ -394,8 +405,8 @@ mod tests {
         let printed = |effect: &FactorEffect, favours| {
             effect.reported_effect(favours, found.threshold(), found.level()).mean
         };
-        // If factor 0 is changed last, its effect is 1.4, because the earlier change of factor 1 has made the loser
-        // slower by 1.1.
+        // If factor 0 is changed last, its effect is 1.4, because the earlier change of factor 1 has widened the gap by
+        // 1.1. The reported effect is 0.4, that of changing factor 0 alone.
         assert!((printed(&effects[0], true) - 0.4).abs() < 1e-9);
         assert!((printed(&effects[1], false) + 1.1).abs() < 1e-9);
         let together = values(2, &[(0, 0.7), (1, 0.7), (2, 0.7), (3, 0.0)]);
@@ -415,14 +426,15 @@ mod tests {
     fn effects_below_the_threshold_are_no_causes() {
         assert!(!values(1, &[(0, 0.02), (1, 0.0)]).is_gap(), "below 3 %");
         assert!(values(1, &[(0, 0.04), (1, 0.0)]).is_gap());
-        // The effect of the second factor is less than a tenth of the gap.
+        // Changing the second factor reduces the gap between winner and loser by less than a tenth.
         let found = values(2, &[(0, 1.0), (1, 0.1), (2, 0.92), (3, 0.02)]).findings();
         assert_eq!(found, [cause(false, &[], &[]), Finding::Unnamed]);
     }
 
     #[test]
     fn shares_of_three_add_up_to_the_gap() {
-        // Factor 0 has an effect of 0.3 alone. Factors 1 and 2 have an effect of 0.6, but only together.
+        // The gap is 0.9 (a logarithm of a ratio). Changing factor 0 alone reduces it by 0.3. Changing factors 1 and 2
+        // together reduces it by 0.6, and changing only one of them has no effect.
         let v = |set: Set| 0.9 - if set & 1 != 0 { 0.3 } else { 0.0 } - if set & 6 == 6 { 0.6 } else { 0.0 };
         let all: Vec<(Set, f64)> = (0..8).map(|set| (set, v(set))).collect();
         let found = values(3, &all).of_factors(3, true);

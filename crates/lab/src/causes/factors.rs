@@ -1,5 +1,5 @@
-//! The differences between two contestants as factors. A factor is a group of settings of one contestant that can be
-//! changed to the values of the other.
+//! The differences between two contestants as factors. A factor is a group of settings that can be changed from one
+//! contestant's values to the other's.
 
 use super::requests::{Aspect, Requests};
 use super::settings::{Group, Part, SETTINGS, follows, implied, translated};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// The maximum number of factors. If more settings differ, all settings of a group become one factor.
 pub const MOST: usize = 5;
 
-/// The maximum number of factors after each group has become one factor.
+/// The maximum number of factors if each group of settings is one factor.
 pub const MOST_GROUPS: usize = 6;
 
 /// A setting that differs between the contestants, and the change that sets it to the other contestant's value.
@@ -25,9 +25,10 @@ pub struct Change {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum ChangeAction {
-    /// The change sets this key to this value, or to its default if there is no value.
+    /// The change sets the plan key to this value, or to the key's default if the value is `None`.
     Key(String, Option<String>),
-    /// The change gives this aspect of requests the value of the other contestant.
+    /// The change sets this property to the other contestant's value. The property concerns how requests use
+    /// connections and streams.
     Ride(Aspect),
 }
 
@@ -47,7 +48,7 @@ impl Factor {
         self.changes.iter().map(|change| change.setting.as_str()).collect::<Vec<_>>().join(",")
     }
 
-    /// Returns whether this factor and the other one change the same settings, in opposite directions.
+    /// Returns whether `self` and `other` change the same settings, but in opposite directions.
     #[must_use]
     pub fn is_opposite(&self, other: &Self) -> bool {
         let same = |(one, other): (&Change, &Change)| match (&one.action, &other.action) {
@@ -76,19 +77,19 @@ pub struct Differences<'a> {
     subject: &'a Contestant,
     own_requests: Requests,
     model_requests: Requests,
-    /// The factors. There are at most [`MOST`] factors, or at most [`MOST_GROUPS`] if merging groups cannot make them
-    /// fewer.
+    /// The factors, at most [`MOST`]. If the settings belong to more than [`MOST`] groups, each group is one factor,
+    /// and there are at most [`MOST_GROUPS`] factors.
     pub factors: Vec<Factor>,
     /// The settings that differ but cannot be changed, each with the reason.
     pub left_out: Vec<String>,
 }
 
 impl<'a> Differences<'a> {
-    /// Returns the differences between `subject` and `model` at a point. Changing all factors makes `subject` like
-    /// `model`.
+    /// Returns the settings in which `subject` differs from `model` at `point`, grouped into factors. If all factors
+    /// are changed, `subject` has the settings of `model`, except for the settings in `left_out`.
     ///
     /// # Errors
-    /// [`PlanError`] when keys of a contestant contradict the workload.
+    /// [`PlanError`] when settings of a contestant contradict the workload.
     pub fn new(subject: &'a Contestant, model: &Contestant, point: &'a PointPlan) -> Result<Self, PlanError> {
         let (own_requests, model_requests) = (Requests::of(subject, point)?, Requests::of(model, point)?);
         let changes = changes(subject, model, point, (&own_requests, &model_requests))?;
@@ -112,7 +113,7 @@ impl<'a> Differences<'a> {
         (1 << self.factors.len()) - 1
     }
 
-    /// Returns `subject` with the factors in `set` changed to the values of the other contestant.
+    /// Returns `subject` with the factors in `set` changed to the values of `model` (see [`new`](Self::new)).
     ///
     /// # Errors
     /// [`PlanError`] when the changed settings contradict each other.
@@ -149,13 +150,14 @@ impl<'a> Differences<'a> {
         Ok(changed)
     }
 
-    /// Merges all factors of the group that has the most factors. Returns false if no group has two factors.
+    /// Merges the factors of one group, the group with the most factors, into a single factor. Returns false if no
+    /// group has two factors.
     fn merge_largest(&mut self) -> bool {
         let mut sizes: BTreeMap<Group, usize> = BTreeMap::new();
         for factor in &self.factors {
             *sizes.entry(factor.group).or_default() += 1;
         }
-        // If several groups have the same number of factors, the first group is merged.
+        // `max_by_key` returns the last maximum. Because of `rev`, that is the first of several equally large groups.
         let largest = sizes.into_iter().rev().max_by_key(|(_, size)| *size).filter(|(_, size)| *size > 1);
         largest.inspect(|(group, _)| self.merge(*group)).is_some()
     }
@@ -169,8 +171,8 @@ impl<'a> Differences<'a> {
         self.factors = rest;
     }
 
-    /// Makes sure that each factor can be changed alone, and that it can be changed after all other factors. Settings
-    /// that need each other are merged into one factor. Settings that still cannot be changed are left out.
+    /// Makes sure that each factor can be changed alone, and can also be changed after all others. Settings that need
+    /// each other become one factor. Settings that still cannot be changed are left out.
     fn separate(&mut self) {
         loop {
             let all = self.all();
@@ -190,7 +192,7 @@ impl<'a> Differences<'a> {
     }
 }
 
-/// Returns a change for every setting that differs and can be changed.
+/// Returns a change of `subject` for every setting that differs from the setting of `model` and can be changed.
 fn changes(
     subject: &Contestant,
     model: &Contestant,
@@ -226,7 +228,7 @@ fn changes(
         }
         let Some(value) = settable(subject, key, was, value) else { continue };
         let new_setting = format!("{key}={value}");
-        // The value `all` is the default of a key and cannot be typed.
+        // The default value `all` cannot be written in a plan. To get it, the setting is removed.
         let value = (value != "all").then_some(value);
         changes.push(Change {
             group,
@@ -282,8 +284,8 @@ fn security(
     if subject.is_secured() == model.is_secured() {
         return changes;
     }
-    // For contestants with the same transport, the table of settings already covers the keys `tls` and `dtls`. Only
-    // keys that depend on `tls` or `dtls` are added here.
+    // If the transports are the same, the changes of `tls` and `dtls` already follow from the table of settings. Then
+    // only the keys that depend on `tls` or `dtls` (`resume` and `chain`) are added here.
     let layer = ["tls", "dtls"].into_iter().find_map(|key| Some((key, mine.get(key)?)));
     match layer.filter(|_| !same) {
         Some((key, was)) if subject.is_secured() => changes.push(change(key, was, "no", Some("no"))),
@@ -300,8 +302,8 @@ fn security(
     changes
 }
 
-/// Returns the value of a setting in the form in which the subject's engine writes it. Returns `None` if the engine
-/// rejects the value or already has it.
+/// Returns `value` in the form in which the engine of `subject` writes it, or unchanged if `key` is not a knob of the
+/// engine. Returns `None` if the engine rejects the value, or if the knob already has it.
 fn settable(subject: &Contestant, key: &str, was: &str, value: &str) -> Option<String> {
     if !subject.engine.knobs().iter().any(|knob| knob.key == key) {
         return Some(value.to_owned());

@@ -27,10 +27,10 @@ use anabranch_results::stats::metrics;
 use anabranch_results::{Race, Run, World};
 
 impl Causes {
-    /// The maximum number of runs of a quick search, as a multiple of the runs of the race.
+    /// The maximum number of runs of a quick search for causes, as a multiple of the runs of the race.
     pub const BUDGET: usize = 5;
 
-    /// Returns the maximum number of runs of a search, as a multiple of the runs of one contestant.
+    /// Returns the maximum number of runs of a search for causes, as a multiple of the runs of one contestant.
     #[must_use]
     pub const fn max_runs(self, contestants: usize) -> usize {
         match self {
@@ -98,9 +98,9 @@ struct PointExperiments<'a> {
     /// The index of the point in the plan.
     index: usize,
     options: &'a Options<'a>,
-    /// The number of runs made so far, for the race and for all experiments.
+    /// The number of simulation runs made so far, both for the race itself and for all experiments.
     runs_before: usize,
-    /// The number of runs made so far for the current gap.
+    /// The number of runs made so far to explain the current gap (between two contestants).
     runs_for_gap: usize,
 }
 
@@ -115,7 +115,8 @@ impl<'a> PointExperiments<'a> {
         if point.is_random() { seeds } else { &seeds[..seeds.len().min(1)] }
     }
 
-    /// Runs each contestant at its point, and returns the logarithms of its times, one for each seed.
+    /// Runs each contestant under the conditions (the point) that `subjects` pairs with it. Returns, for each pair, the
+    /// logarithms of the times, one for each seed.
     fn log_times(&mut self, subjects: &[(&PointPlan, &Contestant)]) -> Result<Vec<Vec<f64>>, RaceError> {
         let cross = self.plan.cross.as_ref();
         let mut jobs: Vec<(usize, Scenario<'_>)> = Vec::new();

@@ -1,9 +1,9 @@
 //! Describes how a contestant's requests use connections and streams, in terms that all transports share.
 //!
-//! A client's keys combine several effects. For example, one stream per connection makes a request wait for the request
-//! before it, and six connections turn pipelining off by default. [`Requests`] separates the effects into three
-//! numbers: connections, streams per connection, and outstanding requests per connection. Each number can be set to the
-//! other contestant's value while the other two numbers stay unchanged.
+//! One setting of a contestant's client can have several effects. For example, one stream per connection makes a
+//! request wait for the request before it, and six connections turn pipelining off by default. [`Requests`] separates
+//! the effects into three numbers: connections, streams per connection, and outstanding requests per connection. Each
+//! number can be set to the other contestant's value while the other two numbers stay unchanged.
 
 use super::settings::Group;
 use crate::plan::{Contestant, PlanError, PointPlan};
@@ -12,8 +12,8 @@ use anabranch_http::mapping::WhenFull;
 /// The connections, streams and outstanding requests that a contestant's client uses for a workload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Requests {
-    /// The number of connections to a server, or `None` if the client opens as many as it needs. That is possible if
-    /// objects are requested at fixed times.
+    /// The number of connections to a server. `None` if objects are requested at fixed times: the client then opens as
+    /// many connections as it needs.
     connections: Option<usize>,
     /// The maximum number of objects on a connection, or `None` if there is no limit.
     allowance: Option<u32>,
@@ -30,7 +30,7 @@ pub struct Requests {
 pub enum Aspect {
     /// The key `connections`.
     Connections,
-    /// The key `objects-per-connection`, and `per-object`, which limits a connection to one object.
+    /// The keys `objects-per-connection` and `per-object`. `per-object` limits a connection to one object.
     Allowance,
     /// The key `streams`.
     Streams,
@@ -71,7 +71,8 @@ impl Requests {
         let outstanding = [outstanding, limit(policy.outstanding), limit(policy.objects_per_connection)];
         Ok(Self {
             connections: match workload.messages {
-                // All connections exist from the start, and messages are distributed over them.
+                // With a workload of messages, the contestant opens all its connections at the start and distributes
+                // the messages over them.
                 Some(_) => Some(contestant.connections()),
                 None => Some(policy.connections).filter(|n| *n != usize::MAX),
             },
@@ -87,7 +88,7 @@ impl Requests {
         })
     }
 
-    /// Returns whether both contestants are alike in an aspect, for a workload with this number of objects.
+    /// Returns whether `aspect` has the same effect in `self` and `other` when a page of `objects` objects is loaded.
     pub fn alike(&self, other: &Self, aspect: Aspect, objects: usize) -> bool {
         match aspect {
             Aspect::Connections => self.connections == other.connections,
@@ -133,8 +134,8 @@ impl Requests {
         }
     }
 
-    /// Formats the value of an aspect for a contestant. Over HTTP/2 each request has a stream, so only `outstanding` is
-    /// shown.
+    /// Formats the value of `aspect` as a setting of `contestant`. With HTTP/2 each request has its own stream, so the
+    /// order of requests depends only on the setting `outstanding`.
     pub fn typed_for(&self, aspect: Aspect, contestant: &Contestant) -> String {
         match (aspect, self.outstanding) {
             (Aspect::Order, None) if contestant.http2.is_some() => "outstanding=no limit".to_owned(),
@@ -143,7 +144,8 @@ impl Requests {
         }
     }
 
-    /// Returns the keys that change the requests of `contestant` from `own` to `self`.
+    /// Returns the settings that change the requests of `contestant` from `own` to `self`. Each is a key and its new
+    /// value, or `None` for the key's default.
     pub fn keys(
         &self,
         own: &Self,

@@ -40,15 +40,16 @@ impl Group {
     }
 }
 
-/// The rule that decides whether a setting can be a cause.
+/// The rule that decides between which contestants a setting can be a cause, that is, can explain why one is faster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
-    /// The setting can be a cause between any two contestants that have the setting, because it has the same meaning in
-    /// all transports.
+    /// The setting can explain a lead between any two contestants that have it, also with different transports. It has
+    /// the same meaning in all transports.
     Shared(Group),
-    /// The setting can be a cause between two contestants of the same transport.
+    /// The setting can explain a lead only between two contestants with the same transport.
     Own(Group),
-    /// The setting assigns requests to connections and streams. The module `requests` converts it between transports.
+    /// The setting determines which requests share a connection or a stream. The module `requests` converts such
+    /// settings from one transport to another.
     Requests(Group),
     /// The setting can never be a cause, for this reason.
     No(&'static str),
@@ -59,7 +60,7 @@ pub enum Part {
 pub struct Setting {
     /// The key of the setting.
     pub key: &'static str,
-    /// The rule that decides whether the setting can be a cause.
+    /// Says whether experiments change the setting to find the cause of a gap, and in which group of settings.
     pub part: Part,
 }
 
@@ -206,7 +207,7 @@ pub const SETTINGS: &[Setting] = &[
 ];
 
 /// Returns the value of a TCP setting that corresponds to the behaviour of a multi-stream transport, if there is one.
-/// Such a transport always acknowledges selectively (RFC 9260 §3.3.4), and its buffers determine its windows.
+/// For example, SCTP always sends selective acknowledgements (RFC 9260 §3.3.4), and its buffers determine its windows.
 pub fn implied(can: &Capabilities, key: &str) -> Option<&'static str> {
     match key {
         _ if !can.is_multistream() => None,
@@ -218,15 +219,17 @@ pub fn implied(can: &Capabilities, key: &str) -> Option<&'static str> {
 }
 
 /// Returns the setting that determines the setting `key`. If contestants differ in both settings, only the determining
-/// setting can be changed. Under DTLS, an association has a single path and uses UDP.
+/// setting can be changed. For example, `dtls` determines `paths` and `encap`: with DTLS, an association has a single
+/// path and uses UDP.
 pub fn follows(key: &str) -> Option<&'static str> {
     matches!(key, "paths" | "encap").then_some("dtls")
 }
 
-/// Returns the name that another transport uses for the same value, if there is one.
+/// Returns the name that another transport uses for this value of the setting `key`; `None` if there is no such name.
 pub fn translated(key: &str, value: &str) -> Option<&'static str> {
     match (key, value) {
-        // RFC 9260 §7.2 specifies the algorithm of RFC 5681 for SCTP. The other two RFCs are earlier versions.
+        // RFC 9260 §7.2 specifies the algorithm of RFC 5681 for SCTP. RFC 4960 and RFC 2960 are earlier versions of RFC
+        // 9260.
         ("cc", "rfc9260" | "rfc4960" | "rfc2960") => Some("reno"),
         // quinn-cubic is another implementation of the same algorithm (RFC 9438).
         ("cc", "quinn-cubic") => Some("cubic"),

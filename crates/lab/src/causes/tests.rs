@@ -19,7 +19,8 @@ fn plan(flags: &[(&'static str, &'static str)], contestants: [&'static str; 2]) 
         .unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Returns the names of the conditions of a race, in order, each with the point from which the condition was removed.
+/// Returns the conditions of a race, in order. Each entry has the condition's name, and the race's point after the
+/// condition was removed.
 fn conditions(
     flags: &[(&'static str, &'static str)],
     contestants: [&'static str; 2],
@@ -36,8 +37,8 @@ fn conditions_of_a_point_can_be_removed() {
     };
     let both = ["tcp", "sctp"];
     assert_eq!(names(&[("loss", "1%")], both), ["loss", "handshake", "queue", "rate"]);
-    // If connections exist in advance, the page is loaded earlier. A failure at a fixed time would then hit another
-    // part of the page load, so the condition `handshake` is not tested.
+    // To remove the condition `handshake`, connections would exist in advance, and the page would be loaded earlier. A
+    // failure at a fixed time would then hit another part of the page load, so this condition is not tested.
     let failing = [("path", "rate=1mbit,rtt=40ms,queue=unlimited"), ("fail", "path=1,at=1s,for=2s")];
     let found = conditions(&failing, both);
     let [(_, whole), (_, fast)] = &found[..] else { panic!("failure and rate: {found:?}") };
@@ -60,15 +61,16 @@ fn conditions_of_a_point_can_be_removed() {
     let both_of = [&recorded.contestants[0], &recorded.contestants[1]];
     assert!(conditions::of(&recorded.points[0], both_of).iter().all(|it| it.name != "rate"));
     let _ = std::fs::remove_file(file);
-    // The condition `order` exists only if both contestants support unordered messages. TCP does not support them.
+    // The analysis varies the order of messages (`order`) only if both contestants support unordered messages. TCP does
+    // not support them.
     let messages = [("messages", "50/s"), ("loss", "0"), ("queue", "unlimited"), ("rate", "unlimited")];
     assert_eq!(names(&messages, ["sctp", "sctp:streams=1"]), ["order"]);
     assert!(names(&messages, ["sctp", "sctp:unordered=yes"]).is_empty());
     assert!(names(&messages, both).is_empty());
 }
 
-/// Returns the changes that make the second contestant like the first. Each change comes with the text of the
-/// contestant after that change alone.
+/// Returns the changes of settings that turn the second contestant into the first. The second text of each pair
+/// describes the contestant after only this change.
 fn steps(flags: &[(&'static str, &'static str)], contestants: [&'static str; 2]) -> Vec<(String, String)> {
     let plan = plan(flags, contestants);
     let [model, subject] = plan.contestants.as_slice() else { panic!("two contestants") };
@@ -114,8 +116,8 @@ fn shared_settings_are_copied_across_transports() {
     let modern = "sctp:profile=modern,rcvbuf=1MiB,sndbuf=1MiB,iw=10,rto_max=120s,ecn=no";
     let same = "tcp:profile=modern,rcvbuf=1MiB,sndbuf=1MiB,rcvbuf_auto=no,sndbuf_auto=no,pipeline=no";
     assert_eq!(across(modern, same), ["pipeline=yes"]);
-    // On the only stream of TCP, a request waits for the request before it. Requests of the changed contestant must
-    // wait, too.
+    // TCP has only one stream, on which a request waits for the request before it. A contestant that is changed to be
+    // like TCP must wait in the same way.
     assert_eq!(across(same, modern), ["streams=1", "outstanding=1"]);
 }
 
@@ -160,9 +162,9 @@ fn drawn_values(point: &PointPlan, contestant: &Contestant) -> (Vec<u32>, Vec<us
     let ended = built.network.run(main, Instant::ZERO + Duration::from_secs(600));
     assert!(matches!(ended, Outcome::Done(_)), "the page is there");
     let (mut sizes, mut lost) = (Vec::new(), Vec::new());
-    for passage in built.network.take_link_events().iter().filter(|it| it.direction == Direction::Down) {
-        match passage.event {
-            TapEvent::Entered => sizes.push(passage.bytes),
+    for link_event in built.network.take_link_events().iter().filter(|it| it.direction == Direction::Down) {
+        match link_event.event {
+            TapEvent::Entered => sizes.push(link_event.bytes),
             // The link decides and records a loss when the packet enters the link.
             TapEvent::Lost(_) => lost.push(sizes.len()),
             TapEvent::Left => {}

@@ -43,7 +43,8 @@ pub struct DefaultConditions {
 pub const BACKGROUND_FORM: &str = "tcp:flows=N";
 
 impl DefaultConditions {
-    /// Returns the default contestants of a race with these properties, as far as `transports` has them.
+    /// Returns the default contestants of a race with these properties. Leaves out contestants whose transports are not
+    /// in `transports`.
     #[must_use]
     pub fn contestants(self, transports: &Transports) -> Vec<&'static str> {
         let all: &[&str] = match self {

@@ -79,8 +79,8 @@ pub fn check_together(outline: &Outline) -> Result<(), PlanError> {
     ))
 }
 
-/// Returns the number of records that are kept for a point. A run has one record for each object, and a few more for
-/// its counters and series.
+/// Returns the number of records of results that are kept in memory for a point. A run has one record for each object,
+/// and a few more for its counters and series.
 fn records(point: &PointPlan, contestants: &[Contestant], seeds: usize) -> u64 {
     let run = point.workload.page.objects.len() as u64 + 5;
     run.saturating_mul(contestants.len() as u64).saturating_mul(seeds as u64)
@@ -111,7 +111,7 @@ fn packets(point: &PointPlan) -> u64 {
 
 /// The maximum number of data packets in a run: 9 GB in packets of 1500 bytes.
 pub const MAX_PACKETS: u64 = 6_000_000;
-/// The maximum number of records that are kept at the same time, over all runs.
+/// The maximum number of records in memory at the same time, over all runs (see `records`).
 pub const MAX_RECORDS: u64 = 5_000_000;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! What a plan says about causes: the effort of the search, and claims to test.
 //!
-//! A claim is a `[[cause]]` table. `of` names the contestant, and `change` the settings that are changed in it.
-//! `ratio_min` and `ratio_max` are bounds for how many times faster the change makes the contestant. The factor levels
-//! in `at` restrict the claim, as in `[[expect]]`.
+//! A claim is a `[[cause]]` table. `of` names a contestant, and `change` is the change of its settings. `ratio_min` and
+//! `ratio_max` are bounds for how many times faster the change makes the contestant. The factor levels in `at` restrict
+//! the claim to some points, as in `[[expect]]`.
 
 use super::draft::Table;
 use super::error::{PlanError, unknown};
@@ -12,18 +12,18 @@ use std::collections::BTreeMap;
 /// The effort of the search for causes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Causes {
-    /// Searches for the causes of one gap, between the winner and the fastest contestant that is significantly slower.
-    /// The search carries out at most five times as many runs as the race.
+    /// Searches for the causes of a single difference: that between the winner and the fastest contestant that is
+    /// significantly slower than the winner. The search carries out at most five times as many runs as the race.
     #[default]
     Quick,
-    /// Searches for the causes of the gap between every pair of contestants, with all subsets of the factors and in
-    /// both directions.
+    /// Searches for the causes of the gap between every pair of contestants. Tests all subsets of the factors, on the
+    /// loser as well as on the winner.
     Full,
     /// Does not search for causes.
     Off,
 }
 
-/// The keys of a `[[cause]]` table. The names of the plan's factors are keys, too.
+/// The fields of a `[[cause]]` table. The names of the plan's factors are fields, too.
 pub const FIELDS: [&str; 4] = ["of", "change", "ratio_min", "ratio_max"];
 
 /// A claim: a change to a contestant, and the effect that the change is claimed to have.
@@ -43,7 +43,7 @@ pub struct CauseClaim {
 }
 
 impl CauseClaim {
-    /// Interprets one `[[cause]]` table. `factors` are the keys with several levels.
+    /// Interprets one `[[cause]]` table. `factors` are the plan keys that have several values.
     ///
     /// # Errors
     /// [`PlanError`] that names the table and the field.

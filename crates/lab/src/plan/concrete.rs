@@ -28,9 +28,9 @@ pub struct Setting {
 pub struct Concrete {
     /// The level of each factor.
     pub factors: BTreeMap<String, String>,
-    /// The keys that apply to the whole plan.
+    /// The settings that apply to the whole plan.
     pub settings: Vec<Setting>,
-    /// The keys of each path, in the order of the paths.
+    /// The settings of each path, in the order of the paths.
     pub paths: Vec<Vec<Setting>>,
     /// The path failures as text, each with the flag or field where it was given.
     pub fails: Vec<(String, String)>,
@@ -70,7 +70,7 @@ pub struct Combinations {
 }
 
 impl Combinations {
-    /// Returns the combinations of factor levels in a plan as it was written.
+    /// Returns the combinations of all levels that a plan gives for its keys.
     ///
     /// # Errors
     /// [`PlanError`] when there are too many combinations, or when a key that must have one value has several.
@@ -95,12 +95,13 @@ impl Combinations {
         Ok(all)
     }
 
-    /// Returns all keys with their values. Keys that vary slowest come first.
+    /// Returns all keys with their values. In the sequence of points, the value of the first key changes least often.
     fn lists(&self) -> impl DoubleEndedIterator<Item = &Levels> {
         self.settings.iter().chain(self.paths.iter().flatten())
     }
 
-    /// Returns the factors with their levels. Factors that vary slowest come first.
+    /// Returns the factors with their levels. In the sequence of points, the level of the first factor changes least
+    /// often.
     pub fn factors(&self) -> impl Iterator<Item = (&str, &[String])> {
         let several = self.lists().filter(|list| list.levels.len() > 1);
         several.map(|list| (list.factor.as_str(), list.levels.as_slice()))
@@ -112,11 +113,12 @@ impl Combinations {
         self.lists().fold(1, |count, list| count.saturating_mul(list.levels.len()))
     }
 
-    /// Returns the combination with this index, counted from 0. The index wraps around after the last combination.
+    /// Returns the combination with this index, counted from 0. An index after the last combination continues with the
+    /// first.
     #[must_use]
     pub fn at(&self, index: usize) -> Concrete {
         let mut point = Concrete { fails: self.fails.clone(), ..Concrete::default() };
-        // The number of combinations of those keys that have no level yet.
+        // The number of combinations of those settings that do not have a value yet.
         let mut rest = self.count();
         let mut setting = |list: &Levels| {
             rest /= list.levels.len();
@@ -143,7 +145,7 @@ impl Combinations {
     }
 }
 
-/// Checks that no level occurs twice in a list. A repeated level would be run and counted as two points.
+/// Checks that no value occurs twice in a list of values. A repeated value would be run and counted twice.
 fn checked(name: String, factor: String, levels: &[String], place: String) -> Result<Levels, PlanError> {
     let mut seen = BTreeSet::new();
     if let Some(level) = levels.iter().find(|level| !seen.insert(*level)) {

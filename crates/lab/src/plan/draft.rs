@@ -31,7 +31,7 @@ pub struct Table {
 /// A plan as it was written.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Draft {
-    /// The keys that apply to the whole plan. They are in the order in which they were given.
+    /// The settings that apply to the whole plan, in the order in which they were given.
     pub given: Vec<GivenKey>,
     /// The contestants as text, each with the flag or field where it was given.
     pub transports: Vec<(String, String)>,
@@ -77,7 +77,7 @@ impl Draft {
     /// Parses the TOML text of `file` into a plan.
     ///
     /// # Errors
-    /// [`PlanError`] that names the file, and the line of a syntax error or the key.
+    /// [`PlanError`] that names the file. It also names the line of a syntax error, or the key that has an error.
     pub fn from_toml(file: &str, text: &str) -> Result<Self, PlanError> {
         let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
             let line =
@@ -118,7 +118,7 @@ impl Draft {
         Ok(draft)
     }
 
-    /// Returns this plan, which comes from a file, after overriding its keys with `flags`.
+    /// Returns this plan, which comes from a file, with its settings overridden by those in `flags`.
     #[must_use]
     pub fn overlaid(mut self, flags: Self) -> Self {
         for given in flags.given {

@@ -1,5 +1,5 @@
-//! Reads files that a user names, up to a maximum size. The limit matters because the name may belong to an endless
-//! device.
+//! Reads files that a user names, up to a maximum size. Without the limit, reading a device such as `/dev/zero` would
+//! never end.
 
 use std::fs::File;
 use std::io::Read;

@@ -3,14 +3,14 @@
 //! Lengths and speeds matter only through their ratio. The overlap L at the speed v gives the time L/v during which
 //! both networks reach the client. How the client continues depends on the contestant:
 //!
-//! - A contestant that can change addresses tells its peer the new address after `detection`. It does this by ASCONF,
+//! - A contestant that can change addresses sends its peer the new address after `detection`. SCTP does this by ASCONF,
 //!   which crosses the network like any packet.
 //! - A contestant with `reconnect=yes` opens new connections.
 //! - Any other contestant keeps its address by Mobile IP. Its packets use the new network after `detection` plus
 //!   `registration`. Registration messages are not sent; `registration` is only a time.
 //!
-//! A contestant with Mobile IP has an outage: the part of `detection` plus `registration` that is left when the client
-//! leaves the old network.
+//! A contestant with Mobile IP has an outage if `detection` plus `registration` takes longer than the overlap. The
+//! outage begins when the client leaves the old network.
 //!
 //! Other effects on a moving client are off by default. Loss can grow towards the edge of a network. The client can
 //! detect a router only when the router advertises itself. The tunnel of Mobile IP can add bytes and delay to each
@@ -30,7 +30,8 @@ use std::str::FromStr;
 pub struct Handover {
     /// When the client leaves the old network.
     pub leaves: DepartureTime,
-    /// The time L/v before leaving the old network during which both networks reach the client.
+    /// The time for which both networks reach the client before it leaves the old network: the overlap L divided by the
+    /// speed v.
     pub shared: Duration,
     /// The time from the moment when the new network reaches the client until the client has an address in this
     /// network.
@@ -42,10 +43,12 @@ pub struct Handover {
     /// The interval at which a router advertises itself. The client waits at most this time for the first
     /// advertisement, after which `detection` begins.
     pub advertisement: Option<Duration>,
-    /// The loss at the edge of a network. During the overlap, loss in the old network rises to this value, and loss in
-    /// the new network falls from it.
+    /// The share of packets that are lost at the edge of a network's coverage. While both networks reach the client,
+    /// the loss in the old network rises to this value. At the same time, the loss in the new network falls from this
+    /// value.
     pub edge_loss: Ratio,
-    /// The bytes that Mobile IP adds to each packet for the old address in the new network.
+    /// The number of bytes that Mobile IP adds to each packet of its tunnel. The tunnel carries packets for the old
+    /// address to the new network.
     pub tunnel: Bytes,
     /// The additional delay of each packet that Mobile IP sends through its tunnel.
     pub stretch: Duration,
@@ -56,8 +59,8 @@ pub struct Handover {
 pub enum DepartureTime {
     /// The client leaves at this time of the run.
     At(Duration),
-    /// The client leaves at a random moment that the seed decides. The moment lies within the duration of the same run
-    /// without a move. If the client moves to and fro, the moment lies within its first stay.
+    /// The client leaves at a random moment, which the seed decides and which lies before the end of a run without a
+    /// move. A client that moves to and fro leaves within the length of one stay.
     Random,
 }
 
@@ -200,8 +203,9 @@ impl Handover {
         network.check().map(|()| network)
     }
 
-    /// Returns how long a client that keeps its address cannot use any network. That is the part of detection and
-    /// registration that is left when the client leaves the old network. The wait for an advertisement is not included.
+    /// Returns how long a client that keeps its address cannot use any network. Detection and registration begin as
+    /// soon as the client reaches the new network. The outage is the time that they still need after the client has
+    /// left the old network. The wait for an advertisement is not included.
     #[must_use]
     pub fn outage(&self) -> Duration {
         (self.detection + self.registration).saturating_sub(self.shared)

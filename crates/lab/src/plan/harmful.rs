@@ -97,7 +97,7 @@ pub const RULES: &[Rule] = &[
     },
 ];
 
-/// The settings of a contestant, which both hosts use, and the path between the hosts.
+/// The settings that both hosts of a contestant use, and the path between the hosts.
 struct HostSettings<'a> {
     settings: &'a BTreeMap<String, String>,
     connections: u64,
@@ -152,8 +152,8 @@ fn below_product(ends: &HostSettings<'_>, key: &str) -> Option<String> {
     })
 }
 
-/// Returns the rules that apply to a contestant. Each rule comes with a line about the first point where the rule
-/// applies.
+/// Returns the rules about harmful settings that apply to a contestant. Each rule comes with a line about the first
+/// point at which it applies.
 pub(super) fn warnings_for<P: Borrow<PointPlan>>(
     contestant: &Contestant,
     points: impl Iterator<Item = P> + Clone,

@@ -42,7 +42,8 @@ impl Heads {
         Ok(Self { request: size("request-head")?, response: size("response-head")? })
     }
 
-    /// Returns a copy of `page` in which the heads of all objects have these sizes.
+    /// Returns a copy of `page` in which the request and response heads of all objects have these sizes. Sizes that are
+    /// `None` stay as they are in `page`.
     #[must_use]
     pub fn applied(self, page: &Page) -> Page {
         let mut page = page.clone();
@@ -53,11 +54,11 @@ impl Heads {
         page
     }
 
-    /// Rejects sizes that are too small for the necessary fields of an object. If `closes` is true, the last request of
-    /// a connection and its response also have the field `Connection: close`.
+    /// Rejects head sizes that are too small for the header fields that an object needs. If `closes` is true, the last
+    /// request of a connection and its response also have the field `Connection: close`.
     ///
     /// # Errors
-    /// The key, and a line with the object and its minimum size.
+    /// The setting that is too small, and a line with the object and the minimum head size that it needs.
     pub fn check(self, page: &Page, closes: bool) -> Result<(), (&'static str, String)> {
         let host = |object: &Object| page.hosts.get(object.host).map_or("server", String::as_str);
         let request = |object: &Object| request::min_head_size(&object.name, host(object), closes);
@@ -66,7 +67,7 @@ impl Heads {
         fits("response-head", self.response, page, closes, response)
     }
 
-    /// Returns a description of the sizes for the heading of the table.
+    /// Returns the part of the table's heading that states the specified head sizes; empty if none is specified.
     #[must_use]
     pub fn describe(self) -> String {
         let said = |kind: &str, size: Option<u64>| {

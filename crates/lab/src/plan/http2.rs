@@ -14,14 +14,15 @@ pub struct Http2 {
 }
 
 impl Http2 {
-    /// Interprets the keys of a contestant. Returns `None` if it does not use HTTP/2. `can` are the transport's
-    /// capabilities.
+    /// Interprets the HTTP/2 settings of a contestant. Returns `None` if the contestant does not use HTTP/2. `can` is
+    /// the set of the transport's capabilities.
     ///
     /// # Errors
     /// One line with the accepted forms.
     pub fn read(given: &[(&str, &str)], can: &Capabilities) -> Result<Option<Self>, String> {
         if can.is_multistream() {
-            // A multi-stream transport has no HTTP/2 keys. The parser of contestants rejects them.
+            // HTTP/2 is not available over a multi-stream transport. For such a transport, the parser of contestants
+            // rejects the keys of HTTP/2.
             return Ok(None);
         }
         let value = |key: &str| given.iter().find(|(known, _)| *known == key).map(|(_, value)| *value);
@@ -54,7 +55,7 @@ impl Http2 {
         };
         size("stream-window", 1_000, MOST, &mut windows.stream)?;
         size("connection-window", 65_535, MOST, &mut windows.connection)?;
-        size("frame", 16_384, (1 << 24) - 1, &mut windows.frame)?;
+        size("frame", 16_384, (1 << 24) - 1, &mut windows.max_frame_size)?;
         if let Some(text) = value("concurrent") {
             windows.concurrent = text
                 .parse()
@@ -74,7 +75,7 @@ impl Http2 {
             ("windows", self.client.to_owned()),
             ("stream-window", size(self.windows.stream)),
             ("connection-window", size(self.windows.connection)),
-            ("frame", size(self.windows.frame)),
+            ("frame", size(self.windows.max_frame_size)),
             ("concurrent", self.windows.concurrent.to_string()),
         ]
     }
@@ -83,6 +84,6 @@ impl Http2 {
 /// The keys that a contestant may have only with `http=2`.
 const OWN: [&str; 5] = ["windows", "stream-window", "connection-window", "frame", "concurrent"];
 /// The size of a frame header in bytes (RFC 9113 §4.1).
-pub const FRAME: u64 = 9;
+pub const FRAME_HEADER_BYTES: u64 = 9;
 /// The maximum size of a flow-control window in bytes (RFC 9113 §6.9.1).
 const MOST: u64 = (1 << 31) - 1;

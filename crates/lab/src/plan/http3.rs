@@ -1,10 +1,10 @@
-//! The key of a contestant that selects HTTP/3: `http=3`. Only transports that open a stream for each request have this
-//! key. HTTP/3 is the default of such a transport if one of its schemes carries HTTP/3.
+//! The setting of a contestant that selects HTTP/3: `http=3`. Only transports that open a stream for each request have
+//! this setting. HTTP/3 is the default of such a transport if one of its URL schemes carries HTTP/3.
 
 use anabranch_transport::{Capabilities, Http, Scheme, Streams};
 
-/// Returns whether the keys of a contestant select HTTP/3. `can` are the transport's capabilities, and `schemes` are
-/// its schemes.
+/// Returns whether a contestant uses HTTP/3. `given` has the contestant's settings (name and value). `can` are the
+/// capabilities of its transport, and `schemes` are the URL schemes of its transport.
 ///
 /// # Errors
 /// One line with the accepted forms.
@@ -22,7 +22,7 @@ pub fn read(given: &[(&str, &str)], can: &Capabilities, schemes: &[Scheme]) -> R
 }
 
 /// The minimum size in bytes of a frame's type and length (RFC 9114 §7.1).
-pub const FRAME: u64 = 2;
+pub const FRAME_HEADER_BYTES: u64 = 2;
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,6 @@
 //! The table of all keys of a plan. Each key has a long flag, a field of the plan file, and a line of help.
 //!
-//! The network keys are the keys of links ([`ROWS`]), and in addition `path` and `fail`.
+//! The keys that describe the network are the keys of a link ([`ROWS`]), and in addition `path` and `fail`.
 //!
 //! The flags of the command line and the fields of plan files come from this table. The values of flags and fields go
 //! to the same parsers as text. The meaning of a value and its error messages are therefore the same, whether it is
@@ -19,7 +19,7 @@ pub enum Group {
     Handover,
     /// The objects, data or messages that are transferred.
     Workload,
-    /// The contestants, and whether they run in the simulated or the emulated network.
+    /// The contestants, and the kind of network in which they run (simulated or emulated).
     Contestants,
     /// The number of runs, and the seeds.
     Runs,
@@ -44,10 +44,11 @@ impl Group {
 pub enum Several {
     /// The key is a factor and the values are its levels. On the command line, commas separate the levels.
     Factor,
-    /// The key is a factor and the values are its levels. A value may contain commas, so on the command line the flag
-    /// is repeated for each level.
+    /// The key is a factor and the values are its levels. On the command line, the flag is repeated for each level,
+    /// because a value may contain commas.
     FactorRepeated,
-    /// The values are entries that all apply. On the command line, the flag is repeated for each entry.
+    /// The values are the entries of one list, and all of them apply. On the command line, the flag is repeated for
+    /// each entry.
     Entries,
     /// The key must have a single value.
     No,
@@ -66,7 +67,8 @@ pub struct Key {
     pub group: Group,
     /// The meaning of several values for this key.
     pub several: Several,
-    /// If this key applies to one direction (for example `down-loss`), the key for both directions (`loss`).
+    /// The name of the key for both directions (for example `loss`), if this key applies to one direction
+    /// (`down-loss`).
     pub both: Option<&'static str>,
 }
 

@@ -2,9 +2,9 @@
 //! runs.
 //!
 //! [`draft`] holds the plan as it was written, and [`keys`] is the only table of its keys. [`concrete`] makes the
-//! combinations of factor levels, and [`outline`] turns them into points. [`network`], [`workload`], [`contestant`] and
-//! [`expect`] interpret the values. Every error is one line that names the flag or the field of the file, and says what
-//! to write instead.
+//! combinations of factor levels, and [`outline`] turns each into a point, which is the plan for one set of conditions.
+//! [`network`], [`workload`], [`contestant`] and [`expect`] interpret the values. Every error is one line that names
+//! the flag or the field of the file, and says what to write instead.
 
 mod bare;
 pub mod bounds;
@@ -72,7 +72,7 @@ pub struct Plan {
     pub expects: Vec<Expect>,
     /// How much effort the search for causes of differences takes.
     pub causes: Causes,
-    /// Claims about causes. Each has a change to a contestant and the effect that the change is claimed to have.
+    /// Claims of the plan that a change to a contestant has a certain effect.
     pub claims: Vec<CauseClaim>,
     /// Where the plan runs: in the simulated network or the emulated network.
     pub world: World,
@@ -108,8 +108,8 @@ impl PointPlan {
                 .is_some_and(|handover| handover.leaves == handover::DepartureTime::Random)
     }
 
-    /// Returns the number of distinct runs, if the seed decides only which packet is lost first. This is the case if
-    /// one counter for both directions drops every n-th packet. There are then n distinct runs.
+    /// Returns the number of distinct runs, if the seed decides only which packet is lost first. This holds if every
+    /// n-th packet is dropped and both directions share one count. There are then n distinct runs.
     #[must_use]
     pub fn cases(&self) -> Option<u64> {
         let [path] = self.network.paths.as_slice() else { return None };
@@ -121,7 +121,8 @@ impl PointPlan {
         (!rest.is_random()).then_some(every)
     }
 
-    /// Returns the point with the changes that this seed makes to the workload, or `None` if the seed changes nothing.
+    /// Returns a copy of the point whose workload has the random delays of `seed`, or `None` if the workload has no
+    /// random delays.
     #[must_use]
     pub fn of_seed(&self, seed: u64) -> Option<Self> {
         self.workload.of_seed(seed).map(|workload| Self { workload, ..self.clone() })
@@ -273,16 +274,15 @@ pub(crate) fn fits(contestant: &Contestant, point: &PointPlan) -> Result<(), Pla
     Ok(())
 }
 
-/// The columns that the traces of a plan have in addition to the rate.
+/// Which columns the plan's traces have besides the rate.
 #[derive(Default)]
 struct Recorded {
     rtt: bool,
     loss: bool,
 }
 
-/// Returns the columns of the traces that `draft` names. A column replaces the default of the corresponding key. A
-/// trace that cannot be read counts as a trace without columns. Its error is reported later, when the network is
-/// interpreted.
+/// Returns which columns the traces named by `draft` have. A key whose values are in a trace gets no default. A trace
+/// that cannot be read counts as a trace without columns. The error is reported when the network is interpreted.
 fn recorded(draft: &Draft) -> Recorded {
     let is_trace = |name: &str| matches!(name, "trace" | "up-trace" | "down-trace");
     let given = draft.given.iter().filter(|given| is_trace(given.key.name)).flat_map(|given| &given.levels);
@@ -297,8 +297,8 @@ fn recorded(draft: &Draft) -> Recorded {
     recorded
 }
 
-/// Writes all defaults into the plan, so that it has the same meaning in later versions. The value of a default does
-/// not depend on other keys, so writing it into the plan changes nothing.
+/// Writes all defaults into the plan, so that it has the same meaning in later versions. The value of a
+/// default never depends on other keys, so writing the defaults does not change the meaning of the plan.
 fn completed(mut draft: Draft, transports: &Transports) -> Draft {
     let spoken = |draft: &Draft, names: &[&str]| {
         let in_path =
@@ -375,7 +375,7 @@ fn completed(mut draft: Draft, transports: &Transports) -> Draft {
         let bare = bare(&draft).contestants(transports).into_iter();
         draft.transports = bare.map(|text| (text.to_owned(), DEFAULT.to_owned())).collect();
     }
-    // Removes the keys in `plain` if they have their default values.
+    // Removes from the plan the settings in `plain` that have their default values.
     let plain = [("world", "virtual"), ("causes", "quick"), ("hosts", "two"), ("cleartext", "no")];
     draft.given.retain(|given| {
         !plain.iter().any(|(name, value)| given.key.name == *name && given.levels == [*value])
@@ -386,7 +386,7 @@ fn completed(mut draft: Draft, transports: &Transports) -> Draft {
     draft
 }
 
-/// The text that stands for the flag of a contestant, if the contestant comes from the defaults.
+/// The place that is recorded for a default contestant. For other contestants, the place names the flag that gave them.
 const DEFAULT: &str = "default";
 
 /// Returns the properties of the plan that select its default contestants.
@@ -485,8 +485,8 @@ pub fn bare_network<'a>(flags: impl IntoIterator<Item = (&'a str, &'a str)>) -> 
     Network::upon(&LinkSpec::transparent(), &concrete, &mut Sources::default())
 }
 
-/// Returns the plan that `file` and the flags describe. Its contestants may use the given transports. `file` is a plan,
-/// or the page to race. Flags override the keys of the file.
+/// Returns the plan that `file` and the flags describe. `file` is a plan or a recorded page. Flags override the
+/// settings of the file. `transports` are the transports that contestants may use.
 ///
 /// # Errors
 /// [`PlanError`] if the file cannot be read or is neither a plan nor a page, or if the file or a flag has a mistake.

@@ -75,7 +75,7 @@ pub fn identify(name: &str) -> Result<InputKind, PlanError> {
         )));
     }
     let content = text.trim_matches(|letter: char| letter.is_whitespace() || letter == '\0');
-    // A JSON value that is neither an object nor a list is no plan: a plan has keys.
+    // A JSON number, string, boolean or null is not a plan, because a plan consists of keys and values.
     if !content.starts_with('{') && serde_json::from_str::<IgnoredAny>(content).is_ok() {
         return Ok(InputKind::Page);
     }
@@ -87,8 +87,8 @@ pub fn identify(name: &str) -> Result<InputKind, PlanError> {
              tools"
                 .to_owned(),
         )),
-        // A HAR file in JavaScript may begin like a TOML file, but does not parse as TOML. The errors of a damaged HAR file
-        // must not be errors about TOML.
+        // A HAR file in JavaScript may begin like a TOML file, but does not parse as TOML. The errors of a damaged HAR
+        // file must not be errors about TOML.
         _ if (har::file::is_script(content) || is_har_name(name)) && content.parse::<toml::Table>().is_err() => Ok(InputKind::Page),
         _ if packed => Err(wrong("packed by gzip, and no HAR: unpack it with gunzip".to_owned())),
         _ if is_utf8 || is_large => file::text(bytes, file::MAX_PLAN).map(InputKind::Plan).map_err(wrong),
@@ -96,8 +96,8 @@ pub fn identify(name: &str) -> Result<InputKind, PlanError> {
     }
 }
 
-/// Returns whether a text that begins with `[` is a JSON list, and not a TOML table. A table has one or two brackets before
-/// its key.
+/// Returns whether a text that begins with `[` is a JSON list, and not a TOML table. A table has one or two brackets
+/// before its key.
 fn is_list(content: &str) -> bool {
     let mut rest = content;
     for _ in 0..2 {
@@ -126,13 +126,14 @@ struct Top {
     schema: Option<String>,
 }
 
-/// Returns `Some` for every value of a member, even if the value is `null`.
+/// Returns `Some` for every member that is present in the JSON object, even if its value is `null`.
 fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<IgnoredAny>, D::Error> {
     IgnoredAny::deserialize(value).map(Some)
 }
 
 fn json(name: &str, content: &[u8]) -> Result<InputKind, PlanError> {
-    // JSON may be invalid or larger than a plan. The function that reads pages reports these errors better.
+    // If the JSON is invalid, or cut off because the file is larger than a plan, the file is treated as a page. The
+    // function that reads pages then reads the whole file and reports a more exact error.
     let Ok(Top { log: None, entries: None, schema }) = serde_json::from_slice(content) else {
         return Ok(InputKind::Page);
     };

@@ -18,8 +18,8 @@ pub enum LossBy {
     /// iptables rules with the match `statistic` drop the packets on the receiving host. Only the emulated network
     /// supports this.
     Iptables,
-    /// iptables rules with the match `statistic` drop the packets on the sending host. The TCP or SCTP stack of this
-    /// host notices the drops.
+    /// iptables rules with the match `statistic` drop the packets on the sending host. Unlike other drops, the TCP or
+    /// SCTP stack of this host notices them.
     IptablesOut,
 }
 
@@ -75,7 +75,8 @@ impl Network {
         Self::upon(&LinkSpec::default(), concrete, sources)
     }
 
-    /// Returns the network that the keys of `concrete` describe. Properties of links without a key come from `base`.
+    /// Returns the network that the keys of `concrete` describe. If a property of a link has no key in `concrete`, its
+    /// value comes from `base`.
     ///
     /// # Errors
     /// [`PlanError`] that names the flag or field.
@@ -93,7 +94,7 @@ impl Network {
                     return Err(PlanError::at(place, unknown("key", &own.name, &accepted)));
                 }
             }
-            // The keys of a single path override the keys for all paths.
+            // A setting of a single path overrides the same setting for all paths.
             let displaced = |old: &Setting| {
                 path.iter().any(|own| own.name == old.name || draft::displaces(&own.name, &old.name))
             };

@@ -1,9 +1,9 @@
 //! A plan whose points are made one by one. It holds the lists of factor levels, and the pages and traces that were
 //! read.
 //!
-//! Interpreting a plan makes every point once, so that every mistake is reported before anything runs. In a population,
-//! it makes only the first people. A race of few points then makes all of them with [`into_plan`](Outline::into_plan).
-//! A sweep makes one point after the other.
+//! An outline first makes every point of the plan once, so that every mistake is reported before anything runs. If each
+//! point is a person of a population, it makes only the first people. A race has few points and keeps all of them in
+//! memory, see [`into_plan`](Outline::into_plan). A sweep makes one point after the other.
 
 use super::causes::{CauseClaim, Causes};
 use super::concrete::{Combinations, Concrete, Setting};
@@ -24,7 +24,7 @@ use std::cell::RefCell;
 #[derive(Debug)]
 pub struct Outline {
     plan: Plan,
-    /// The effort for finding causes that the plan asks for. In a population, causes are searched only for some people.
+    /// The effort that the plan sets for the search for causes. In a population, only some people are searched.
     causes: Causes,
     points: Points,
 }
@@ -53,7 +53,7 @@ impl Points {
     fn at(&self, index: usize) -> Result<PointPlan, PlanError> {
         let (combination, person) = self.combination_and_person(index);
         let mut concrete = self.combinations.at(combination);
-        // Each person has a page of their own, so the page is not kept for other points.
+        // Each person has a page of their own, so the pages of people are not cached for other points.
         let (mut own, mut shared) = (Sources::default(), self.sources.borrow_mut());
         let sources = match &self.people {
             Some(people) => {
@@ -77,14 +77,14 @@ impl Points {
         })
     }
 
-    /// Makes the points that are checked before anything runs. These are all points or, in a population, the first
-    /// people of each combination. The other people need no check, because they are drawn from the same quantiles,
-    /// which were checked when the population was read.
+    /// Makes the points that are checked before the first run. Without a population, these are all points. In a
+    /// population, they are the points of the first people of each combination of factor levels. The other people need
+    /// no check, because they are drawn from the same quantiles, which were checked when the population was read.
     fn checked(&self) -> impl Iterator<Item = Result<PointPlan, PlanError>> + Clone {
         self.to_check().map(|index| self.at(index))
     }
 
-    /// Returns the indices of the points that are checked before anything runs, counted from 0.
+    /// Returns the indices, counted from 0, of the points that are checked before the first run.
     fn to_check(&self) -> impl Iterator<Item = usize> + Clone {
         (0..self.count())
             .filter(|index| self.people.is_none() || self.combination_and_person(*index).1 < CHECKED)
@@ -233,7 +233,8 @@ impl Outline {
         Ok(Self { causes: plan.causes, plan, points })
     }
 
-    /// Returns the plan. Its only point is the point that [`at`](Self::at) made last, if any.
+    /// Returns the plan. It contains only the point that the last call of [`at`](Self::at) made, or no point before the
+    /// first call.
     #[must_use]
     pub const fn plan(&self) -> &Plan {
         &self.plan
@@ -245,8 +246,9 @@ impl Outline {
         self.points.count()
     }
 
-    /// Returns the indices, counted from 0, of the points that are checked before anything runs. These are all points
-    /// or, in a population, the first people of each combination.
+    /// Returns the indices, counted from 0, of the plan's points that are checked before any run starts. A plan without
+    /// a population checks all points. A plan with a population checks only the first people of each combination of
+    /// factors.
     pub fn to_check(&self) -> impl Iterator<Item = usize> + Clone {
         self.points.to_check()
     }
@@ -263,8 +265,8 @@ impl Outline {
         self.points.combinations.factors().chain(people.map(|people| (PERSON, people.numbers())))
     }
 
-    /// Returns all points one by one or, in a population, the first people of each combination. No point fails, because
-    /// each point was already made when the plan was interpreted.
+    /// Returns all points one by one. In a population, returns only the points of the first people of each combination
+    /// of factor levels. No point fails, because each of them was already made when the plan was interpreted.
     pub fn points(&self) -> impl Iterator<Item = PointPlan> + Clone {
         self.points.checked().flatten()
     }

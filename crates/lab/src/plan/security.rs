@@ -1,6 +1,7 @@
-//! The keys for the encryption of a contestant. `tls=yes` enables TLS, with the keys `resume=full|session` and
-//! `chain=3kB`. A transport with TLS built in has no `tls`, but accepts `resume`, `chain` and also `resume=0rtt`.
-//! `dtls=yes|1.2|1.3` enables DTLS below the transport, with the key `chain=3kB`.
+//! The keys for the encryption of a contestant:
+//! - `tls=yes` enables TLS. It allows the keys `resume=full|session` and `chain=3kB`.
+//! - A transport with TLS built in has no `tls`, but accepts `chain` and `resume`, also `resume=0rtt`.
+//! - `dtls=yes|1.2|1.3` enables DTLS below the transport. It allows the key `chain=3kB`.
 
 use anabranch_base::units::Bytes;
 use anabranch_dtls::Version;
@@ -12,7 +13,7 @@ use anabranch_transports::Transport;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Security {
     /// Whether the client resumes TLS sessions of earlier visits to the server, and whether it sends early data.
-    pub visits: ResumptionMode,
+    pub resumption: ResumptionMode,
     /// The size of the server's certificate chain in bytes.
     pub chain: Bytes,
 }
@@ -35,7 +36,8 @@ impl Security {
         match tls {
             None if can.secure => {}
             Some("yes") => {}
-            // A multi-stream transport without TLS does not accept `resume` and `chain` for TLS.
+            // TLS does not run over a multi-stream transport, so the keys `resume` and `chain` do not belong to TLS
+            // here.
             None if can.is_multistream() => return Ok(None),
             None | Some("no") => {
                 let without = [("resume", resume), ("chain", chain)];
@@ -46,7 +48,7 @@ impl Security {
             }
             Some(other) => return Err(format!("tls={other}: write yes or no")),
         }
-        let visits = match resume {
+        let resumption = match resume {
             None | Some("full") => ResumptionMode::Never,
             Some("session") => ResumptionMode::Before,
             Some("0rtt") if can.secure => ResumptionMode::Early,
@@ -58,13 +60,13 @@ impl Security {
             }
             Some(other) => return Err(format!("resume={other}: write full or session")),
         };
-        Ok(Some(Self { visits, chain: certificates(chain, 60_000)? }))
+        Ok(Some(Self { resumption, chain: certificates(chain, 60_000)? }))
     }
 
     /// Returns the TLS keys with their values, and the cipher.
     #[must_use]
     pub fn settings(&self) -> [(&'static str, String); 3] {
-        let resume = match self.visits {
+        let resume = match self.resumption {
             ResumptionMode::Never => "full",
             ResumptionMode::Before => "session",
             ResumptionMode::Early => "0rtt",
@@ -76,9 +78,9 @@ impl Security {
         ]
     }
 
-    /// Creates the TLS configurations of client and server. `protocol` is the application protocol (ALPN). `before` is
-    /// the environment for TLS handshakes before the run, in which the client gets its tickets. A transport with TLS
-    /// built in carries out these handshakes itself, with its own settings.
+    /// Creates the TLS configurations of client and server. `protocol` is the application protocol (ALPN). A client
+    /// that resumes sessions gets its tickets in handshakes before the run. These handshakes use the clock and the
+    /// random numbers of `before`. A transport with TLS built in performs these handshakes itself, with `settings`.
     ///
     /// # Errors
     /// One line that says why the configurations cannot be created.
@@ -90,9 +92,9 @@ impl Security {
     ) -> Result<Pair, String> {
         let chain = self.chain.0 as usize;
         match transport.visit() {
-            None => Pair::new(chain, self.visits, &[protocol], before),
+            None => Pair::new(chain, self.resumption, &[protocol], before),
             Some(visit) => {
-                Pair::with_resumption(chain, self.visits, &[protocol], before, &|client, server| {
+                Pair::with_resumption(chain, self.resumption, &[protocol], before, &|client, server| {
                     visit(settings, client, server)
                 })
             }
@@ -119,8 +121,8 @@ pub struct Dtls {
 }
 
 impl Dtls {
-    /// Interprets the DTLS keys of a contestant. Returns `None` if it does not use DTLS. `can` are the transport's
-    /// capabilities.
+    /// Interprets the DTLS settings of a contestant. Returns `None` if the contestant does not use DTLS. `can` is the
+    /// set of the transport's capabilities.
     ///
     /// # Errors
     /// One line with the accepted forms.

@@ -1,5 +1,5 @@
-//! The pages and traces that a plan names. Each file is read once, even if many points use it. A point that is made
-//! later gets the content that was read when the plan was interpreted.
+//! The pages and traces that a plan names. Each file is read once, when the plan is interpreted. Every point that uses
+//! the file gets this content, even if the file has changed since.
 
 use super::error::PlanError;
 use super::file;

@@ -23,12 +23,13 @@ use std::sync::Arc;
 /// them.
 pub const MAX_CONNECTIONS: usize = 4096;
 
-/// The data that is transferred at a point of the plan, and the times at which it is requested.
+/// The data that is transferred at one point of the plan, which is one combination of the plan's varied settings. Also
+/// has the times at which the data is requested.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Workload {
     /// The page with its objects. A bulk transfer is an object of the page, and so is each message.
     pub page: Arc<Page>,
-    /// The sizes of request and response heads that the plan sets. The objects of `page` already have them.
+    /// The sizes of request and response heads that the plan sets. They are already applied to the objects of `page`.
     pub heads: Heads,
     /// The number of bytes of a bulk transfer without HTTP, if there is one.
     pub bulk: Option<u64>,
@@ -39,8 +40,8 @@ pub struct Workload {
     /// The interval at which objects are requested, if they are requested at fixed times. With fixed times, an object
     /// does not wait for the object that refers to it.
     pub arrivals: Option<Duration>,
-    /// Whether each arrival requests as many objects as a connection of the contestant has streams, instead of one
-    /// object.
+    /// If set, the client requests several objects at each of these times, and one object otherwise. The number of
+    /// objects is then the number of streams that a connection of the contestant has.
     pub arrivals_of_connections: bool,
     /// Whether the client waits for the think times that are recorded in the page.
     pub think: bool,
@@ -82,8 +83,8 @@ pub struct MessageFlow {
     pub count: u32,
 }
 
-/// The latest time at which a run may end. The results of a longer run would consist mostly of series, which have a
-/// value every 0.1 s.
+/// The latest time at which a run may end: one day. In longer runs, the time series, with a value every 0.1 s, would
+/// take most of the space of the results.
 const MAX_DEADLINE: Duration = Duration::from_secs(86_400);
 
 impl Workload {
@@ -99,7 +100,8 @@ impl Workload {
         })?;
         let page = match heads == Heads::default() {
             true => page,
-            // `sources` keeps the original page in memory, so the address of the page identifies it.
+            // `sources` keeps the original page in memory, so the page's memory address serves as the key of the page
+            // with these heads.
             false => {
                 sources.page(format!("{:p} {heads:?}", &raw const *page), || Ok(heads.applied(&page)))?
             }
@@ -373,7 +375,7 @@ fn jitter(concrete: &Concrete, name: &str) -> Result<Duration, PlanError> {
     Ok(span)
 }
 
-/// The maximum of a random delay. A longer delay would make a different workload.
+/// The maximum of a random delay. A longer delay would dominate the page time.
 const MAX_JITTER: Duration = Duration::from_secs(60);
 
 /// Rejects a page whose objects are all empty, because there would be nothing to compare. Accepts a page with some
@@ -480,7 +482,8 @@ fn page(concrete: &Concrete, sources: &mut Sources) -> Result<Arc<Page>, PlanErr
     }
 }
 
-/// Returns the size of the first object, for which all other objects wait. Also returns the flag or field that sets it.
+/// Returns the size of the first object, and the flag or field that sets this size. All other objects of the workload
+/// wait for the first object.
 fn first_object(concrete: &Concrete) -> Result<Option<(Bytes, &str)>, PlanError> {
     let Some(setting) = concrete.setting("first-object").filter(|setting| setting.value != "none") else {
         return Ok(None);
@@ -610,7 +613,8 @@ fn read_page(text: &str, place: &str, number: Option<&(usize, String)>) -> Resul
     };
     let place = number.map_or(place, |(_, asked)| asked);
     page.map_err(|error| {
-        // If the user named the page without a flag, `place` is the name itself, and the message must not repeat it.
+        // If the user named the page without a flag, `place` is the path with which the error begins. The message must
+        // not contain the path twice.
         let line = error.to_string();
         PlanError::at(place, line.strip_prefix(&format!("{place}: ")).unwrap_or(&line))
     })

@@ -20,7 +20,7 @@ pub enum RaceError {
     /// The caller set [`Options::stop`].
     #[error("interrupted")]
     Interrupted,
-    /// The plan cannot run in the requested network, which is simulated or emulated.
+    /// The plan cannot run in the network that was requested (the simulated or the emulated one).
     #[error("{0}")]
     Plan(#[from] PlanError),
     /// A run failed because of a bug in this program. The text says how to repeat the run.
@@ -134,7 +134,7 @@ pub fn carry_out<T: Send>(
             }
             (options.progress)(done.fetch_add(1, Ordering::Relaxed) + 1);
             if broken {
-                // A race reports its first failure, so the jobs that have not started are skipped.
+                // A race reports only its first failure, so the remaining jobs are skipped.
                 next.store(jobs.len(), Ordering::Relaxed);
             }
         }
@@ -157,7 +157,7 @@ pub fn carry_out<T: Send>(
             Ok(None) | Err(_) => failure = failure.or(Some("a run was not carried out".to_owned())),
         }
     }
-    // Slots are empty only if an earlier job failed. The error of that job is reported.
+    // A slot of the result list is empty only if an earlier job failed. The error of that job is reported.
     match failure {
         Some(error) => Err(RaceError::Run(error)),
         None => Ok(results),
@@ -223,10 +223,10 @@ fn assemble(world: World, plan: &Plan, results: Vec<Vec<Run>>) -> Race {
             }
         }
         let messages = planned.workload.messages.is_some();
-        // The run with the median of this metric represents all runs of a contestant.
+        // The run with the median of this metric is the contestant's typical run.
         let metric = if messages { "object_p95_ms" } else { "page_ms" };
-        let chance = planned.is_random() || world == World::Emulated;
-        let terms = PointTerms { deadline_ns: Some(nanos(planned.workload.deadline)), chance };
+        let is_random = planned.is_random() || world == World::Emulated;
+        let terms = PointTerms { deadline_ns: Some(nanos(planned.workload.deadline)), is_random };
         let open_loop = planned.workload.arrivals.is_some();
         let contestants: Vec<Contestant> = plan
             .contestants
@@ -257,7 +257,7 @@ fn assemble(world: World, plan: &Plan, results: Vec<Vec<Run>>) -> Race {
                 deadline_ns: Some(nanos(planned.workload.deadline)),
                 messages,
             },
-            chance,
+            chance: is_random,
             sharing: if plan.together { shared(&contestants) } else { Vec::new() },
             comparisons: comparisons(&contestants, metric, terms),
             contestants,
@@ -318,8 +318,8 @@ fn shared(contestants: &[Contestant]) -> Vec<Sharing> {
     (0..seeds).filter_map(|index| sharing::of(&runs(index).collect::<Vec<_>>())).collect()
 }
 
-/// Compares every contestant with each earlier contestant. Comparisons with the first contestant cover all metrics. All
-/// other comparisons cover only the decisive metric.
+/// Compares every contestant with each earlier contestant in the metric `decisive`, which determines the winner. The
+/// comparisons with the first contestant also cover all other metrics.
 fn comparisons(contestants: &[Contestant], decisive: &str, terms: PointTerms) -> Vec<Comparison> {
     let mut comparisons = Vec::new();
     for (i, a) in contestants.iter().enumerate() {

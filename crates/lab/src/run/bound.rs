@@ -15,16 +15,18 @@ use anabranch_link::{DirectionSpec, LinkSpec};
 pub fn of(network: &Network, items: &[Item]) -> Option<u64> {
     let side = |pick: fn(&LinkSpec) -> &DirectionSpec| limit::Direction {
         paths: network.paths.iter().map(|path| capacity(pick(path))).collect(),
-        // Jitter can shorten the delay of a packet. A packet that the link reorders may arrive without any delay.
+        // Jitter can shorten the delay of a packet, and reordering can remove it, so the shortest possible delay
+        // counts.
         delay_ns: network.paths.iter().map(|path| shortest(pick(path))).min().unwrap_or(0),
     };
     limit::limit(items, &side(|path| &path.up), &side(|path| &path.down)).page_ns
 }
 
-/// Returns the objects of a page as items for the bound. `streams` is the number of streams of a connection. `frame` is
-/// the size of a frame header in bytes, if the contestant uses HTTP/2 or HTTP/3.
+/// Returns the objects of a page as items from which the lower bound of the page time is computed. `streams` is the
+/// number of streams of a connection. `frame_header_bytes` is the size of a frame header in bytes, if the contestant
+/// uses HTTP/2 or HTTP/3.
 #[must_use]
-pub fn items(workload: &Workload, streams: usize, frame: Option<u64>) -> Vec<Item> {
+pub fn items(workload: &Workload, streams: usize, frame_header_bytes: Option<u64>) -> Vec<Item> {
     let issued = workload.issue_times(streams);
     let browsed = (workload.client == Client::Chromium).then(|| Layout::of(&workload.page));
     let item = |(index, object): (usize, &anabranch_http::page::Object)| {
@@ -36,15 +38,15 @@ pub fn items(workload: &Workload, streams: usize, frame: Option<u64>) -> Vec<Ite
             None => (object.initiator, think),
         };
         // HTTP/2 and HTTP/3 compress heads. The only certain part of a compressed head is its frame header.
-        let (request, response) = match frame {
+        let (request, response) = match frame_header_bytes {
             None => (object.request_head, object.response()),
-            Some(frame) => (frame, object.body + frame),
+            Some(frame_header_bytes) => (frame_header_bytes, object.body + frame_header_bytes),
         };
         let found = browsed.as_ref().map(|layout| layout.resources[index].found);
         let part = match (found, initiator) {
             (Some(Found::InText { offset, .. }), Some(by)) => {
                 let head = workload.page.objects[by].response_head;
-                Some(offset + if frame.is_none() { head } else { 0 })
+                Some(offset + if frame_header_bytes.is_none() { head } else { 0 })
             }
             _ => None,
         };
@@ -69,10 +71,10 @@ fn shortest(side: &DirectionSpec) -> u64 {
 /// overhead.
 fn net_rate(side: &DirectionSpec, rate: BitRate) -> u64 {
     let rate = u128::from(rate.bits_per_second());
-    // Converts bytes to bits times 10⁹, the unit in which the link's serializer counts.
+    // Converts bytes to billionths of a bit, the unit in which the link's serializer counts.
     let bits = |bytes: u64| u128::from(bytes) * 8_000_000_000;
-    // If the rate changes, a packet may begin before the change and send all its bits after it. The time per packet is
-    // not counted in that case, so that the result remains a bound.
+    // A packet may begin before the rate changes and send all its bits afterwards. The time per packet is not counted
+    // then, so that the result remains a bound.
     let steady = side.rate.changes().is_empty() && side.outages.is_empty();
     let time = if steady { rate * u128::from(nanos(side.packet_time)) } else { 0 };
     let mtu = u64::from(side.mtu);

@@ -44,14 +44,14 @@ impl Traces {
 
 /// Returns the result of one contestant.
 ///
-/// # Errors
-/// One line when the contestant contradicts the workload. Plans are checked for this error before any run.
+/// # Errors A one-line message if the contestant's settings contradict the workload. Plans are checked for this error
+/// before any run.
 pub fn run(
     built: &Built,
     lane: &ContestantHosts,
     contest: &Contest,
     fetched: &Fetched,
-    (passages, traces): (&[TapRecord], Traces),
+    (link_events, traces): (&[TapRecord], Traces),
     (point, contestant, seed): (&PointPlan, &Contestant, u64),
 ) -> Result<Run, String> {
     // The result shows the settings of the contestant, so the engines must really have used them.
@@ -61,8 +61,8 @@ pub fn run(
     }
     let record = contest.recorder.take();
     let Traces { client, servers, records } = traces;
-    // The client's port identifies a connection, whichever server it leads to. The traces of the servers can therefore
-    // be merged.
+    // The traces of all servers can be merged, because the client's port identifies a connection, whichever server it
+    // leads to.
     let mut served: Vec<TraceRecord> = servers.iter().flatten().cloned().collect();
     served.sort_by_key(|record| record.at);
     let why = attribution::attribute(&record, &client, &served, &records);
@@ -75,7 +75,7 @@ pub fn run(
             since(object, fetched.started)
         })
         .collect();
-    let mut traffic = traffic::of(built, lane, passages);
+    let mut traffic = traffic::of(built, lane, link_events);
     traffic.packets.up.retransmitted = retransmitted(&client, |_| true);
     traffic.packets.down.retransmitted = servers.iter().map(|trace| retransmitted(trace, |_| true)).sum();
     let everyone = || std::iter::once(&client).chain(&servers);
@@ -92,7 +92,7 @@ pub fn run(
         started_ns: (begun > 0).then_some(begun),
         page_ns,
         limit_ns: bound::of(&point.network, &items),
-        connect_ns: connect(&record),
+        connect_ns: mean_handshake_ns(&record),
         declared_failed_ns: failure.and_then(|failure| failover::declared(&path_events, failure)),
         failover_ns,
         restored_ns: failure
@@ -119,7 +119,7 @@ pub fn run(
 }
 
 /// Returns the names and sizes of the objects that a contestant requests at a point, in the order of the page. Also
-/// returns these objects as items for the lower bound of the page time.
+/// returns the objects as `Item`s, from which the lower bound of the page time is computed.
 pub fn objects_of(
     point: &PointPlan,
     contestant: &Contestant,
@@ -128,11 +128,14 @@ pub fn objects_of(
     let policy = contest::policy_of(contestant, workload)?;
     let Some(bulk) = contest::bulk_of(contestant, &policy, workload) else {
         let named = workload.page.objects.iter().map(|object| (object.name.clone(), object.body));
-        return Ok((named.collect(), bound::items(workload, contestant.streams(), contestant.frame())));
+        return Ok((
+            named.collect(),
+            bound::items(workload, contestant.streams(), contestant.frame_header_bytes()),
+        ));
     };
     let count = bulk.connections.max(1) as u64;
-    // The transfer divides the bytes in the same way: if they do not divide evenly, the first connections carry one
-    // byte more than the other connections.
+    // If the bytes cannot be divided evenly, the first connections carry one byte more than the other connections.
+    // The server divides the bytes of a bulk transfer in the same way.
     let share = |i: u64| bulk.bytes / count + u64::from(i < bulk.bytes % count);
     let name = |i: u64| if count == 1 { "/bulk".to_owned() } else { format!("/bulk-{}", i + 1) };
     let items = (0..count).map(|i| Item { response: share(i), ..Item::default() });
@@ -212,7 +215,7 @@ pub fn spurious(trace: &[TraceRecord]) -> u64 {
     trace.iter().filter(|record| record.event == TraceEvent::Spurious).count() as u64
 }
 
-/// Returns the number of packets that carried a retransmission with a cause that `reason` accepts.
+/// Returns the number of packets that carried retransmitted data, if `reason` accepts the cause of the retransmission.
 pub fn retransmitted(trace: &[TraceRecord], reason: impl Fn(SendCause) -> bool) -> u64 {
     let again = |record: &TraceRecord| match &record.event {
         TraceEvent::Sent { packet, cause, .. } => {
@@ -224,8 +227,9 @@ pub fn retransmitted(trace: &[TraceRecord], reason: impl Fn(SendCause) -> bool) 
     trace.iter().filter_map(again).collect::<BTreeSet<u64>>().len() as u64
 }
 
-/// Returns the mean time from opening a connection to its establishment, or `None` if no connection was established.
-pub fn connect(record: &Record) -> Option<u64> {
+/// Returns the mean time in nanoseconds from opening a connection to its establishment; `None` if no connection was
+/// established.
+pub fn mean_handshake_ns(record: &Record) -> Option<u64> {
     let spans: Vec<u64> = record
         .connections
         .values()

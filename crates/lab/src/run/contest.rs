@@ -55,7 +55,8 @@ pub struct Job {
     options: serve::Options,
 }
 
-/// Starts a contestant on its hosts. `logs` says whether its connections are logged, if its transport has a log format.
+/// Starts a contestant on its hosts. If `logs` is true, its connections are logged, provided that its transport has a
+/// log format.
 ///
 /// # Errors
 /// One line with the error of the simulation.
@@ -94,7 +95,8 @@ pub async fn start(
     Ok(Contest { client, servers, pairs, recorder, task })
 }
 
-/// Starts background traffic on its hosts. The traffic consists of endless downloads.
+/// Starts background traffic between the hosts of `lane`. The traffic consists of endless downloads from the server to
+/// the client.
 ///
 /// # Errors
 /// One line with the error of the simulation.
@@ -157,8 +159,8 @@ pub fn bulk_of(contestant: &Contestant, policy: &Policy, workload: &Workload) ->
     Some(Bulk {
         bytes: size,
         message_size: message_size.min(contestant.engine.largest_message().unwrap_or(u64::MAX)) as usize,
-        // Every connection must carry at least one byte. The object of a connection without data would be delivered
-        // before the connection begins.
+        // Every connection must carry at least one byte. Otherwise the object of an empty connection would count as
+        // delivered before the connection begins.
         connections: policy.connections.min(MAX_CONNECTIONS).min(size.max(1) as usize),
         deadline: policy.deadline,
         timeout: policy.timeout,
@@ -185,7 +187,7 @@ fn messages_of(contestant: &Contestant, policy: &Policy, workload: &Workload) ->
 /// Returns the rules by which a contestant's client requests the objects of a workload.
 ///
 /// # Errors
-/// One line when the contestant's keys contradict the workload.
+/// One line when the contestant's settings contradict the workload.
 pub fn policy_of(contestant: &Contestant, workload: &Workload) -> Result<Policy, String> {
     let policy = contestant.policy(workload.arrivals.is_some()).map_err(|error| error.to_string())?;
     Ok(Policy {
@@ -207,7 +209,7 @@ pub fn policy_of(contestant: &Contestant, workload: &Workload) -> Result<Policy,
 /// Returns the data that the client of a contestant requests, and how it requests the data.
 ///
 /// # Errors
-/// One line when the contestant's keys contradict the workload.
+/// A one-line message if settings of the contestant in the plan contradict the workload.
 pub fn job(contestant: &Contestant, workload: &Workload) -> Result<Job, String> {
     let policy = policy_of(contestant, workload)?;
     let page = Rc::new((*workload.page).clone());
@@ -221,7 +223,7 @@ pub fn job(contestant: &Contestant, workload: &Workload) -> Result<Job, String> 
         policy,
         options: serve::Options {
             serial: workload.serial_server,
-            judged: Strictness::AsRecorded,
+            strictness: Strictness::AsRecorded,
             versions: match (&contestant.http2, contestant.http3) {
                 (Some(_), _) => Versions::Http2,
                 (None, true) => Versions::Http3,

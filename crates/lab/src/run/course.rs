@@ -1,5 +1,5 @@
-//! Data for drawings that the packets of a run do not show. Congestion windows come from the sender's trace. Losses and
-//! queueing delays come from the records of the links.
+//! Data for the charts of a run that its packets do not show. Congestion windows come from the sender's trace. Losses
+//! and queueing delays come from the records of the links.
 
 use super::topology::Built;
 use anabranch_base::time::nanos;
@@ -13,13 +13,13 @@ use std::net::IpAddr;
 /// A packet of one host that arrived at the end of a link: arrival time, path, size in bytes, time in transit.
 type Transit = (u64, usize, u32, u64);
 
-/// Returns the data about the host with these addresses. `trace` is the trace of its engine. Each list in the result
-/// has at most `most` entries.
+/// Returns the windows, delays and losses of the host with these addresses, over the course of a run. `trace` is the
+/// trace of the host's engine. Each list in the result has at most `most` entries.
 #[must_use]
 pub fn of(
     built: &Built,
     addresses: &[IpAddr],
-    passages: &[TapRecord],
+    link_events: &[TapRecord],
     trace: &[TraceRecord],
     most: usize,
 ) -> Course {
@@ -31,16 +31,17 @@ pub fn of(
     let mut lost: Vec<Loss> = Vec::new();
     let mut transits: Vec<Transit> = Vec::new();
     let mut entered = BTreeMap::new();
-    for passage in passages.iter().filter(|passage| addresses.contains(&passage.source)) {
-        let Some(path) = built.paths.iter().position(|link| *link == passage.link) else { continue };
-        let (key, at) = ((path, passage.target, passage.tag), passage.at);
-        match passage.event {
+    for link_event in link_events.iter().filter(|link_event| addresses.contains(&link_event.source)) {
+        let Some(path) = built.paths.iter().position(|link| *link == link_event.link) else { continue };
+        let (key, at) = ((path, link_event.target, link_event.tag), link_event.at);
+        match link_event.event {
             TapEvent::Entered => {
                 entered.insert(key, at);
             }
             TapEvent::Left => {
-                let since = entered.remove(&key).filter(|_| passage.tag != 0);
-                transits.extend(since.map(|since| (at.as_nanos(), path, passage.bytes, nanos(at - since))));
+                let since = entered.remove(&key).filter(|_| link_event.tag != 0);
+                transits
+                    .extend(since.map(|since| (at.as_nanos(), path, link_event.bytes, nanos(at - since))));
             }
             TapEvent::Lost(cause) => {
                 entered.remove(&key);
@@ -49,15 +50,15 @@ pub fn of(
             }
         }
     }
-    // A link records a loss before the time at which the loss happens, so the records must be sorted.
+    // A link may record a loss ahead of its time, so the list must be sorted.
     lost.sort_unstable();
     lost.truncate(most);
     transits.truncate(most);
     Course { windows, lost, waits: waits(&transits, built.paths.len()) }
 }
 
-/// Returns for each packet how much longer it took than the fastest packet of its size. The time of the fastest packet
-/// is assumed to be a linear function of its size. That is right as long as the rate of the path does not change.
+/// Returns the queueing delay of each packet: its transit time minus the minimum transit time for its size. The minimum
+/// is assumed to be a linear function of the size, which holds as long as the rate of the path does not change.
 fn waits(transits: &[Transit], paths: usize) -> Vec<(u64, usize, u64)> {
     let line = |path: usize| -> [(f64, f64); 2] {
         let own = || transits.iter().filter(|transit| transit.1 == path);
@@ -82,7 +83,8 @@ fn waits(transits: &[Transit], paths: usize) -> Vec<(u64, usize, u64)> {
 mod tests {
     #[test]
     fn a_wait_is_what_is_above_the_quickest_of_its_size() {
-        // The fastest packets of 40 and of 1,440 bytes take 10 ns and 150 ns, so each additional byte takes 0.1 ns.
+        // Each entry ends with the packet's size in bytes and its transit time in ns. The fastest packet of 40 bytes
+        // takes 10 ns, and the fastest of 1,440 bytes takes 150 ns. Each additional byte therefore takes 0.1 ns.
         let transits =
             [(1, 0, 40, 10), (2, 0, 1440, 150), (3, 0, 740, 95), (4, 0, 1440, 200), (5, 1, 500, 7)];
         let expected = [(1, 0, 0), (2, 0, 0), (3, 0, 15), (4, 0, 50), (5, 1, 0)];

@@ -6,8 +6,8 @@
 //! - **restored**: the time until the service was restored: the application again received data at half the previous
 //!   rate or more, for a second.
 //!
-//! This module computes *declared* and *restored*. *Next data* says little about the service, because that data may be
-//! a single packet that is sent after a timeout.
+//! This module computes the times *declared* and *restored*. The time *next data* says little about the service,
+//! because the data may be a single packet that is sent after a timeout.
 
 use anabranch_results::{BUCKET_NS, PathEvent, PathState, Side};
 
@@ -32,13 +32,14 @@ pub fn declared(events: &[PathEvent], (path, failed): (u64, u64)) -> Option<u64>
 /// `next` is the time from the failure to the arrival of the first new data. `end` is the time when the last byte was
 /// delivered, or `None` if some bytes were not delivered. `failed` and `end` count from the start of `read`.
 ///
-/// The previous rate is the mean rate in the last second before the failure, in whole buckets. Time before the first
-/// data does not count. The service is restored at the first bucket that has data and begins a second with at least
-/// half the previous rate. Buckets before the first new data do not count.
+/// The previous rate is the mean rate in the last second before the failure, computed from whole buckets. Buckets
+/// before the first data do not count. The service is restored at the start of the first bucket with data for which the
+/// rate in the following second is at least half the previous rate. Buckets before the first new data do not count.
 ///
 /// A bucket counts at most as many bytes as the largest bucket before the failure. Otherwise, data that waited behind a
-/// gap and is delivered at once would look like a high rate. If the transfer ends within the second, the time to its
-/// end is used instead. Data of all paths counts, so a failed path that works again also restores the service.
+/// gap and is delivered at once would look like a high rate. If the transfer ends before the following second is over,
+/// the rate until the end of the transfer is used. Data of all paths counts, so a failed path that works again also
+/// restores the service.
 #[must_use]
 pub fn restored(read: &[u64], failed: u64, next: Option<u64>, end: Option<u64>) -> Option<u64> {
     let bucket = |at: u64| (at / BUCKET_NS) as usize;
@@ -84,11 +85,11 @@ mod tests {
             Some(1_200)
         );
         assert_eq!(after(&silence(10, &[100; 4]), 1_030, None), None, "for 0.4 s");
-        // The buckets have one packet after each timeout, then queued data that is delivered at once, then the restored
-        // service.
+        // The first buckets have single packets, each sent after a timeout. Then queued data arrives in one bucket.
+        // After a pause, data arrives at the restored rate.
         let packets = [&[10][..], &[0; 20], &[10], &[0; 40], &[2_000], &[0; 10], &[80; 12]].concat();
         assert_eq!(after(&packets, 20, None), Some(7_300));
-        // With a long round-trip time, data arrives in bursts. Their average rate counts.
+        // With a long round-trip time, data arrives in bursts. The average rate over the bursts and pauses counts.
         assert_eq!(after(&silence(5, &[100, 0, 100, 0, 100, 0, 100, 0, 100, 0]), 530, None), Some(530));
     }
 

@@ -5,10 +5,10 @@
 //! network when it detects that network, and new connections use the address. The old address disappears with the old
 //! network.
 //!
-//! Any other contestant keeps its only address. Mobile IP delivers its packets in the new network after detection and
-//! registration, in both directions from the same time on. The additional delay of Mobile IP is on the link between the
-//! client and the second network, in the direction to the client. If the tunnel adds bytes, the run uses a different
-//! second network (see `one`).
+//! Any other contestant keeps its only address. After detection and registration, Mobile IP carries its packets through
+//! the new network. Both directions change at the same time. The additional delay of Mobile IP is on the link between
+//! the client and the second network, in the direction to the client. If the tunnel adds bytes, the run uses a
+//! different second network (see `one`).
 
 use super::topology::Built;
 use crate::plan::Handover;
@@ -19,25 +19,27 @@ use anabranch_link::SpecError;
 use anabranch_link::spec::LossSpec;
 use anabranch_sim::NetworkChange;
 
-/// Draws the time at which a client leaves its network. `span` is the duration of the load.
+/// Draws the time at which a client leaves its network. `span` is the client's dwell time in the network or, if the
+/// plan has none, the duration of a run without a move.
 #[must_use]
 pub fn draw(seed: u64, span: Duration) -> Duration {
     Duration::from_nanos(Rng::new(seed).fork("handover").below(nanos(span).max(1)))
 }
 
-/// Schedules the moves of all clients until `until`. Clients that leave at a random moment are not moved here. `moves`
-/// says for each client whether it uses the addresses of its current network. `seed` decides when routers are detected.
+/// Schedules the moves of all clients between networks until `until`, except clients that leave at a random moment.
+/// `changes_address` says for each client whether it uses the addresses of its current network. `seed` determines the
+/// random times at which clients detect routers.
 ///
 /// # Errors
-/// One line when the simulated network rejects a change.
+/// A one-line message if the simulated network rejects a change.
 pub fn prepare(
     built: &Built,
-    moves: &[bool],
+    changes_address: &[bool],
     handover: &Handover,
     until: Duration,
     seed: u64,
 ) -> Result<(), String> {
-    for (at, change) in changes(built, moves, handover, until, seed) {
+    for (at, change) in changes(built, changes_address, handover, until, seed) {
         let done = match at {
             None => built.network.change(change),
             Some(at) => built.network.schedule(at, change),
@@ -47,27 +49,28 @@ pub fn prepare(
     Ok(())
 }
 
-/// Returns the changes in order of time. The time `None` stands for the time before the run.
+/// Returns the changes of the network that make up the handover, sorted by time. Changes without a time apply before
+/// the run starts.
 fn changes(
     built: &Built,
-    moves: &[bool],
+    changes_address: &[bool],
     handover: &Handover,
     until: Duration,
     seed: u64,
 ) -> Vec<(Option<Instant>, NetworkChange)> {
-    let mut heard = Rng::new(seed).fork("advertisement");
-    // Returns the link between a client and the network of a path, with this loss.
-    let radio = |path: usize, moves: bool, loss: Ratio| {
+    let mut advertisement_rng = Rng::new(seed).fork("advertisement");
+    // Returns the link between a client and the access network of `path`, with the packet loss rate `loss`.
+    let radio = |path: usize, changes_address: bool, loss: Ratio| {
         let mut spec = built.access.clone();
         if loss > Ratio::ZERO {
             (spec.up.loss, spec.down.loss) = (LossSpec::Bernoulli(loss), LossSpec::Bernoulli(loss));
         }
-        if path == 1 && !moves {
+        if path == 1 && !changes_address {
             spec.down.delay = handover.stretch;
         }
         Box::new(spec)
     };
-    // Returns the edge loss in the middle of a step.
+    // The loss rate at the edge of a network rises in steps. Returns the loss rate in the middle of the step `step`.
     let in_step = |step: u64| {
         let parts = handover.edge_loss.parts() * (2 * step + 1) / (2 * EDGE_STEPS);
         Ratio::new(parts, Ratio::ONE.parts()).unwrap_or(Ratio::ZERO)
@@ -75,9 +78,9 @@ fn changes(
     // Times are in nanoseconds since the start of the run. Changes with a negative time take effect before the start.
     let mut due: Vec<(i128, NetworkChange)> = Vec::new();
     let span = |span: Duration| i128::from(nanos(span));
-    for ((lane, radios), moves) in built.lanes.iter().zip(&built.radios).zip(moves) {
-        if !moves && !handover.stretch.is_zero() {
-            due.push((i128::MIN, NetworkChange::Respec(radios[1], radio(1, *moves, Ratio::ZERO))));
+    for ((lane, radios), changes_address) in built.lanes.iter().zip(&built.radios).zip(changes_address) {
+        if !changes_address && !handover.stretch.is_zero() {
+            due.push((i128::MIN, NetworkChange::Respec(radios[1], radio(1, *changes_address, Ratio::ZERO))));
         }
         due.push((i128::MIN, NetworkChange::Down(radios[1])));
         due.push((
@@ -85,14 +88,15 @@ fn changes(
             NetworkChange::RemoveAddress(lane.client.interface(1), lane.client_addresses[1]),
         ));
         for (path, address) in lane.client_addresses.iter().enumerate() {
-            if *moves {
-                // Packets to an address that was removed must still be routed to the network of that address.
+            if *changes_address {
+                // Packets to the client's old address must still be routed to the old network after the client has
+                // removed the address.
                 built.network.route(*address, 32, built.router_interfaces[path]);
             }
         }
     }
-    // The client leaves the network `old` at the time `next`. It enters the other network earlier, at the time
-    // `enters`, and can use both networks in between.
+    // `next` is the time at which the client leaves the network `old`. At the earlier time `enters` the client enters
+    // the other network. Between these times it can use both.
     let (mut old, mut next) = (
         0,
         match handover.leaves {
@@ -103,23 +107,24 @@ fn changes(
     while let Some(at) = next {
         let new = 1 - old;
         let (enters, stays) = (at - span(handover.shared), handover.dwell.map(|dwell| at + span(dwell)));
-        // All contestants receive the same advertisement, so the wait is drawn once.
-        let wait = handover.advertisement.map_or(0, |period| i128::from(heard.below(nanos(period))));
+        // All contestants wait for the same advertisement of the new network, so one random wait holds for all of them.
+        let wait =
+            handover.advertisement.map_or(0, |period| i128::from(advertisement_rng.below(nanos(period))));
         let known = enters + wait + span(handover.detection);
-        for ((lane, radios), moves) in built.lanes.iter().zip(&built.radios).zip(moves) {
+        for ((lane, radios), changes_address) in built.lanes.iter().zip(&built.radios).zip(changes_address) {
             due.push((enters, NetworkChange::Up(radios[new])));
             due.push((at, NetworkChange::Down(radios[old])));
             if handover.edge_loss > Ratio::ZERO {
                 for step in 0..EDGE_STEPS {
                     let then = enters + span(handover.shared) * i128::from(step) / i128::from(EDGE_STEPS);
                     let (out, into) = (in_step(step), in_step(EDGE_STEPS - 1 - step));
-                    due.push((then, NetworkChange::Respec(radios[old], radio(old, *moves, out))));
-                    due.push((then, NetworkChange::Respec(radios[new], radio(new, *moves, into))));
+                    due.push((then, NetworkChange::Respec(radios[old], radio(old, *changes_address, out))));
+                    due.push((then, NetworkChange::Respec(radios[new], radio(new, *changes_address, into))));
                 }
-                due.push((at, NetworkChange::Respec(radios[new], radio(new, *moves, Ratio::ZERO))));
+                due.push((at, NetworkChange::Respec(radios[new], radio(new, *changes_address, Ratio::ZERO))));
             }
             let interface = |path: usize| lane.client.interface(path as u32);
-            if !moves {
+            if !changes_address {
                 let served = known + span(handover.registration);
                 let home = lane.client_addresses[0];
                 due.push((served, NetworkChange::RemoveAddress(interface(old), home)));
@@ -159,10 +164,10 @@ mod tests {
 
     const OWD: u64 = 20;
 
-    /// Simulates a client that leaves its network at 1 s. For three seconds, a packet is sent every millisecond from
-    /// the client, to its first address, and to its second address. Returns the times in milliseconds at which the
-    /// packets that arrived were sent.
-    fn arrive(moves: bool, keys: &[(&str, &str)]) -> [Vec<u64>; 3] {
+    /// Simulates a client that leaves its network at 1 s. For three seconds, three packets are sent every millisecond:
+    /// from the client, to its first address, and to its second address. Returns, for each of the three, the
+    /// milliseconds at which the arrived packets were sent.
+    fn arrive(changes_address: bool, keys: &[(&str, &str)]) -> [Vec<u64>; 3] {
         let flags =
             [("handover", "1s"), ("loss", "0"), ("rate", "unlimited"), ("rtt", "40ms"), ("queue", "50p")];
         let flags = flags.iter().filter(|(key, _)| !keys.iter().any(|(own, _)| own == key));
@@ -172,7 +177,7 @@ mod tests {
         let built = topology::build(network, 1, 1, 1).expect("a network");
         let handover = network.handover.as_ref().expect("moves");
         let seed = plan.seeds[0];
-        prepare(&built, &[moves], handover, Duration::from_secs(3), seed).expect("changes");
+        prepare(&built, &[changes_address], handover, Duration::from_secs(3), seed).expect("changes");
         let lane = &built.lanes[0];
         let (server, client) = (lane.servers[0], lane.client);
         let (there, here) = (lane.server_addresses[0][0], &lane.client_addresses);
@@ -238,8 +243,8 @@ mod tests {
 
     #[test]
     fn without_address_change_the_outage_is_the_remaining_delay() {
-        // Each row has the keys overlap, speed, detection and registration, and then the period in which packets from
-        // the client are lost.
+        // Each row has the values of overlap, speed, detection and registration. The last column is the period in which
+        // packets from the client are lost, in milliseconds since the start.
         for (keys, outage) in [
             (["0m", "1m/s", "200ms", "100ms"], Some((1_000, 1_300))),
             (["1m", "10m/s", "200ms", "100ms"], Some((1_000, 1_200))),
@@ -269,8 +274,9 @@ mod tests {
         let [from, to, other] = arrive(true, &keys);
         assert_eq!(missing(&from), [(1_000, 3_000)], "its first address is gone");
         assert_eq!(missing(&to), [(1_000 - OWD, 3_000)]);
-        // The new address exists from 1 s - 0.5 s + 0.2 s = 0.7 s on. Packets to the new address arrive if they reach
-        // the client after that time.
+        // The client leaves the old network at 1 s. The new network reaches the client 5 m earlier, which takes 0.5 s
+        // at 10 m/s. Detection takes 0.2 s. The new address therefore exists from 1 s - 0.5 s + 0.2 s = 0.7 s on.
+        // Packets to the new address arrive if they reach the client after that time.
         assert_eq!(missing(&other), [(0, 700 - OWD)]);
     }
 
@@ -294,7 +300,8 @@ mod tests {
         let stretched: Vec<_> = keys.into_iter().chain([("stretch", "30ms")]).collect();
         let [from, to, _] = arrive(false, &stretched);
         assert_eq!(missing(&from), []);
-        // Packets reach the client from 1 s on. Packets in flight at 1 s are lost, and later packets take 30 ms longer.
+        // Packets to the old address are tunnelled to the client's new network from 1 s on. Packets in flight at 1 s
+        // are lost. Packets that are sent later take 30 ms longer.
         assert_eq!(missing(&to), [(1_000 - OWD, 1_030)]);
         let [_, _, other] = arrive(true, &stretched);
         assert_eq!(missing(&other), [(0, 900 - OWD)], "who has the new address has no home agent");
@@ -303,7 +310,7 @@ mod tests {
     #[test]
     fn loss_grows_towards_the_edge_and_falls_behind_it() {
         let keys = [("overlap", "10m"), ("speed", "10m/s"), ("detection", "500ms"), ("edge-loss", "60%")];
-        // With these keys, both networks reach the client from 0.5 s to 1.5 s.
+        // With these settings, the client is in range of both networks from 0.5 s to 1.5 s.
         let keys: Vec<_> = keys.into_iter().chain([("handover", "1500ms"), ("registration", "0s")]).collect();
         let [from, ..] = arrive(false, &keys);
         let lost = |from_ms: u64, to_ms: u64| {

@@ -11,8 +11,9 @@ use anabranch_world::World;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
-/// Starts the contestant's transport on a simulated host. Adds TLS above or DTLS below the transport if `pairs` has the
-/// configurations. If `server` is true and the transport uses UDP, it listens on the well-known port.
+/// Starts the contestant's transport on a simulated host. If `pairs` contains a configuration for TLS or DTLS, adds TLS
+/// above the transport or DTLS below it. A server whose transport uses UDP (`server` is true) listens on the well-known
+/// port.
 ///
 /// # Errors
 /// The error of the simulation.
@@ -36,11 +37,12 @@ pub fn surroundings(world: &SimWorld) -> Surroundings {
     Surroundings::Simulated(Simulation::new(world.rng("tls"), move || clock.now()))
 }
 
-/// Returns the parameters with which a contestant's host starts, and the security layer above its transport. `pairs`
-/// determines the security: DTLS below the transport, the transport's own security, or TLS above the transport.
+/// Returns the parameters with which a contestant's host starts, and the security layer above its transport. If `pairs`
+/// has a DTLS configuration, DTLS runs below the transport. If it has a TLS configuration, TLS runs inside the
+/// transport (QUIC) or above it.
 ///
 /// # Errors
-/// One line that says why the security cannot be created.
+/// One line that says why the TLS or DTLS layer cannot be created.
 pub fn beginning<W: World>(
     world: &W,
     contestant: &Contestant,
@@ -52,7 +54,8 @@ pub fn beginning<W: World>(
     let start = StartOptions {
         settings: Box::<dyn Settings>::clone(&contestant.engine),
         carrier: match contestant.dtls {
-            // A server listens on the UDP port on which protocol analysers expect DTLS, and not SCTP.
+            // For SCTP over DTLS, a server listens on the UDP port for which protocol analysers expect DTLS packets. On
+            // the port of SCTP over UDP they would expect SCTP packets.
             Some(_) => LowerProtocol::Udp { port: if server { anabranch_dtls::PORT } else { 0 } },
             None => can.carriers.choose(contestant.encapsulated, server),
         },
@@ -63,10 +66,10 @@ pub fn beginning<W: World>(
     };
     let security = match (&pairs.dtls, &pairs.tls) {
         (Some(pair), _) => {
-            let end = pair.end(server, surroundings()).map_err(|error| error.to_string())?;
+            let end = pair.host_config(server, surroundings()).map_err(|error| error.to_string())?;
             Security::Below(end, Some(anabranch_dtls::Pair::NAME.to_owned()))
         }
-        (None, Some(pair)) if can.secure => Security::Within(pair.ends(&surroundings())),
+        (None, Some(pair)) if can.secure => Security::Within(pair.host_tls(&surroundings())),
         (None, Some(pair)) => {
             Security::Above(pair.client(surroundings()), pair.server(surroundings()), Pair::NAME)
         }

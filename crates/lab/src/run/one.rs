@@ -30,7 +30,7 @@ pub struct Scenario<'a> {
     pub seed: u64,
 }
 
-/// The packets that a host sent and received, with other data about them.
+/// The packets that a host sent and received, the host's logs, and data for charts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Captured {
     /// The index of the contestant in the scenario.
@@ -39,7 +39,7 @@ pub struct Captured {
     pub host: String,
     /// The content of a pcapng file with the packets.
     pub pcapng: Vec<u8>,
-    /// Data about the host's packets that the file does not show.
+    /// Data about the host's packets that `pcapng` does not show, for charts.
     pub course: Course,
     /// The logs of the host's connections, if its transport has a log format.
     pub logs: Vec<ConnectionLog>,
@@ -84,8 +84,7 @@ impl HostPackets {
 
 /// Carries out a run, and returns one result for each contestant.
 ///
-/// # Errors
-/// One line when the simulated network cannot be built, or when the run does not end.
+/// A message of one line if the simulated network cannot be built or the run does not end.
 pub fn run(scenario: &Scenario<'_>) -> Result<Vec<Run>, String> {
     perform(scenario, false).map(|done| done.runs)
 }
@@ -106,7 +105,7 @@ struct Performed {
     took: Duration,
 }
 
-/// Carries out a run. If clients leave their network at a random moment, first decides the moment.
+/// Carries out a run. If the client leaves its network at a random moment, this function first draws the moment.
 fn perform(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, String> {
     let Some(handover) = &scenario.point.network.handover else { return perform_once(scenario, capture) };
     let leaves = match (handover.leaves, handover.dwell) {
@@ -122,7 +121,7 @@ fn perform(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, String> 
     perform_once(&Scenario { point: &point, ..scenario.clone() }, capture)
 }
 
-/// Carries out a run. Clients that leave at a random moment do not move.
+/// Carries out a run. A client whose moment of departure is random, and not drawn yet, does not move in this run.
 fn perform_once(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, String> {
     let jittered = scenario.point.of_seed(scenario.seed);
     let point = jittered.as_ref().unwrap_or(scenario.point);
@@ -135,10 +134,10 @@ fn perform_once(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, Str
     let network = &built.network;
     if let Some(handover) = &point.network.handover {
         // Background traffic keeps its address by Mobile IP.
-        let moves: Vec<bool> = (0..lanes)
+        let changes_address: Vec<bool> = (0..lanes)
             .map(|lane| scenario.contestants.get(lane).is_some_and(|one| one.changes_address()))
             .collect();
-        handover::prepare(&built, &moves, handover, workload.deadline, scenario.seed)?;
+        handover::prepare(&built, &changes_address, handover, workload.deadline, scenario.seed)?;
     }
     network.record_link_events();
     if capture {
@@ -160,11 +159,11 @@ fn perform_once(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, Str
         }
         Ok::<_, String>((contests, fetched))
     };
-    // The clients end at the deadline themselves. The guard is a later limit against bugs in this program.
+    // The clients themselves stop at the deadline. This later limit catches bugs in this program.
     let guard = Instant::ZERO + workload.deadline + Duration::from_secs(60);
     let (contests, fetched) = ended(network.run(main, guard))??;
     let took = fetched.iter().map(Fetched::elapsed).max().unwrap_or_default();
-    let passages = network.take_link_events();
+    let link_events = network.take_link_events();
     let mut runs = Vec::new();
     let mut courses = Vec::new();
     for (((lane, contestant), contest), fetched) in
@@ -175,10 +174,11 @@ fn perform_once(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, Str
         if capture {
             let hosts = std::iter::once((&lane.client_addresses, &traces.client));
             let hosts = hosts.chain(lane.server_addresses.iter().zip(&traces.servers));
-            courses
-                .extend(hosts.map(|(own, trace)| course::of(&built, own, &passages, trace, MOST_IN_COURSE)));
+            courses.extend(
+                hosts.map(|(own, trace)| course::of(&built, own, &link_events, trace, MOST_IN_COURSE)),
+            );
         }
-        runs.push(collect::run(&built, lane, contest, fetched, (&passages, traces), what)?);
+        runs.push(collect::run(&built, lane, contest, fetched, (&link_events, traces), what)?);
     }
     let mut captures = Vec::new();
     let mut courses = courses.into_iter();
@@ -222,7 +222,7 @@ fn tunnelled(point: &PointPlan, contestants: &[&Contestant]) -> Option<Network> 
     if handover.tunnel.0 == 0 || one.changes_address() {
         return None;
     }
-    // This call succeeds, because the plan's interpretation has checked that a network with a tunnel has a rate.
+    // This call cannot fail: a plan with a tunnel is rejected if its network has no rate.
     let through = handover.with_mobile_ip_tunnel(&point.network.paths[1]).ok()?;
     let mut network = point.network.clone();
     network.paths[1] = through;
@@ -238,7 +238,7 @@ fn ended<T>(outcome: Outcome<T>) -> Result<T, String> {
     }
 }
 
-/// The maximum number of congestion windows, losses and queueing delays that are kept for a host. A drawing cannot show
+/// The maximum number of congestion windows, losses and queueing delays that are kept for a host. A chart cannot show
 /// more.
 pub const MOST_IN_COURSE: usize = 6_000;
 

@@ -38,12 +38,11 @@ pub struct Built {
     pub lanes: Vec<ContestantHosts>,
     /// The links of the paths. Their direction `up` leads from the clients to the servers.
     pub paths: Vec<LinkId>,
-    /// If clients move: for each path, the interface that leads to it from the router next to the servers.
+    /// If clients move: the interface of the servers' router towards each path.
     pub router_interfaces: Vec<InterfaceId>,
     /// If clients move: for each contestant, the links between its client and the network of each path.
     pub radios: Vec<Vec<LinkId>>,
-    /// If clients move: the specification of a link between a client and a network. The link takes no time and loses
-    /// nothing.
+    /// If clients move: the specification of the links in `radios`. These links add no delay and lose no packets.
     pub access: LinkSpec,
 }
 
@@ -88,8 +87,8 @@ pub fn build(plan: &Plan, lanes: usize, servers: usize, seed: u64) -> Result<Bui
             paths.push(network.link(near, out, spec).map_err(wrong)?);
             towards.push(out);
             for (lane, radios) in hosts.iter().zip(&mut radios) {
-                // The router routes all addresses of the client to this link. Packets in flight to a client that has
-                // moved are therefore dropped, and not sent back.
+                // The router `near` sends packets for any address of the client over this link. If the client has moved
+                // to another network, packets that are still in flight to it are dropped here, and not routed back.
                 let here = network.interface(near, &[]);
                 let client = lane.client.interface(index as u32);
                 radios.push(network.link(client, here, &access).map_err(wrong)?);
@@ -130,8 +129,8 @@ pub fn build(plan: &Plan, lanes: usize, servers: usize, seed: u64) -> Result<Bui
     })
 }
 
-/// Returns the addresses of a host. The third byte of an address is the number of the path, and the fourth the number
-/// of the host.
+/// Returns the addresses 10.`side`.P.H of a host, one per path. P is the number of the path and H the number of the
+/// host, both counted from 1.
 fn addresses(paths: usize, side: u8, host: usize) -> Vec<IpAddr> {
     (0..paths).map(|path| Ipv4Addr::new(10, side, path as u8 + 1, host as u8 + 1).into()).collect()
 }
@@ -148,7 +147,7 @@ fn access(path: &LinkSpec) -> LinkSpec {
     access
 }
 
-/// The rate that is used if the link specification no longer accepts "unlimited".
+/// The rate of an access link if the link specification cannot parse "unlimited".
 const FAST: anabranch_base::BitRate = match anabranch_base::BitRate::from_bits_per_second(u64::MAX / 2) {
     Some(rate) => rate,
     None => panic!("not 0"),

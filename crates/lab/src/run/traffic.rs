@@ -6,7 +6,7 @@ use anabranch_http::observe::ObjectRecord;
 use anabranch_results::{BUCKET_NS, Directions, Packets, PathSeries, Series};
 use anabranch_sim::{Direction, TapEvent, TapRecord};
 
-/// Numbers of packets and bytes, and the bytes over time.
+/// The packets and bytes of one contestant on the paths.
 #[derive(Clone, Debug, Default)]
 pub struct Traffic {
     /// The packets in each direction.
@@ -19,19 +19,19 @@ pub struct Traffic {
 
 /// Returns the traffic of one contestant, summed over all paths.
 #[must_use]
-pub fn of(built: &Built, lane: &ContestantHosts, passages: &[TapRecord]) -> Traffic {
+pub fn of(built: &Built, lane: &ContestantHosts, link_events: &[TapRecord]) -> Traffic {
     let mut traffic = Traffic::default();
     traffic.series.bucket_ns = BUCKET_NS;
     traffic.series.paths = built.paths.iter().map(|_| Directions::default()).collect();
     let radios = built.lanes.iter().position(|own| own == lane).and_then(|at| built.radios.get(at));
-    for passage in passages {
-        if radios.is_some_and(|radios| radios.contains(&passage.link)) {
-            lost_by_radio(&mut traffic.packets, passage);
+    for link_event in link_events {
+        if radios.is_some_and(|radios| radios.contains(&link_event.link)) {
+            lost_by_radio(&mut traffic.packets, link_event);
             continue;
         }
-        let Some(path) = built.paths.iter().position(|link| *link == passage.link) else { continue };
-        let up = passage.direction == Direction::Up;
-        let client = if up { passage.source } else { passage.target };
+        let Some(path) = built.paths.iter().position(|link| *link == link_event.link) else { continue };
+        let up = link_event.direction == Direction::Up;
+        let client = if up { link_event.source } else { link_event.target };
         if built.lanes.len() > 1 && !lane.client_addresses.contains(&client) {
             continue;
         }
@@ -41,8 +41,8 @@ pub fn of(built: &Built, lane: &ContestantHosts, passages: &[TapRecord]) -> Traf
         } else {
             (&mut traffic.packets.down, &mut traffic.wire_bytes.down, &mut both.down)
         };
-        let (at, bytes) = (passage.at.as_nanos(), u64::from(passage.bytes));
-        match passage.event {
+        let (at, bytes) = (link_event.at.as_nanos(), u64::from(link_event.bytes));
+        match link_event.event {
             TapEvent::Entered => {
                 packets.sent += 1;
                 *wire_bytes += bytes;
@@ -64,11 +64,11 @@ pub fn of(built: &Built, lane: &ContestantHosts, passages: &[TapRecord]) -> Traf
     traffic
 }
 
-/// Counts a packet that was lost because the network no longer reaches the client.
-fn lost_by_radio(packets: &mut Directions<Packets>, passage: &TapRecord) {
-    match (passage.event, passage.direction) {
+/// Counts a packet that was lost on the radio link because the client was out of the network's range.
+fn lost_by_radio(packets: &mut Directions<Packets>, link_event: &TapRecord) {
+    match (link_event.event, link_event.direction) {
         (TapEvent::Lost(_), Direction::Up) => {
-            // No path has counted this packet, because the client could not send it to its network.
+            // No path has counted this packet as sent, because the client was out of range and could not send it.
             packets.up.sent += 1;
             packets.up.lost += 1;
         }
@@ -77,8 +77,8 @@ fn lost_by_radio(packets: &mut Directions<Packets>, passage: &TapRecord) {
     }
 }
 
-/// Returns the number of bytes of objects that the application received in each bucket of time. The first bucket begins
-/// at `begun`.
+/// Returns how many bytes of its objects the application received in each bucket of time. The first bucket begins at
+/// `begun`.
 #[must_use]
 pub fn application(objects: &[ObjectRecord], begun: Instant) -> Vec<u64> {
     let mut buckets = Vec::new();

@@ -27,19 +27,20 @@ const CONTESTANT: u64 = 12_000;
 /// HAR bytes per object.
 const ENTRY: u64 = 900;
 
-/// Bytes per packet in the data of a packet drawing, not counting the capture.
+/// Bytes per packet in the data that the report draws in addition to the capture: congestion windows, losses and
+/// queueing delays.
 const COURSE: u64 = 35;
 
-/// Estimates the files of a plan, or of one shard of the plan. `pcap` names the captures that are kept. The report
-/// draws the first `drawn` points packet by packet.
+/// Estimates the number and size of the files of a plan, or of one shard of the plan. `pcap` names the captures that
+/// are kept, as in `--pcap`. Reports draw the packets of the first `drawn` points only.
 #[must_use]
 pub fn of(outline: &Outline, shard: Option<Shard>, pcap: &str, drawn: usize) -> SizeEstimate {
     let plan = outline.plan();
     let mut estimate = SizeEstimate { files: 1, ..SizeEstimate::default() };
     let (contestants, seeds) = (plan.contestants.len() as u64, plan.seeds.len() as u64);
     if outline.people().is_some() {
-        // In a population, each person has one file, without objects, captures and archives. The whole sweep also has
-        // `results.json` and the report page.
+        // A sweep over a population stores one file per person, without objects, captures and archives. A sweep that is
+        // not divided into shards also stores `results.json` and the report page.
         let own = |number: &usize| shard.is_none_or(|shard| shard.has(*number));
         let people = (1..=outline.count()).filter(own).count() as u64;
         let bytes = people * contestants * (CONTESTANT + seeds * RUN);
@@ -75,7 +76,8 @@ pub fn of(outline: &Outline, shard: Option<Shard>, pcap: &str, drawn: usize) -> 
     }
     estimate.bytes += estimate.captures;
     if shard.is_none() {
-        // The whole sweep also has one indented file with all points, and the report.
+        // A sweep that is not divided into shards also writes the report and `results.json`, which holds all points
+        // with indentation.
         estimate.files += 2;
         estimate.bytes += results + results / 8;
     }
@@ -88,7 +90,7 @@ fn payload(point: &PointPlan) -> u64 {
     responses + 100 * point.workload.page.objects.len() as u64
 }
 
-/// Returns the number of packets of one run that carry data.
+/// Estimates the number of packets with data in one run.
 fn packets(point: &PointPlan) -> u64 {
     payload(point) / 1400 + 2 * point.workload.page.objects.len() as u64 + 10
 }

@@ -33,9 +33,9 @@ pub struct Manifest {
     pub pcap: String,
     /// The factors, the slowest-varying first.
     pub factors: Axes,
-    /// SHA-256 of the points, as described by the plan and the files that it names.
+    /// The SHA-256 digest of all points of the sweep, including the content of the files that the plan names.
     pub inputs: String,
-    /// The files that the sweep read, as the report names them.
+    /// The input files of the sweep, with the names that the report gives them.
     pub files: Vec<Input>,
     /// Warnings that the reader must know before trusting the numbers.
     pub warnings: Vec<String>,
@@ -170,7 +170,8 @@ impl Manifest {
             .then(|| "was made with other contents of the files that the plan names".to_owned())
     }
 
-    /// Returns the race without points and expectations. Its JSON is the text around the points of a result.
+    /// Returns a race that has the fields of the sweep, but no points and expectations. The writer of `results.json`
+    /// adds the points to its JSON.
     #[must_use]
     pub fn frame(&self) -> Race {
         let Program { version, os, arch } = self.program.clone();

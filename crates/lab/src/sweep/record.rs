@@ -21,7 +21,7 @@ pub struct PointRecord {
     pub files: Vec<String>,
     /// The result of the point.
     pub point: Point,
-    /// The outcome of the plan's expectations at this point. Each outcome has 0 as the number of the point.
+    /// The outcomes of the plan's expectations at this point. Their field for the number of the point is 0.
     pub expectations: Vec<Expectation>,
 }
 

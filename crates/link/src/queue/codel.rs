@@ -77,8 +77,8 @@ impl<P: Carried> Fifo<P> {
 /// The state of CoDel's control law for one queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Codel {
-    /// While the delay exceeds the target: the time from which packets may be dropped, one interval after the delay
-    /// first exceeded the target.
+    /// The time from which packets may be dropped: one interval after the queueing delay rose above the target. `None`
+    /// while the delay is below the target or the queue holds at most one packet of the maximum size.
     first_above_time: Option<Instant>,
     dropping: bool,
     drop_next: Instant,
@@ -87,7 +87,8 @@ pub struct Codel {
 }
 
 impl Codel {
-    /// RFC 8289 §5.5: drops the packets of `queue` that are due to be dropped, and returns the next packet after them.
+    /// RFC 8289 §5.5: removes packets from `queue`. Drops those that the control law selects, and returns the first
+    /// packet that is not dropped.
     pub fn take<P: Carried>(
         &mut self,
         now: Instant,
@@ -274,8 +275,8 @@ mod tests {
                 }
             }
         }
-        // A packet is marked when it is dequeued, and comes out 10 ms later. No packet is dropped, so each packet's
-        // number follows from its time.
+        // A packet is marked when it is dequeued, and its transmission takes 10 ms. No packet is dropped, so packet n
+        // arrives at n · 10 ms.
         assert_eq!(marked, [(at(120), 12), (at(220), 22), (at(300), 30), (at(350), 35)]);
         assert_eq!(chain.meter().lost().packets, 0);
     }
@@ -285,8 +286,8 @@ mod tests {
         let mut chain = chain(false);
         let mut out = 0;
         for i in 0..200 {
-            // Packets arrive in pairs at the rate at which they leave. The second packet of each pair waits 10 ms, but
-            // never more than one packet waits.
+            // Two packets arrive every 20 ms, and the link needs 10 ms for each. So the second packet of a pair waits
+            // 10 ms, and the queue never holds more than one packet.
             chain.push(at(20 * i), TestPacket::new(1500));
             chain.push(at(20 * i), TestPacket::new(1500));
             while chain.pop(at(20 * i)).is_some() {

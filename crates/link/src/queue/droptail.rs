@@ -32,13 +32,13 @@ impl Limit {
 /// The backlog above which a drop-tail queue marks ECN-capable packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Threshold(
-    /// The limit of the unmarked backlog: a packet that would exceed this limit is marked.
+    /// A packet is marked if the backlog, including this packet, would exceed this limit.
     pub Limit,
 );
 
 impl Threshold {
-    /// Requests a mark for a packet that would bring the queue above the threshold. A packet that cannot be marked is
-    /// nevertheless accepted.
+    /// Decides about a packet. If the packet would bring the queue above the threshold, the packet is marked. A packet
+    /// that is not ECN-capable is accepted without a mark.
     #[inline]
     pub(super) const fn admit(self, waiting: Occupancy, bytes: usize) -> Admission {
         if self.0.has_room(waiting, bytes) { Admission::Take } else { Admission::MarkOrDrop }
@@ -53,7 +53,7 @@ mod tests {
     use crate::rate::{Rate, Serializer};
     use anabranch_base::{Ecn, Instant};
 
-    /// Creates a queue from which a packet of 1500 bytes takes 1 ms to send.
+    /// Creates a queue on a link of 12 Mbit/s, which sends a packet of 1500 bytes in 1 ms.
     fn bottleneck(limit: Limit, policy: Policy) -> Bottleneck {
         Bottleneck::new(limit, policy, Serializer::Rate(Rate::new("12mbit".parse().expect("a rate"))))
     }
@@ -102,7 +102,8 @@ mod tests {
             assert!(matches!(queue.pass(at(0), &mut packet, &mut meter), Fate::Leaves(_)));
             marks.push(packet.ecn());
         }
-        // The first packet is on the wire, and the second packet alone does not exceed the threshold.
+        // The first packet is sent at once. The second packet alone does not exceed the threshold of one packet. The
+        // third and the fourth exceed it, and only the third can be marked.
         assert_eq!(marks, [Ecn::Ect0, Ecn::Ect0, Ecn::Ce, Ecn::NotEct, Ecn::Ce]);
         assert_eq!(meter.changed.marked.packets, 1);
     }

@@ -130,8 +130,8 @@ impl<P: Carried> FairQueues<P> {
     /// RFC 8290 §4.1: when the limit is exceeded, drops a packet from the head of the queue with the most bytes.
     fn drop_from_longest(&mut self, at: Instant, out: &mut Released<P>) {
         let active = self.new_flows.iter().chain(&self.old_flows).copied();
-        // Of several equally long queues, the first is chosen: `max_by_key` returns the last maximum, and the order is
-        // reversed.
+        // If several queues are equally long, the first of them is chosen. `max_by_key` returns the last maximum, so
+        // the order is reversed.
         let longest = active.rev().max_by_key(|index| self.flows[*index].queue.occupancy().bytes);
         let Some((_, packet)) = longest.and_then(|index| self.flows[index].queue.pop()) else { return };
         self.waiting.packets -= 1;

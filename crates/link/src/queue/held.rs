@@ -1,4 +1,4 @@
-//! A queue with its serializer. The queue decides about a packet when the packet is dequeued.
+//! A queue with its serializer, for queueing disciplines that decide when a packet leaves the queue whether to drop it.
 //!
 //! Whenever the serializer is free, the queueing discipline gives it the next packet.
 
@@ -50,12 +50,12 @@ impl<P: Carried, D: Discipline<P>> HoldingElement<P> for HeldQueue<D> {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        (self.discipline.waiting().packets > 0).then(|| self.serializer.free().max(self.last_joined))
+        (self.discipline.waiting().packets > 0).then(|| self.serializer.free_at().max(self.last_joined))
     }
 
     fn advance(&mut self, now: Instant, out: &mut Released<P>, meter: &mut Meter) {
         while let Some(at) = self.deadline().filter(|at| *at <= now) {
-            // If the discipline has dropped all waiting packets, the deadline is `None` and the loop ends.
+            // The discipline may drop all waiting packets. The deadline is then `None`, and the loop ends.
             if let Some(packet) = self.discipline.take(at, out, meter) {
                 let transmission = self.serializer.transmit(at, packet.wire_len());
                 out.leaves(transmission.end, packet);

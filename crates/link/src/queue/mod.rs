@@ -25,10 +25,11 @@ pub use droptail::{Limit, Threshold};
 pub use pie::Pie;
 pub use red::Red;
 
-/// The waiting packets, derived from the scheduled start of each packet's serialization.
+/// The packets that wait in a queue. The scheduled start of each packet's serialization tells which packets still wait.
 #[derive(Clone, Debug, Default)]
 pub struct Backlog {
-    /// The scheduled start and the size of each packet that may still wait, in order.
+    /// The packets that may still wait, in order: the scheduled start of each packet's serialization, and its size in
+    /// bytes.
     starts: VecDeque<(Instant, u32)>,
     bytes: u64,
     /// The scheduled start of the last packet's serialization.
@@ -108,7 +109,7 @@ pub enum Policy {
     Pie(Box<Pie>),
 }
 
-/// A queue that decides about packets on arrival, with its serializer.
+/// A queue together with its serializer. When a packet arrives, the queue decides at once whether to drop it.
 #[derive(Clone, Debug)]
 pub struct Bottleneck {
     limit: Limit,
@@ -118,7 +119,7 @@ pub struct Bottleneck {
 }
 
 impl Bottleneck {
-    /// Creates a queue that holds at most `limit`, in front of `serializer`.
+    /// Creates a queue that holds at most `limit` packets or bytes, in front of `serializer`.
     #[must_use]
     pub fn new(limit: Limit, policy: Policy, serializer: Serializer) -> Self {
         Self { limit, policy, serializer, backlog: Backlog::default() }
@@ -138,7 +139,8 @@ impl Bottleneck {
             red.observe(at, &self.backlog);
         }
         // A packet that finds the link idle never waits, so the limit does not apply to it.
-        if !self.limit.has_room(self.backlog.occupancy(), packet.wire_len()) && self.serializer.free() > at {
+        if !self.limit.has_room(self.backlog.occupancy(), packet.wire_len()) && self.serializer.free_at() > at
+        {
             return Some(DropCause::Overflow);
         }
         match self.policy {

@@ -1,8 +1,8 @@
 //! PIE: drops arriving packets at random, to hold the queueing delay at a target.
 //!
 //! Implements RFC 8033: §4.1 random dropping, §4.2 the drop probability, §4.3 the latency, §4.4 burst tolerance, §5.1
-//! ECN, §5.4 derandomisation, §5.5 the cap on the probability's growth. The latency is measured, as with the timestamps
-//! of §4.3, and not estimated.
+//! ECN, §5.4 derandomisation, §5.5 the cap on the probability's growth. The latency is exact, as it is
+//! with the timestamps of §4.3: it is the time that the last packet in the queue still has to wait.
 //!
 //! The probability is a fixed-point number in units of 10⁻¹². A delay in seconds is added to it, so a delay of 1 ns
 //! (10⁻⁹ s) counts as 1000 units.
@@ -46,7 +46,7 @@ pub struct Pie {
     target: u64,
     /// The drop probability in units of 1/[`ONE`].
     probability: u64,
-    /// The sum of the probabilities of all packets since the last drop.
+    /// The sum of the drop probabilities of all packets since the last drop.
     accumulated: u64,
     /// The queueing delay at the last update of the probability, in nanoseconds.
     old_delay: u64,
@@ -131,7 +131,7 @@ impl Pie {
                 && delay == 0
                 && self.burst_left == nanos(self.config.burst);
             if at_rest && self.next_update <= at {
-                // The loop has reached a state that further updates do not change, so the updates until `at` are
+                // Further updates would change nothing until the next packet, so all updates up to the time `at` are
                 // skipped.
                 let update = nanos(self.config.update).max(1);
                 let missed = (at.as_nanos() - self.next_update.as_nanos()) / update;
@@ -143,7 +143,8 @@ impl Pie {
     /// RFC 8033 §4.2: updates the drop probability with a proportional integral controller.
     fn update(&mut self, delay: u64) {
         let target = self.target as i128;
-        // The gains are alpha = 1/8 and beta = 1 1/4 per second, both written in eighths. 1 ns counts as 1000 units.
+        // The gains are alpha = 1/8 and beta = 10/8 per second. A delay of 1 ns corresponds to 1000 units of
+        // probability.
         let error = (delay as i128 - target) * 1000;
         let change = (delay as i128 - self.old_delay as i128) * 1000;
         let mut step = (error + 10 * change) / 8;
@@ -203,7 +204,7 @@ mod tests {
     #[test]
     fn the_controller_steps_as_computed_by_hand() {
         let mut pie = pie();
-        // The step is 0.125 · 5 ms + 1.25 · 20 ms = 25.625 ms, a probability of 0.025625, divided by 2048.
+        // 0.125 · 5 ms + 1.25 · 20 ms = 25.625 ms, which is a probability of 0.025625. It is divided by 2048.
         pie.update(20_000_000);
         assert_eq!(pie.probability, 25_625_000_000 / 2048);
         // The probability is now 12.5 millionths. The next step is 0.125 · 5 ms, divided by 128, the divisor for the
@@ -222,8 +223,8 @@ mod tests {
         assert_eq!(pie.probability, down - down.div_ceil(64));
     }
 
-    /// RFC 8033 §4.4: a burst of up to 150 ms passes without drops, even if it fills the queue deeply. A permanent
-    /// overload is held near the target delay.
+    /// RFC 8033 §4.4: a burst of up to 150 ms passes without drops, even if the queue grows far above the target. A
+    /// permanent overload is held near the target delay.
     #[test]
     fn a_burst_passes_and_an_overload_is_held_near_the_target() {
         let serializer = Serializer::Rate(Rate::new("12mbit".parse().expect("a rate")));
@@ -233,7 +234,7 @@ mod tests {
             let fate = queue.pass(Instant::from_millis(1), &mut TestPacket::new(1500), &mut meter);
             assert!(matches!(fate, Fate::Leaves(_)));
         }
-        // After the burst, a sender that does not react to losses sends at 110 % of the rate for a minute.
+        // For the next minute, a sender that does not react to losses sends at 110 % of the bottleneck's rate.
         let (mut early, mut delay, mut counted) = (0, 0_u64, 0);
         for i in 0..66_000_u64 {
             let at = Instant::from_nanos(1_000_000 + i * 909_091);

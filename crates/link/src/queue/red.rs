@@ -1,4 +1,4 @@
-//! RED: random early detection, with or without the gentle slope.
+//! RED: random early detection, with an optional gentle slope above `max`.
 //!
 //! The algorithm is that of Floyd and Jacobson, "Random Early Detection Gateways for Congestion Avoidance", 1993. The
 //! gentle variant was published by Floyd in 2000, and is the default of ns-2. Queue lengths are measured in packets.
@@ -92,8 +92,8 @@ impl Red {
             return Admission::Take;
         }
         self.count += 1;
-        // The drops are spread evenly. With the base probability pb, the packet is dropped with probability pa = pb /
-        // (1 − count·pb).
+        // Spreads the drops evenly. With the base probability pb and `count` packets since the last drop, the packet is
+        // dropped with probability pa = pb / (1 − count·pb).
         let spread = (self.count - 1).saturating_mul(probability);
         let hit = probability >= ONE || spread >= ONE || self.rng.below(ONE - spread) < probability;
         if !hit {
@@ -129,7 +129,7 @@ impl Red {
         self.service = nanos;
     }
 
-    /// Returns the base probability, before it is distributed over packets, in units of 1/[`ONE`].
+    /// Returns the base probability pb for the current average, in units of 1/[`ONE`].
     fn probability(&self) -> u64 {
         let min = self.config.min << POINT;
         let max = self.config.max << POINT;
@@ -197,7 +197,7 @@ mod tests {
         }
         let at_once = decay(start, ONE >> 9, 700);
         assert!(stepwise.abs_diff(at_once) < 1 << 12, "{stepwise} {at_once}");
-        // (1 − 1/512)^700 = 0.2545, so 5.09 of 20 packets remain.
+        // (1 − 1/512)^700 = 0.2545, so the average decays from 20 packets to 5.09.
         assert_eq!((at_once * 100) >> POINT, 508);
         assert_eq!(decay(start, ONE >> 9, u64::MAX), 0);
     }

@@ -1,6 +1,6 @@
 //! Creates the queue element of a chain from the settings of a link.
 //!
-//! Three keys define the element together: `queue` sets its limit, `aqm` its policy and `ecn` the marking.
+//! Three keys together define the queue element: `queue` sets its limit, `aqm` its policy and `ecn` the marking.
 
 use super::codel::{CodelConfig, CodelDiscipline, CodelQueue};
 use super::fq::{FairQueues, FqCodel};
@@ -102,7 +102,8 @@ impl DirectionSpec {
                 let Some(rate) = self.mean_rate() else { return Limit::Unlimited };
                 let product =
                     u128::from(rate.bits_per_second()) * u128::from(nanos(rtt)) * u128::from(thousandths);
-                // The divisor converts to packets: 8 bits per byte, 10⁹ ns per second, 10³ thousandths, and the MTU.
+                // The divisor converts to packets. Its factors are 8 bits per byte, 10⁹ ns per second, 10³ for the
+                // thousandths of a BDP, and the MTU.
                 let packets = product.div_ceil(8_000_000_000_000 * u128::from(self.mtu));
                 Limit::Packets(u64::try_from(packets).unwrap_or(u64::MAX).max(10))
             }

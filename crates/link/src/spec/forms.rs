@@ -19,7 +19,7 @@ use std::str::FromStr;
 pub struct RateSpec {
     /// The initial rate; `None` if the rate is unlimited.
     rate: Option<BitRate>,
-    /// The later rates, each with its start time, in order of time.
+    /// The rates that follow the initial rate, each with its start time, in order of time.
     changes: Vec<(Instant, BitRate)>,
 }
 
@@ -51,7 +51,7 @@ impl RateSpec {
         self.rate
     }
 
-    /// Returns the later rates, each with its start time, in order of time.
+    /// Returns the rates that follow the initial rate, each with its start time, in order of time.
     #[must_use]
     pub fn changes(&self) -> &[(Instant, BitRate)] {
         &self.changes
@@ -104,7 +104,7 @@ pub enum LossSpec {
     Nth {
         /// The period n.
         every: u64,
-        /// The first lost packet, counted from 1; `None` means packet 1 + seed mod n.
+        /// The number of the first lost packet, counted from 1; `None` means 1 + (seed mod n).
         first: Option<u64>,
         /// Whether both directions share one packet counter.
         shared: bool,
@@ -127,7 +127,7 @@ pub enum LossSpec {
 }
 
 impl LossSpec {
-    /// Replaces the Gilbert-Elliott model by independent losses with the same mean share. Returns any other model
+    /// Replaces the Gilbert-Elliott model by independent losses with the same mean loss rate. Returns any other model
     /// unchanged.
     #[must_use]
     pub(crate) fn independent(&self) -> Self {
@@ -257,7 +257,7 @@ impl FromStr for QueueSpec {
             Ok(Bytes(0)) => Err(wrong("a queue of nothing")),
             Ok(bytes) => Ok(Self::Bytes(bytes)),
             Err(error) => {
-                // Suggests a correction for units such as "packets", for example `50p` for `50packets`.
+                // If the unit begins with "p", as in `50packets`, the error suggests `50p`.
                 let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
                 let (number, word) = text.split_at(split);
                 let packets = counted(number).filter(|_| word.trim_start().starts_with('p'));
@@ -487,5 +487,5 @@ const QUEUE_FORMS: &str = "50p (packets), 100kB, 1bdp or unlimited";
 const AQM_FORMS: &str = "droptail, codel, fq-codel (:target=5ms/interval=100ms), pie (:target=15ms) or \
                          red (:min=5p/max=15p/p=10%/weight=0.2%/gentle=no)";
 
-/// The maximum of RED's thresholds in packets, which prevents an overflow of the fixed-point average.
+/// The maximum value in packets of RED's `min` and `max`. Larger values would overflow the fixed-point average.
 const MAX_RED: u64 = 1_000_000;

@@ -1,7 +1,7 @@
 //! The settings of a link and their text forms.
 //!
-//! This module defines the meaning of the keys in [`ROWS`] for one or both directions, and which keys contradict each
-//! other. [`forms`] parses values that are more than a number, and [`build`](LinkSpec::build) creates the two chains.
+//! This module applies the keys in [`ROWS`] to one or both directions, and rejects keys that contradict each other.
+//! [`forms`] parses values that are more than a number, and [`build`](LinkSpec::build) creates the two chains.
 
 mod build;
 mod forms;
@@ -43,12 +43,12 @@ impl SpecError {
 pub struct TraceSpec {
     /// The name of the file, as the user gave it.
     pub file: String,
-    /// The content of the file; `None` until [`LinkSpec::load_traces`] has loaded it.
+    /// The content of the trace file; `None` until [`LinkSpec::load_traces`] has loaded it.
     pub trace: Option<Trace>,
 }
 
-/// The settings of both directions of a link. The default is the network of a race without flags: 10 Mbit/s, a
-/// round-trip time of 80 ms, a queue of one bandwidth-delay product, MTU 1500, no loss.
+/// The settings of both directions of a link. The default is the network that is simulated if the user sets nothing:
+/// 10 Mbit/s, a round-trip time of 80 ms, a queue of one bandwidth-delay product, MTU 1500, no loss.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LinkSpec {
     /// The direction from client to server.
@@ -190,7 +190,8 @@ impl LinkSpec {
                     LossSpec::Nth { first, .. } => first.is_none(),
                     LossSpec::Bernoulli(_) | LossSpec::GilbertElliott { .. } | LossSpec::Recorded(_) => true,
                 };
-                // FQ-CoDel hashes flows with a seeded hash, and PIE and RED drop at random.
+                // FQ-CoDel, PIE and RED depend on the seed. FQ-CoDel hashes flows with a seeded hash, and PIE and RED
+                // drop at random.
                 let queue =
                     matches!(side.aqm, AqmSpec::FqCodel { .. } | AqmSpec::Pie { .. } | AqmSpec::Red { .. });
                 let other = [side.duplicate, side.corrupt].into_iter().any(|share| share != Ratio::ZERO);
@@ -227,11 +228,12 @@ impl LinkSpec {
         self.down.outages.push(down);
     }
 
-    /// Loads the content of the trace files, which `read` fetches by file name. Recorded round-trip times replace the
-    /// setting `delay`, which becomes the shortest recorded delay. Recorded losses replace the setting `loss`.
+    /// Loads the content of the trace files. `read` returns the content of the file with a given name. If a trace has
+    /// round-trip times, `delay` becomes the shortest recorded delay. If it has losses, they replace the setting
+    /// `loss`.
     ///
     /// # Errors
-    /// `read` failed, a file is invalid, or a setting contradicts a recorded column.
+    /// `read` failed, a file is invalid, or a setting of the link gives a value that a column of the trace also gives.
     pub fn load_traces(
         &mut self,
         mut read: impl FnMut(&str) -> Result<Trace, String>,
@@ -373,7 +375,7 @@ impl fmt::Display for LinkSpec {
                 settings.push((row.key, show(&self.up), show(&self.down)));
             }
         }
-        // The rate is written first, or the trace that replaces the rate.
+        // The first setting written is the rate or, if the link plays a trace, the trace.
         settings.sort_by_key(|(key, ..)| !["rate", "trace"].contains(key));
         let mut first = true;
         let mut item = |f: &mut fmt::Formatter<'_>, side: &str, key: &str, value: &str| {

@@ -24,8 +24,8 @@ enum ColumnKind {
     Loss,
 }
 
-/// A column, and the power of ten that converts its unit to the unit of [`Row`]. Rows have nanoseconds, bits per
-/// second, and parts in 10¹².
+/// A column, and the power of ten that converts its unit to the unit of [`Row`]. Times in rows are in nanoseconds,
+/// rates in bits per second, and losses in units of 10⁻¹².
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Column {
     kind: ColumnKind,
@@ -251,8 +251,8 @@ fn column(cell: &str) -> Result<Column, String> {
 /// Parses a line of values into a row.
 fn row(cells: &[&str], columns: &[Column]) -> Result<Row, String> {
     if cells.len() != columns.len() {
-        let (got, position) = (cells.len(), columns.len());
-        return Err(format!("{got} values where there are {position} columns; write one for each"));
+        let (got, expected) = (cells.len(), columns.len());
+        return Err(format!("{got} values where there are {expected} columns; write one for each"));
     }
     let mut row = Row { time: 0, rate: 0, delay: 0, loss: Ratio::ZERO };
     for (cell, column) in cells.iter().zip(columns) {
@@ -315,7 +315,8 @@ fn decimal(text: &str, exponent: i32) -> Option<i128> {
     if whole.len() + fraction.len() == 0 || !all().all(|digit| digit.is_ascii_digit()) {
         return None;
     }
-    // Digits that do not affect the result are skipped, so `text` may have any number of digits.
+    // Digits far behind the decimal point do not affect the result and are skipped, so `text` may have any number of
+    // digits.
     let shift = i64::from(exponent) + i64::from(power);
     let position = whole.len() as i64 + shift;
     let mut value = 0_i128;

@@ -20,8 +20,8 @@ pub struct Series<T> {
 }
 
 impl<T: Copy> Series<T> {
-    /// Creates a series. The first of `steps` starts at 0, the times increase, and `period` is later than the last
-    /// step. Returns `None` if there are no steps.
+    /// Creates a series from the start time of each step in nanoseconds and its value. The first step must start at 0,
+    /// the times must increase, and `period` must be later than the last step. Returns `None` if there are no steps.
     pub(super) fn new(steps: Vec<(u64, T)>, period: Option<u64>) -> Option<Self> {
         debug_assert!(steps.windows(2).all(|pair| pair[0].0 < pair[1].0), "steps ascend");
         debug_assert!(
@@ -55,7 +55,8 @@ impl<T: Copy> Series<T> {
         self.steps.partition_point(|(step, _)| *step <= within).saturating_sub(1)
     }
 
-    /// Returns the end of the step `index`, to which nanosecond `at` belongs.
+    /// Returns the time in nanoseconds at which the current step ends. `at` is the time now, and `index` is the index
+    /// of the step.
     fn end(&self, index: usize, at: u64) -> u64 {
         let Some(period) = self.period else { return u64::MAX };
         let end = self.steps.get(index + 1).map_or(period, |(step, _)| *step);
@@ -88,36 +89,36 @@ pub struct RatePlayer {
     /// The capacity of one period of the trace, in bits × 10⁹.
     capacity: u128,
     /// The time at which the last transmission ends.
-    free: Instant,
+    free_at: Instant,
 }
 
 impl RatePlayer {
-    /// Creates a serializer that plays `rates` from their beginning at [`Instant::ZERO`].
+    /// Creates a serializer that follows the recorded `rates`. The recording begins at [`Instant::ZERO`].
     #[must_use]
     pub fn new(rates: Series<u64>) -> Self {
         let capacity = rates.spans().map(|(span, rate)| u128::from(span) * u128::from(rate)).sum();
-        Self { rates, capacity, free: Instant::ZERO }
+        Self { rates, capacity, free_at: Instant::ZERO }
     }
 
     /// Schedules a packet; see [`Serializer::transmit`](crate::rate::Serializer::transmit).
     pub fn transmit(&mut self, at: Instant, bytes: usize) -> Transmission {
-        let start = self.moving(self.free.max(at).as_nanos());
+        let start = self.next_positive_rate(self.free_at.max(at).as_nanos());
         // The size of the packet in bits times 10⁹. In this unit, rate × nanoseconds is a whole number.
         let end = self.end(start, bytes as u128 * 8_000_000_000);
-        self.free = Instant::from_nanos(end);
-        Transmission { start: Instant::from_nanos(start), end: self.free }
+        self.free_at = Instant::from_nanos(end);
+        Transmission { start: Instant::from_nanos(start), end: self.free_at }
     }
 
     /// Returns the time at which the last transmission ends.
     #[must_use]
-    pub const fn free(&self) -> Instant {
-        self.free
+    pub const fn free_at(&self) -> Instant {
+        self.free_at
     }
 
     /// Returns the first nanosecond with a rate above 0, from nanosecond `at` on.
-    fn moving(&self, mut at: u64) -> u64 {
+    fn next_positive_rate(&self, mut at: u64) -> u64 {
         let mut index = self.rates.index(at);
-        // Each step is visited at most once before the loop ends, because at least one rate is above 0.
+        // At least one rate is above 0, so the loop ends within one round of the steps.
         for _ in 0..=self.rates.steps.len() {
             if self.rates.steps[index].1 > 0 {
                 break;
@@ -128,9 +129,11 @@ impl RatePlayer {
         at
     }
 
-    /// Returns the time at which `need` bits × 10⁹ have been sent, if sending begins at `at`.
+    /// Returns the time at which `need` / 10⁹ bits have been sent, if sending begins at `at`. Times are in nanoseconds
+    /// and rates in bits per second.
     fn end(&self, mut at: u64, mut need: u128) -> u64 {
-        // Whole periods are skipped in one step, because a large packet at a low rate may take many periods.
+        // The trace repeats, and a large packet at a low rate may take many repetitions. Skip whole repetitions in one
+        // step.
         if let Some(period) = self.rates.period
             && need > self.capacity
         {
@@ -206,8 +209,8 @@ mod tests {
         assert_eq!(sent(0, 1500), (ms(1), ms(2)));
         // One half of the packet is sent before the gap. The other half is sent after the gap, at a tenth of the rate.
         assert_eq!(sent(9, 3000), (ms(9), ms(30)));
-        // The packet waits during the gap, and is sent across the start of the next period: 10,800 bits in 9 ms, then
-        // 1200 bits.
+        // The first packet waits until the gap ends. The second packet is sent across the start of the next period:
+        // 10,800 bits in 9 ms, then 1,200 bits in 0.1 ms.
         assert_eq!(sent(41, 1500), (ms(50), ms(60)));
         assert_eq!(sent(81, 1500), (ms(81), Instant::from_nanos(90_100_000)));
         assert_eq!(link.transmit(ms(1_000_000_000), 1500).end.as_nanos() / 1_000_000_000, 1_000_000);

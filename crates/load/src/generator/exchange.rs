@@ -11,7 +11,7 @@ use anabranch_world::World;
 use std::cell::RefCell;
 use std::task::Poll;
 
-/// A request without a complete reply, and the cause.
+/// The reason why a request has no complete reply.
 pub(super) struct RequestFailure {
     pub(super) cause: Cause,
     pub(super) message: String,
@@ -77,7 +77,8 @@ impl<W: World, T: Stream> RequestStream<W, T> {
         let (mut first, mut status, mut close) = (None, 0, false);
         let (mut total, mut body) = (0, 0);
         loop {
-            // Parse the bytes within the poll, before another stream reads into the same buffer.
+            // All streams share one buffer. This stream's bytes are parsed within the poll, before another stream
+            // overwrites them.
             let read = idle.wait(last_progress, |cx| {
                 let buffer = &mut *buffer.borrow_mut();
                 let read = std::task::ready!(stream.poll_read(cx, buffer))?;

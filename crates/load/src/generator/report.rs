@@ -1,16 +1,16 @@
-//! The result of a load: text in the six blocks of httperf, JSON, and CSV.
+//! The result of a load in three formats: JSON, CSV, and text in the six blocks that httperf prints.
 //!
 //! The blocks Total, Connection, Request, Reply, Miscellaneous and Errors have the line formats of httperf 0.9, so
 //! existing scripts can parse them. In these blocks an SCTP association is called a connection. Values that httperf
 //! does not report follow after the six blocks: latency from the planned time, percentiles, and more causes of failure.
 
-use super::{Cause, Pace, Plan, Second, Tally};
+use super::{Cause, Line, Pace, Plan, Tally};
 use anabranch_base::Histogram;
 use anabranch_base::time::{Duration, nanos};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
-/// The information in a report that the tally does not have.
+/// What a report shows in addition to the tally.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ReportContext {
     /// The command line as it was typed.
@@ -27,7 +27,7 @@ pub struct ReportContext {
     pub system: Duration,
     /// Whether the user interrupted the load.
     pub interrupted: bool,
-    /// Further fields of the JSON report, about events of network paths.
+    /// Fields about events of network paths, which are added to the JSON report.
     pub paths: Map<String, Value>,
     /// Lines of the text about the bytes of network paths; empty if there are none.
     pub path_lines: String,
@@ -42,19 +42,19 @@ macro_rules! line {
 
 /// Returns the report as text.
 #[must_use]
-pub fn text(plan: &Plan, tally: &Tally, framing: &ReportContext) -> String {
-    let out = format!("{}\n\n", framing.command);
+pub fn text(plan: &Plan, tally: &Tally, context: &ReportContext) -> String {
+    let out = format!("{}\n\n", context.command);
     let mut text = Text { out, tally, seconds: tally.duration().as_secs_f64() };
     text.connections();
     text.requests_and_replies();
-    text.machine(framing);
+    text.machine(context);
     text.errors();
     text.latency(plan);
     text.failures();
-    if framing.interrupted {
+    if context.interrupted {
         line!(text, "Interrupted: what was in flight is not counted.");
     }
-    text.out + &framing.path_lines
+    text.out + &context.path_lines
 }
 
 /// A report while it is written, block by block.
@@ -118,7 +118,7 @@ impl Text<'_> {
             self.each_ms(t.requests)
         );
         line!(self, "Request size [B]: {:.1}\n", per(t.request_bytes as f64, t.requests));
-        let samples = samples(&t.seconds, t.width);
+        let samples = samples(&t.lines, t.width);
         let rate = Spread::of(&samples).unwrap_or(Spread {
             min: 0.0,
             mean: self.a_second(t.replies),
@@ -151,9 +151,9 @@ impl Text<'_> {
         line!(self, "Reply status: 1xx={one} 2xx={two} 3xx={three} 4xx={four} 5xx={five}\n");
     }
 
-    fn machine(&mut self, framing: &ReportContext) {
+    fn machine(&mut self, context: &ReportContext) {
         let (t, seconds) = (self.tally, self.seconds);
-        let (user, system) = (framing.user.as_secs_f64(), framing.system.as_secs_f64());
+        let (user, system) = (context.user.as_secs_f64(), context.system.as_secs_f64());
         let share = |time: f64| if seconds > 0.0 { 100.0 * time / seconds } else { 0.0 };
         line!(
             self,
@@ -252,9 +252,9 @@ fn spans(histogram: &Histogram) -> String {
     out
 }
 
-/// Returns the replies per second over windows of five seconds, as httperf samples them. If a line of the tally covers
-/// more than five seconds, each window is one line.
-fn samples(lines: &[Second], width: u32) -> Vec<f64> {
+/// Returns the replies per second in windows of five seconds, as httperf samples them. If the tally's lines cover more
+/// than five seconds each, every line is one window.
+fn samples(lines: &[Line], width: u32) -> Vec<f64> {
     let whole = &lines[..lines.len().saturating_sub(1)];
     let width = width.max(1);
     let count = 5_usize.div_ceil(width as usize);
@@ -286,7 +286,7 @@ impl Spread {
 
 /// Returns the report as JSON with the schema `anabranch.load/1`.
 #[must_use]
-pub fn json(plan: &Plan, tally: &Tally, framing: &ReportContext) -> String {
+pub fn json(plan: &Plan, tally: &Tally, context: &ReportContext) -> String {
     let (pace, rate, sessions) = match plan.pace {
         Pace::Open { interval, .. } => ("open", Some(1.0 / interval.as_secs_f64()), None),
         Pace::Pool { interval, sessions, .. } => ("pool", Some(1.0 / interval.as_secs_f64()), Some(sessions)),
@@ -295,7 +295,7 @@ pub fn json(plan: &Plan, tally: &Tally, framing: &ReportContext) -> String {
     let seconds = tally.duration().as_secs_f64();
     let a_second = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
     let settings: Map<String, Value> =
-        framing.settings.iter().map(|(name, value)| (name.clone(), value.clone().into())).collect();
+        context.settings.iter().map(|(name, value)| (name.clone(), value.clone().into())).collect();
     let [one, two, three, four, five] = tally.status;
     let errors: Map<String, Value> = Cause::ALL
         .iter()
@@ -305,9 +305,9 @@ pub fn json(plan: &Plan, tally: &Tally, framing: &ReportContext) -> String {
         "schema": "anabranch.load/1",
         "version": env!("CARGO_PKG_VERSION"),
         "plan": {
-            "command": framing.command,
-            "url": framing.url,
-            "transport": framing.transport,
+            "command": context.command,
+            "url": context.url,
+            "transport": context.transport,
             "settings": settings,
             "loop": pace,
             "rate_per_s": rate,
@@ -322,7 +322,7 @@ pub fn json(plan: &Plan, tally: &Tally, framing: &ReportContext) -> String {
             "seed": plan.seed,
             "latency_from": if pace == "closed" { "request" } else { "planned" },
         },
-        "end": if framing.interrupted { "interrupted" } else { "done" },
+        "end": if context.interrupted { "interrupted" } else { "done" },
         "duration_ns": nanos(tally.duration()),
         "connections": {
             "total": tally.sessions,
@@ -353,12 +353,12 @@ pub fn json(plan: &Plan, tally: &Tally, framing: &ReportContext) -> String {
             "response_mean_ns": nanos(tally.response).checked_div(tally.replies),
             "transfer_mean_ns": nanos(tally.transfer).checked_div(tally.replies),
         },
-        "cpu": { "user_ns": nanos(framing.user), "system_ns": nanos(framing.system) },
+        "cpu": { "user_ns": nanos(context.user), "system_ns": nanos(context.system) },
         "errors": errors,
-        "intervals": tally.seconds.iter().map(interval).collect::<Vec<_>>(),
+        "intervals": tally.lines.iter().map(interval).collect::<Vec<_>>(),
     });
     if let Some(fields) = document.as_object_mut() {
-        fields.extend(framing.paths.clone());
+        fields.extend(context.paths.clone());
     }
     format!("{document:#}\n")
 }
@@ -378,22 +378,22 @@ fn summary(histogram: &Histogram) -> Value {
     })
 }
 
-fn interval(second: &Second) -> Value {
-    COLUMNS.iter().zip(row(second)).map(|(name, value)| ((*name).to_owned(), Value::from(value))).collect()
+fn interval(line: &Line) -> Value {
+    COLUMNS.iter().zip(row(line)).map(|(name, value)| ((*name).to_owned(), Value::from(value))).collect()
 }
 
-fn row(second: &Second) -> [u64; 10] {
-    let [p50, p99, max] = second.latency.map(nanos);
-    let Second { sessions, concurrent, requests, replies, bytes, errors, .. } = *second;
-    [nanos(second.at), sessions, concurrent, requests, replies, bytes, errors, p50, p99, max]
+fn row(line: &Line) -> [u64; 10] {
+    let [p50, p99, max] = line.latency.map(nanos);
+    let Line { sessions, concurrent, requests, replies, bytes, errors, .. } = *line;
+    [nanos(line.at), sessions, concurrent, requests, replies, bytes, errors, p50, p99, max]
 }
 
-/// Returns the tally as CSV, with one row for each of its lines.
+/// Returns the values over time as CSV. Each row covers the same number of seconds.
 #[must_use]
 pub fn csv(tally: &Tally) -> String {
     let mut out = COLUMNS.join(",") + "\n";
-    for second in &tally.seconds {
-        out += &row(second).map(|value| value.to_string()).join(",");
+    for line in &tally.lines {
+        out += &row(line).map(|value| value.to_string()).join(",");
         out.push('\n');
     }
     out

@@ -1,5 +1,5 @@
-//! Requests and replies over HTTP/2 and HTTP/3. A session may have several requests outstanding, each on a stream of its
-//! own.
+//! Requests and replies over HTTP/2 and HTTP/3. A session may have several requests outstanding, each on a stream of
+//! its own.
 
 use super::exchange::{Reply, RequestFailure};
 use crate::idle_timer::IdleTimer;
@@ -80,7 +80,7 @@ fn failed(unanswered: RequestError) -> RequestFailure {
     RequestFailure { unprocessed: unanswered.unprocessed, ..RequestFailure::closed(unanswered.reason) }
 }
 
-/// Assigns the bytes of a connection to requests and replies, each byte once.
+/// Divides the bytes of a connection among its requests and replies. Each byte counts for only one of them.
 pub(super) struct Meter {
     traffic: Rc<Cell<Traffic>>,
     sent: Cell<u64>,
@@ -101,8 +101,8 @@ impl Meter {
     /// Returns the number of received bytes since the last call that are not content: header fields and framing.
     pub(super) fn framing(&self) -> u64 {
         let Traffic { received, data, .. } = self.traffic.get();
-        // The content of a frame is counted as soon as the frame's header has arrived, although its last bytes may still be
-        // missing. Therefore the difference may temporarily be too low.
+        // `data` counts the content of a frame as soon as the frame's header has arrived, although its last bytes may
+        // still be missing. Therefore `received - data` may temporarily be too low.
         let framing = received.saturating_sub(data).max(self.framing.get());
         framing - self.framing.replace(framing)
     }

@@ -25,7 +25,8 @@ pub(super) async fn open<W: World, C: Connector>(shared: Rc<LoadState<W, C>>, pl
     run_session(&shared, source, objects).await;
 }
 
-/// Runs one session after the other. On each stream of a session, the next object is due when the previous one has arrived.
+/// Runs one session after the other. On each stream of a session, the next object is due when the previous one has
+/// arrived.
 pub(super) async fn closed<W: World, C: Connector>(shared: Rc<LoadState<W, C>>) {
     let objects = shared.plan.objects.unwrap_or(u64::MAX);
     let source = if objects == 0 { ObjectSource::Nothing } else { ObjectSource::Now };
@@ -51,7 +52,7 @@ async fn run_sessions<W: World, C: Connector>(
         }
         _ => shared.requests_left.get() > 0 && shared.world.now() < shared.ends,
     };
-    // Objects in the queue already count as begun, and need sessions even if no further object may begin.
+    // Objects in the queue already count as begun, so they need sessions even when the limit on objects is reached.
     let take_session = || match source {
         ObjectSource::Queue => super::take(&shared.sessions_left),
         _ => shared.take_session(),
@@ -80,7 +81,7 @@ enum ObjectSource {
     Queue,
 }
 
-/// The remaining objects of a session, and the results so far.
+/// The objects that a session still has to request, and the results of the session so far.
 pub(super) struct SessionWork {
     source: ObjectSource,
     started_at: Instant,
@@ -182,7 +183,7 @@ async fn run_session<W: World, C: Connector>(
 }
 
 /// Counts a failed session as a failed object, so that a load with a fixed number of objects ends. If other sessions
-/// have begun all objects meanwhile, the failed session does not count as an object.
+/// have already begun the remaining objects, the failed session is not counted.
 fn fail_next_object<W: World, C: Connector>(
     shared: &LoadState<W, C>,
     source: ObjectSource,
@@ -279,8 +280,8 @@ impl<W: World, C: Connector> OpenSession<W, C> {
                         self.retire();
                     }
                 }
-                // The server has replied to earlier requests, but accepts no more on this session. Another session requests
-                // the object.
+                // The server has replied to earlier requests, but accepts no more on this session. Another session
+                // requests the object.
                 Err(failed) if failed.unprocessed && work.replies.get() > 0 && self.put_back(planned) => {
                     self.retire();
                 }
@@ -311,7 +312,8 @@ impl<W: World, C: Connector> OpenSession<W, C> {
         }
     }
 
-    /// Waits for the next object of this session, and returns its planned time. Returns `None` if there are no more objects.
+    /// Waits for the next object of this session, and returns its planned time. Returns `None` if there are no more
+    /// objects.
     async fn next(&self) -> Option<Instant> {
         let (work, shared) = (&self.work, &self.shared);
         if work.retired.get() || work.left.get() == 0 {
@@ -396,9 +398,9 @@ async fn send_multiplexed<W: World, C: Connector>(
 }
 
 impl<W: World, C: Connector> LoadState<W, C> {
-    /// Returns whether the waiting objects must be given up. This is the case one timeout after the last object was
-    /// added, at `ended`. Without this limit, a load on a slow server would last as long as its queue, and a load
-    /// without a server would never end.
+    /// Returns whether the objects that still wait for a session must be given up. The limit is one timeout after
+    /// `ended`, the time at which the last object was added. Without this limit, a load on a slow server would last as
+    /// long as its queue, and a load without a server would never end.
     fn is_too_late(&self, ended: Option<Instant>) -> bool {
         let now = self.world.now();
         ended.is_some_and(|ended| now >= ended && now.since(ended) >= self.plan.timeout)
@@ -408,14 +410,15 @@ impl<W: World, C: Connector> LoadState<W, C> {
         self.fail(Cause::Timeout, || "not asked for in time: no stream was free".to_owned());
     }
 
-    /// Gives up the waiting objects if it is too late for them ([`is_too_late`](Self::is_too_late)).
+    /// Gives up the objects that wait for a session, if it is too late to request them
+    /// ([`is_too_late`](Self::is_too_late)).
     fn abandon(&self) {
         if self.is_too_late(self.queue.over.get()) {
             self.abandon_rest();
         }
     }
 
-    /// Gives up the waiting objects, because no session is left that could request them.
+    /// Gives up the objects that still wait for a session, because no session is left that could request them.
     pub(super) fn abandon_rest(&self) {
         let due = std::mem::take(&mut *self.queue.due.borrow_mut());
         due.iter().for_each(|_| self.fail_unsent());

@@ -27,7 +27,7 @@ pub struct Tally {
     pub max_concurrent: u64,
     /// The number of ended sessions with at least one reply.
     pub sessions_with_replies: u64,
-    /// The number of sessions that ended before their work was done.
+    /// The number of ended sessions that were not established, or on which a request failed.
     pub broken: u64,
     /// The times from the start of a session to its last reply, for sessions with replies.
     pub lifetime: Histogram,
@@ -59,25 +59,26 @@ pub struct Tally {
     pub errors: [u64; Cause::ALL.len()],
     /// The message of the first failure of each cause.
     pub first_messages: [Option<String>; Cause::ALL.len()],
-    /// The values over time: one line per [`width`](Self::width) seconds. When the number of lines reaches
-    /// [`MAX_LINES`], each pair of lines is merged into one.
-    pub seconds: Vec<Second>,
-    /// The number of seconds that a line covers. The last line may cover fewer.
+    /// The values over time: one element per [`width`](Self::width) seconds. When the number of elements reaches
+    /// [`MAX_LINES`], adjacent elements are merged in pairs.
+    pub lines: Vec<Line>,
+    /// The number of seconds that each element of `lines` covers. The last element may cover fewer.
     pub width: u32,
-    /// The number of seconds in the current line so far, and the values of these seconds.
+    /// The number of elapsed seconds that the unfinished last line covers. `current_line` has the values of these
+    /// seconds.
     so_far: u32,
-    second: Second,
+    current_line: Line,
     line_latency: Histogram,
 }
 
-/// The values of one line, which covers one or several seconds.
+/// The values of one line of the output. A line covers one or several seconds.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Second {
-    /// The end of the line, measured from the start of the load.
+pub struct Line {
+    /// The end of the time that the line covers, measured from the start of the load.
     pub at: Duration,
     /// The number of sessions that were begun.
     pub sessions: u64,
-    /// The number of sessions that were open at the end of the line.
+    /// The number of sessions that were open at the end of this time.
     pub concurrent: u64,
     /// The number of requests that were written.
     pub requests: u64,
@@ -87,8 +88,8 @@ pub struct Second {
     pub bytes: u64,
     /// The number of failures.
     pub errors: u64,
-    /// The latency from the planned time: median, 99th percentile and maximum. When two lines are merged, the higher of
-    /// their values counts.
+    /// The latency from the planned time: median, 99th percentile and maximum. If two lines are merged, the result has
+    /// the higher value of each.
     pub latency: [Duration; 3],
 }
 
@@ -106,16 +107,16 @@ pub(super) struct Reply {
 
 impl Tally {
     pub(super) fn new(started_at: Instant) -> Self {
-        // Writes all of the memory once, because the kernel allocates memory on the first write. The memory of a long
-        // load must not grow.
-        let mut seconds = vec![Second { at: Duration::MAX, ..Second::default() }; MAX_LINES];
-        seconds.clear();
-        Self { started_at, last: started_at, width: 1, seconds, ..Self::default() }
+        // Writes the memory of all statistics lines once, because the kernel allocates memory on the first write. The
+        // resident memory must not grow during a long load test.
+        let mut lines = vec![Line { at: Duration::MAX, ..Line::default() }; MAX_LINES];
+        lines.clear();
+        Self { started_at, last: started_at, width: 1, lines, ..Self::default() }
     }
 
     pub(super) fn began(&mut self) {
         self.sessions += 1;
-        self.second.sessions += 1;
+        self.current_line.sessions += 1;
         self.concurrent += 1;
         self.max_concurrent = self.max_concurrent.max(self.concurrent);
     }
@@ -137,11 +138,11 @@ impl Tally {
 
     pub(super) fn request_sent(&mut self, bytes: u64) {
         self.requests += 1;
-        self.second.requests += 1;
+        self.current_line.requests += 1;
         self.request_bytes += bytes;
     }
 
-    /// Counts bytes of a session that belong to no particular request or reply.
+    /// Counts framing bytes of a session that belong to no particular request or reply.
     pub(super) fn add_framing(&mut self, sent: u64, received: u64) {
         self.request_bytes += sent;
         self.head_bytes += received;
@@ -150,10 +151,10 @@ impl Tally {
     pub(super) fn replied(&mut self, reply: Reply) {
         self.last = reply.done;
         self.replies += 1;
-        self.second.replies += 1;
+        self.current_line.replies += 1;
         self.head_bytes += reply.head_bytes;
         self.body_bytes += reply.body_bytes;
-        self.second.bytes += reply.head_bytes + reply.body_bytes;
+        self.current_line.bytes += reply.head_bytes + reply.body_bytes;
         if let Some(class) = self.status.get_mut(usize::from(reply.status / 100).wrapping_sub(1)) {
             *class += 1;
         }
@@ -167,12 +168,13 @@ impl Tally {
 
     pub(super) fn failed(&mut self, now: Instant, cause: Cause, message: impl FnOnce() -> String) {
         self.last = now;
-        self.second.errors += 1;
+        self.current_line.errors += 1;
         self.errors[cause as usize] += 1;
         self.first_messages[cause as usize].get_or_insert_with(message);
     }
 
-    /// Records that a second has passed, and closes the current line if it is complete.
+    /// Records that a second has passed. Closes the current line of the time series if the line now covers `width`
+    /// seconds.
     pub(super) fn tick(&mut self, now: Instant) {
         self.so_far += 1;
         if self.so_far >= self.width {
@@ -186,15 +188,15 @@ impl Tally {
     }
 
     fn close_line(&mut self, now: Instant) {
-        self.second.at = now.since(self.started_at);
-        self.second.concurrent = self.concurrent;
+        self.current_line.at = now.since(self.started_at);
+        self.current_line.concurrent = self.concurrent;
         let latency = &self.line_latency;
-        self.second.latency = [latency.percentile(0.5), latency.percentile(0.99), latency.max()];
-        self.seconds.push(self.second);
-        if self.seconds.len() == MAX_LINES {
+        self.current_line.latency = [latency.percentile(0.5), latency.percentile(0.99), latency.max()];
+        self.lines.push(self.current_line);
+        if self.lines.len() == MAX_LINES {
             self.halve();
         }
-        self.second = Second::default();
+        self.current_line = Line::default();
         self.so_far = 0;
         self.line_latency.clear();
     }
@@ -202,9 +204,9 @@ impl Tally {
     /// Merges each pair of lines into one, and doubles the number of seconds per line.
     fn halve(&mut self) {
         for at in 0..MAX_LINES / 2 {
-            self.seconds[at] = self.seconds[2 * at].and(&self.seconds[2 * at + 1]);
+            self.lines[at] = self.lines[2 * at].and(&self.lines[2 * at + 1]);
         }
-        self.seconds.truncate(MAX_LINES / 2);
+        self.lines.truncate(MAX_LINES / 2);
         self.width *= 2;
     }
 
@@ -227,7 +229,7 @@ impl Tally {
     }
 }
 
-impl Second {
+impl Line {
     /// Merges this line with the next one.
     fn and(&self, next: &Self) -> Self {
         let mut latency = self.latency;
@@ -247,15 +249,15 @@ impl Second {
     }
 }
 
-/// The maximum number of lines. It is enough for twenty minutes with one line per second. In longer loads a line covers two,
-/// four or more seconds.
+/// The maximum number of lines. It is enough for twenty minutes with one line per second. In longer loads a line covers
+/// two, four or more seconds.
 pub const MAX_LINES: usize = 1200;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A load of any duration must have few lines, and their sums must be right.
+    /// A load of any duration must have at most [`MAX_LINES`] lines, and their sums must be right.
     #[test]
     fn lines_of_a_long_load_are_put_together() {
         let mut tally = Tally::new(Instant::ZERO);
@@ -266,17 +268,17 @@ mod tests {
                 tally.failed(now, Cause::Timeout, String::new);
             }
             tally.tick(now);
-            assert!(tally.seconds.len() <= MAX_LINES);
+            assert!(tally.lines.len() <= MAX_LINES);
         }
         tally.request_sent(10);
         tally.finish(Instant::from_millis(100_000_500));
         assert_eq!(tally.width, 128);
-        assert_eq!(tally.seconds.iter().map(|line| line.requests).sum::<u64>(), tally.requests);
-        assert_eq!(tally.seconds.iter().map(|line| line.errors).sum::<u64>(), tally.error_count());
-        assert!(tally.seconds.is_sorted_by_key(|line| line.at));
+        assert_eq!(tally.lines.iter().map(|line| line.requests).sum::<u64>(), tally.requests);
+        assert_eq!(tally.lines.iter().map(|line| line.errors).sum::<u64>(), tally.error_count());
+        assert!(tally.lines.is_sorted_by_key(|line| line.at));
         let wide =
-            tally.seconds.windows(2).take(700).all(|two| two[1].at - two[0].at == Duration::from_secs(128));
-        assert!(wide && tally.seconds[0].at == Duration::from_secs(128));
-        assert_eq!(tally.seconds.last().map(|line| line.at), Some(Duration::from_millis(100_000_500)));
+            tally.lines.windows(2).take(700).all(|two| two[1].at - two[0].at == Duration::from_secs(128));
+        assert!(wide && tally.lines[0].at == Duration::from_secs(128));
+        assert_eq!(tally.lines.last().map(|line| line.at), Some(Duration::from_millis(100_000_500)));
     }
 }

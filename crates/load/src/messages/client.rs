@@ -13,8 +13,8 @@ use std::cell::RefCell;
 use std::future::poll_fn;
 use std::rc::Rc;
 
-/// Receives the messages that server number 0 of `connector` sends. A message that the sender abandoned counts as a failed
-/// object.
+/// Receives the messages that server number 0 of `connector` sends. Each message is one object of the outcome. A
+/// message that the sender abandoned is a failed object.
 pub async fn run<W, C>(world: W, connector: C, messages: Messages, recorder: Recorder) -> Outcome
 where
     W: World,
@@ -53,7 +53,8 @@ fn connection_requests(messages: &Messages) -> Vec<MessagesRequest> {
     let bulk = messages.bulk;
     (0..connections)
         .map(|i| match (separate_bulk, i) {
-            // The first message number equals the count, so this connection carries only the bulk transfer.
+            // Message numbers are less than `count`. A request that begins at number `count` asks for no messages, only
+            // for the bulk transfer.
             (true, 0) => MessagesRequest { bulk, first: messages.count, ..request },
             (true, _) => MessagesRequest { first: i as u32 - 1, ..request },
             (false, _) => MessagesRequest { first: i as u32, bulk: if i == 0 { bulk } else { 0 }, ..request },
@@ -74,7 +75,7 @@ where
     let session = connector.connect(0).map_err(|error| FetchError::Connect(error.to_string()))?;
     let id = session.id();
     inbox.borrow().recorder.opened(id, world.now());
-    let mut aborted = Aborts(Some(session.clone()));
+    let mut abort_guard = Aborts(Some(session.clone()));
     if !session.early_data() {
         session.established().await.map_err(FetchError::Closed)?;
     }
@@ -88,8 +89,7 @@ where
         Box::pin(world.spawn("message stream", task))
     };
     readers.push(read(stream));
-    // On a transport with one stream, no further stream can be accepted, and `accept` returns at the end of the
-    // session.
+    // `accept` fails when the session ends. If the transport has only one stream, the loop just waits for that end.
     let end = loop {
         match session.accept().await {
             Ok(stream) => readers.push(read(stream)),
@@ -101,14 +101,14 @@ where
     }
     if end.is_graceful() {
         // All messages have arrived, so the session need not be aborted.
-        aborted.0 = None;
+        abort_guard.0 = None;
         return Ok(());
     }
     Err(FetchError::Closed(end))
 }
 
-/// Aborts a session when this value is dropped, for example at the deadline. A session that has ended gracefully is
-/// taken out before the drop.
+/// Aborts a session when this value is dropped, for example at the deadline. After a graceful end, the session is
+/// removed first.
 struct Aborts<N: Session>(Option<N>);
 
 impl<N: Session> Drop for Aborts<N> {
@@ -155,7 +155,7 @@ async fn read_stream<W: World, N: Session>(
     }
 }
 
-/// The maximum size in bytes of a message that every transport profile delivers as a whole.
+/// The maximum size in bytes of a message that every profile of every transport delivers whole, and never in parts.
 const HANDED_OVER_WHOLE: usize = 60_000;
 
 /// A message that has been read in part.
@@ -208,8 +208,8 @@ impl Partial {
 /// The messages received over all connections together.
 struct Inbox {
     recorder: Recorder,
-    /// Whether a message may be abandoned after a part of it has been read. If so, the receiver must detect the end of
-    /// such a message. Every transport profile delivers small messages as a whole.
+    /// Whether the sender may abandon a message after the receiver has read a part of it. If so, the receiver must
+    /// detect the end of such a message. Every transport profile delivers small messages as a whole.
     may_abandon_partially: bool,
     size: usize,
     /// The time at which each message was read completely, by message number. The bulk transfer is the last entry.
@@ -294,7 +294,8 @@ impl Inbox {
     ) -> Outcome {
         let last = self.delivered.iter().flatten().copied().max();
         let partial = messages.delivery.reliability != Reliability::Full;
-        // If a connection breaks, its outstanding messages count as failed. If none are outstanding, the run has not failed.
+        // If a connection breaks, its outstanding messages count as failed. The run has not failed if no message was
+        // outstanding.
         let mut failed = matches!(broken, Some(FetchError::Corrupt(_)));
         let mut objects = Vec::with_capacity(self.delivered.len());
         for (object, delivered) in self.delivered.iter().enumerate() {

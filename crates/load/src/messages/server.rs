@@ -103,7 +103,7 @@ impl<N: Session> Sender<N> {
         self.started_at + Duration::from_nanos(self.request.interval_ns.saturating_mul(u64::from(number)))
     }
 
-    /// Reports the planned times of all messages to the recorder, which counts them as issue times.
+    /// Reports the planned send time of each message to the recorder. The delay of a message counts from this time.
     fn announce(&self) {
         let mut turn = 0;
         while let Some(number) = self.number(turn) {
@@ -249,7 +249,7 @@ impl<N: Session> Sender<N> {
         };
         let whole = frame.bytes.len() as u64;
         if frame.written == 0 && (frame.number != BULK || self.bulk_at == self.request.bulk) {
-            // The bulk transfer is reported with its last piece.
+            // The bulk transfer is one object. It is recorded when the first byte of its last piece is written.
             let object = if frame.number == BULK { self.request.count } else { frame.number };
             self.recorder.placed(object as usize, before..before + whole);
         }

@@ -1,9 +1,10 @@
-//! The client of a throughput test. It opens the sessions, requests the test from the server, and reports each interval.
+//! The client of a throughput test. It opens the sessions, requests the test from the server, and reports each
+//! interval.
 
 use super::frame::Hello;
 use super::paths::{PathReport, add_path, listed_paths};
 use super::session::{Known, MeasuredSession, SessionFailure};
-use super::{Plan, Processor, Received, SenderReport, Settings};
+use super::{CpuClock, Plan, Received, SenderReport, Settings};
 use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
 use anabranch_transport::network::{Figures, PathFigures};
@@ -35,16 +36,16 @@ pub struct Interval {
     pub from: Duration,
     /// The end of the interval, measured from the start of the test.
     pub to: Duration,
-    /// The number of bytes that this end has written.
+    /// The number of bytes that this end wrote during the interval.
     pub sent: u64,
-    /// The number of bytes of this end that the peer has acknowledged.
+    /// The number of this end's bytes that the peer acknowledged during the interval.
     pub acknowledged: u64,
     /// Whether all data was written before the interval began. If so, only the send buffer drains in the interval.
     pub draining: bool,
-    /// The number of bytes that this end has read.
+    /// The number of bytes that this end read during the interval.
     pub received: u64,
     /// The transport statistics. Retransmissions and the bytes of each path are those of this interval.
-    pub probe: Option<Figures>,
+    pub figures: Option<Figures>,
 }
 
 /// The result of a test.
@@ -72,9 +73,9 @@ pub struct Outcome {
     /// The number of retransmissions of the client; `None` if the transport does not report them.
     pub retransmitted: Option<u64>,
     /// The CPU time of the client's process in nanoseconds: in user mode, and in the kernel.
-    pub client: (u64, u64),
+    pub client_cpu: (u64, u64),
     /// The CPU time of the server's process in nanoseconds: in user mode, and in the kernel.
-    pub server: (u64, u64),
+    pub server_cpu: (u64, u64),
     /// The intervals, in order of time.
     pub intervals: Vec<Interval>,
 }
@@ -84,7 +85,7 @@ pub struct Test<W: World, C: Connector> {
     shared: Rc<TestContext<W, C>>,
 }
 
-/// A session, and the state of this end of it.
+/// A session of the test, and its measurements on the client.
 type SessionEnd<W, N> = (N, Rc<MeasuredSession<W, N>>);
 
 struct TestContext<W: World, C: Connector> {
@@ -92,8 +93,8 @@ struct TestContext<W: World, C: Connector> {
     connector: C,
     servers: Vec<SocketAddr>,
     plan: Plan,
-    processor: Processor,
-    cost: (Duration, Duration),
+    cpu_clock: CpuClock,
+    cpu_at_start: (Duration, Duration),
     state: RefCell<TestState<W, C>>,
 }
 
@@ -110,7 +111,7 @@ struct TestState<W: World, C: Connector> {
     failed: Option<Failure>,
 }
 
-/// The counters from the start of the test to the end of the last interval.
+/// The amounts from the start of the test to the end of the most recent interval, in bytes except for `retransmitted`.
 #[derive(Debug, Default)]
 struct Counts {
     sent: u64,
@@ -135,7 +136,7 @@ impl<W: World, C: Connector> fmt::Debug for Test<W, C> {
 
 impl<W: World, C: Connector> Test<W, C> {
     /// Creates a test with the first server of `connector` that answers. `servers` are the addresses of the servers.
-    pub fn new(world: W, connector: C, servers: Vec<SocketAddr>, plan: Plan, processor: Processor) -> Self {
+    pub fn new(world: W, connector: C, servers: Vec<SocketAddr>, plan: Plan, cpu_clock: CpuClock) -> Self {
         let started_at = world.now();
         let state = TestState {
             ends: Vec::new(),
@@ -147,9 +148,11 @@ impl<W: World, C: Connector> Test<W, C> {
             ended: None,
             failed: None,
         };
-        let cost = processor();
+        let cpu_at_start = cpu_clock();
         let state = RefCell::new(state);
-        Self { shared: Rc::new(TestContext { world, connector, servers, plan, processor, cost, state }) }
+        Self {
+            shared: Rc::new(TestContext { world, connector, servers, plan, cpu_clock, cpu_at_start, state }),
+        }
     }
 
     /// Runs the test, and calls `line` after each interval. If the future is dropped before the end,
@@ -171,7 +174,7 @@ impl<W: World, C: Connector> Test<W, C> {
                     session
                 }
             };
-            let end = MeasuredSession::new(world, &session, shared.processor, None);
+            let end = MeasuredSession::new(world, &session, shared.cpu_clock, None);
             let mut state = shared.state.borrow_mut();
             state.connect = state.connect.max(world.now().since(started_at));
             state.ends.push((session, end));
@@ -257,8 +260,8 @@ impl<W: World, C: Connector> Test<W, C> {
         (shared.world.now().since(started_at) > last + shortest).then(|| self.interval())
     }
 
-    /// Connects to the first server that answers. Returns its number, the session, and the time at which the connection was
-    /// begun. If no server answers, returns all error messages.
+    /// Connects to the first server that answers. Returns the index of the server, the session, and the start time of
+    /// its handshake. If no server answers, returns all error messages.
     async fn find(&self) -> Result<(usize, C::Session, Instant), String> {
         let servers = &self.shared.servers;
         let mut errors = Vec::new();
@@ -273,7 +276,7 @@ impl<W: World, C: Connector> Test<W, C> {
         Err(errors.join("; "))
     }
 
-    /// Opens a session with this server, and waits until the session is established.
+    /// Opens a session with the server of index `server`, and waits until the session is established.
     async fn open(&self, server: usize) -> Result<C::Session, String> {
         let TestContext { world, plan, connector, .. } = &*self.shared;
         let session = connector.connect(server).map_err(|error| error.to_string())?;
@@ -294,10 +297,10 @@ impl<W: World, C: Connector> Test<W, C> {
 
     /// Saves the statistics that are available only while the sessions are open.
     fn freeze(&self) {
-        let (probe, now) = (self.probe(), self.shared.world.now());
+        let (figures, now) = (self.figures(), self.shared.world.now());
         let mut state = self.shared.state.borrow_mut();
-        state.previous.retransmitted = probe.as_ref().map_or(0, |probe| probe.retransmitted);
-        (state.last, state.ended) = (probe, Some(now));
+        state.previous.retransmitted = figures.as_ref().map_or(0, |figures| figures.retransmitted);
+        (state.last, state.ended) = (figures, Some(now));
     }
 
     /// Returns the time at which the test began, from which intervals are measured.
@@ -306,7 +309,7 @@ impl<W: World, C: Connector> Test<W, C> {
     }
 
     /// Returns the statistics of all sessions together: sums, and the round-trip time of the first session.
-    fn probe(&self) -> Option<Figures> {
+    fn figures(&self) -> Option<Figures> {
         let state = self.shared.state.borrow();
         let mut all: Option<Figures> = None;
         for (session, _) in &state.ends {
@@ -325,7 +328,7 @@ impl<W: World, C: Connector> Test<W, C> {
     }
 
     fn interval(&self) -> Interval {
-        let probe = self.probe();
+        let figures = self.figures();
         let mut state = self.shared.state.borrow_mut();
         let now = self.shared.world.now();
         let from = state.intervals.last().map_or(Duration::ZERO, |last| last.to);
@@ -340,18 +343,19 @@ impl<W: World, C: Connector> Test<W, C> {
             draining &= end.finished.get().is_some_and(|(at, _)| at <= began);
         }
         counts.acknowledged = counts.acknowledged.max(state.previous.acknowledged);
-        counts.retransmitted = probe.as_ref().map_or(0, |probe| probe.retransmitted);
-        let probe = probe.map(|mut probe| {
-            for path in &mut probe.paths {
+        counts.retransmitted = figures.as_ref().map_or(0, |figures| figures.retransmitted);
+        let figures = figures.map(|mut figures| {
+            for path in &mut figures.paths {
                 let (acknowledged, received) = counts.paths.get(&path.address).copied().unwrap_or((0, 0));
-                // The count falls if the peer drops data that it has acknowledged. No byte counts in two intervals.
+                // The peer may drop data that it has acknowledged, and the number of acknowledged bytes then falls.
+                // Because of `max`, no byte counts in two intervals.
                 let so_far = path.acknowledged.max(acknowledged);
                 counts.paths.insert(path.address, (so_far, path.received));
                 path.acknowledged = so_far - acknowledged;
                 path.received = path.received.saturating_sub(received);
             }
-            probe.retransmitted = counts.retransmitted.saturating_sub(state.previous.retransmitted);
-            probe
+            figures.retransmitted = counts.retransmitted.saturating_sub(state.previous.retransmitted);
+            figures
         });
         let before = std::mem::replace(&mut state.previous, counts);
         let interval = Interval {
@@ -361,7 +365,7 @@ impl<W: World, C: Connector> Test<W, C> {
             acknowledged: state.previous.acknowledged - before.acknowledged,
             draining,
             received: state.previous.received - before.received,
-            probe,
+            figures,
         };
         state.intervals.push(interval.clone());
         interval
@@ -371,8 +375,9 @@ impl<W: World, C: Connector> Test<W, C> {
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         let shared = &self.shared;
-        let now = self.probe();
-        let probed = now.is_some() || shared.state.borrow().intervals.iter().any(|i| i.probe.is_some());
+        let now = self.figures();
+        let has_figures =
+            now.is_some() || shared.state.borrow().intervals.iter().any(|i| i.figures.is_some());
         let state = shared.state.borrow();
         let ended = state.ended.unwrap_or_else(|| shared.world.now());
         let finished = state.ends.iter().map(|(_, end)| end.finished.get());
@@ -380,17 +385,18 @@ impl<W: World, C: Connector> Test<W, C> {
             let last = finished.iter().map(|(at, _)| *at).max()?;
             Some((finished.iter().map(|(_, left)| left).sum(), ended.since(last)))
         });
-        let paths = state.last.as_ref().or(now.as_ref()).map_or_else(Vec::new, |probe| probe.paths.clone());
+        let paths =
+            state.last.as_ref().or(now.as_ref()).map_or_else(Vec::new, |figures| figures.paths.clone());
         let known: Vec<Known> = state.ends.iter().map(|(_, end)| end.known()).collect();
         let up = known.iter().map(|known| (known.sent, known.peer_received)).reduce(add);
         let down = known.iter().map(|known| (known.peer_sent, known.received)).reduce(add);
         let first = known.first().copied().unwrap_or_default();
-        let server = if shared.plan.up {
+        let server_cpu = if shared.plan.up {
             (first.peer_received.user, first.peer_received.system)
         } else {
             (first.peer_sent.user, first.peer_sent.system)
         };
-        let (user, system) = (shared.processor)();
+        let (user, system) = (shared.cpu_clock)();
         let duration = known.iter().flat_map(|known| [known.sent.nanos, known.received.nanos]).max();
         Outcome {
             connect: state.connect,
@@ -402,9 +408,12 @@ impl<W: World, C: Connector> Test<W, C> {
             server_paths: state.ends.iter().filter_map(|(_, end)| end.peer_paths()).reduce(PathReport::add),
             streams: first.streams,
             server_settings: state.ends.first().and_then(|(_, end)| end.peer_settings()),
-            retransmitted: probed.then_some(state.previous.retransmitted),
-            client: (nanos(user.saturating_sub(shared.cost.0)), nanos(system.saturating_sub(shared.cost.1))),
-            server,
+            retransmitted: has_figures.then_some(state.previous.retransmitted),
+            client_cpu: (
+                nanos(user.saturating_sub(shared.cpu_at_start.0)),
+                nanos(system.saturating_sub(shared.cpu_at_start.1)),
+            ),
+            server_cpu,
             intervals: state.intervals.clone(),
         }
     }

@@ -1,8 +1,8 @@
 //! The frames of a throughput test, which both ends send.
 //!
 //! All data on a session consists of frames. A frame has a kind and a length, so that the peer can separate frames on a
-//! transport without messages. If the transport has messages, each frame is one message. The first frame is the client's
-//! [`Hello`], on stream 0.
+//! transport without messages. If the transport has messages, each frame is one message. The first frame is the
+//! client's [`Hello`], on stream 0.
 //!
 //! ```text
 //!  0       1       2               4                               8
@@ -79,15 +79,15 @@ pub struct Received {
     pub system: u64,
     /// The number of streams on which data has arrived.
     pub streams: u64,
-    /// The number of bytes on the stream with the least data.
+    /// The number of bytes received on the stream with the least data.
     pub min_stream_bytes: u64,
-    /// The number of bytes on the stream with the most data.
+    /// The number of bytes received on the stream with the most data.
     pub max_stream_bytes: u64,
     /// Whether all data of the sender has arrived.
     pub whole: bool,
 }
 
-/// The settings of a transport as its own end reports them: names and values.
+/// The names and values of a transport's settings, as reported by the end that uses them.
 pub type Settings = Vec<(String, String)>;
 
 /// A control frame, which is any frame that is not data.
@@ -154,8 +154,8 @@ impl Control {
                 frame[0] = HELLO;
                 frame.extend_from_slice(&MAGIC);
                 frame.extend([hello.up, hello.down, hello.unordered].map(u8::from));
-                // An older server, without reports on paths, reads this byte as the request for settings. To such a
-                // server, any value other than 0 requests the settings.
+                // Bit 0 requests the settings, and bit 1 requests reports on paths. Older servers do not know bit 1.
+                // They send the settings if the byte is not 0.
                 frame.push(u8::from(hello.settings) | u8::from(hello.paths) << 1);
                 let nanos = anabranch_base::time::nanos(hello.span);
                 vec![u64::from(hello.streams), u64::from(hello.message), nanos, hello.bytes]
@@ -339,8 +339,8 @@ impl Parser {
     }
 }
 
-/// Returns the kind and the length of a frame. `settings` is set if frames with settings and reports on paths are
-/// allowed.
+/// Returns the kind of a frame, and its length in bytes. `settings` is true if frames with settings and frames with
+/// path reports are allowed.
 fn of(header: &[u8; HEADER], settings: bool) -> Result<(u8, usize), &'static str> {
     let length = u32::from_be_bytes([header[4], header[5], header[6], header[7]]) as usize;
     let most = match header[0] {
@@ -418,8 +418,8 @@ mod tests {
         }
     }
 
-    /// The settings of a server are printed on a terminal and kept in memory. Therefore they must be harmless and limited in
-    /// size.
+    /// The settings of a server are printed on a terminal and kept in memory. Therefore they must be harmless and
+    /// limited in size.
     #[test]
     fn settings_are_plain_and_bounded() {
         let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());

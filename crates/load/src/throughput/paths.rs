@@ -11,7 +11,7 @@ use std::fmt::Write;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-/// The reports of a server to its clients about the transport of a session of type `N`.
+/// Reads the settings and the paths of a server's session. The server sends them to its client.
 pub trait ServerReports<N> {
     /// Returns the settings of the transport.
     fn settings(&self, session: &N) -> Settings;
@@ -21,7 +21,8 @@ pub trait ServerReports<N> {
         let _ = (session, sends, receives);
     }
 
-    /// Returns the report on the paths of the session, with times since `started_at`. It is called once, at the end.
+    /// Returns the report on the paths of the session, with times since `started_at`. The server calls this function
+    /// once, at the end of the test.
     fn paths(&self, session: &N, started_at: Instant) -> PathReport {
         let _ = (session, started_at);
         PathReport::default()
@@ -35,7 +36,7 @@ impl<N, F: Fn(&N) -> Settings> ServerReports<N> for F {
     }
 }
 
-/// The reports of a server, which its sessions share.
+/// The [`ServerReports`] that all sessions of a server share.
 pub(super) type Reports<N> = Rc<dyn ServerReports<N>>;
 
 /// The paths of one end of a session, and their events. Times count from the start of the test at that end.
@@ -60,8 +61,8 @@ pub struct PathChange {
     pub state: &'static str,
 }
 
-/// A time without progress of user data. Afterwards data continued on another path, or on the same path after that path
-/// had failed.
+/// A time without progress of user data. It ended when data continued on another path, or on the same path after a
+/// failure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Interruption {
     /// The last progress before the interruption.
@@ -70,9 +71,9 @@ pub struct Interruption {
     pub to: Duration,
     /// Whether this end was the receiver.
     pub received: bool,
-    /// The peer's address on the path of the last progress before the interruption.
+    /// The peer's address on the path that carried the last data before the interruption.
     pub before: IpAddr,
-    /// The peer's address on the path of the first progress after the interruption.
+    /// The peer's address on the path that carried the first data after the interruption.
     pub after: IpAddr,
 }
 
@@ -145,8 +146,8 @@ impl PathReport {
         Some(())
     }
 
-    /// Leaves out interruptions in directions in which the test sends no data, because a pause is normal in such a
-    /// direction.
+    /// Keeps the interruptions of sent data if `sends` is set, and those of received data if `receives` is set. Pauses
+    /// are normal in a direction in which the test sends no data.
     pub(super) fn only_tested_directions(mut self, sends: bool, receives: bool) -> Self {
         self.interruptions.retain(|it| if it.received { receives } else { sends });
         self
@@ -170,7 +171,7 @@ pub fn listed_paths(mut paths: Vec<PathFigures>) -> Vec<PathFigures> {
     if paths.len() > 1 { paths } else { Vec::new() }
 }
 
-/// Adds the figures of a path to those of the same path in other sessions.
+/// Adds the figures of a path to the sums in `all`. Paths of different sessions with the same address share one sum.
 pub(super) fn add_path(mut all: Vec<PathFigures>, path: PathFigures) -> Vec<PathFigures> {
     match all.iter_mut().find(|other| other.address == path.address) {
         Some(other) => {

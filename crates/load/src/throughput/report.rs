@@ -7,7 +7,7 @@ use anabranch_transport::network::{Figures, PathFigures};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
-/// The information in a report that the outcome does not have.
+/// The information that a report needs in addition to the outcome of the test.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ReportContext {
     /// The command line as it was typed.
@@ -18,20 +18,21 @@ pub struct ReportContext {
     pub transport: String,
     /// The settings of the client's transport.
     pub settings: Settings,
-    /// The number of sessions that use Multipath TCP. `None` if it was not requested or the host cannot report it.
+    /// The number of sessions that use Multipath TCP. `None` if the user did not request Multipath TCP, or if the host
+    /// cannot report the number.
     pub multipath: Option<u64>,
     /// Whether the user interrupted the test.
     pub interrupted: bool,
-    /// Further fields of the JSON report, about events of network paths.
+    /// Additional fields of the JSON report that describe events of network paths.
     pub paths: Map<String, Value>,
 }
 
-/// Returns the heading above the lines of the intervals. With `probe`, it has columns for the client's retransmissions and
-/// congestion window. For a multihomed session it also has a column for the path in use.
+/// Returns the heading above the lines of the intervals. With `figures`, it has columns for the client's
+/// retransmissions and congestion window. For a multihomed session it also has a column for the path in use.
 #[must_use]
-pub fn heading(plan: &Plan, probe: Option<&Figures>) -> &'static str {
-    match probe.filter(|_| plan.up) {
-        Some(probe) if probe.paths.len() > 1 => {
+pub fn heading(plan: &Plan, figures: Option<&Figures>) -> &'static str {
+    match figures.filter(|_| plan.up) {
+        Some(figures) if figures.paths.len() > 1 => {
             "[ID]  Interval           Transfer       Bitrate            Retr   Cwnd      Path\n"
         }
         Some(_) => "[ID]  Interval           Transfer       Bitrate            Retr   Cwnd\n",
@@ -49,11 +50,12 @@ pub fn line(plan: &Plan, interval: &Interval) -> String {
         if !wanted {
             continue;
         }
-        let mut tail = match &interval.probe {
-            Some(probe) if name == "up" => {
-                let current = probe.paths.iter().find(|path| path.current).filter(|_| probe.paths.len() > 1);
+        let mut tail = match &interval.figures {
+            Some(figures) if name == "up" => {
+                let current =
+                    figures.paths.iter().find(|path| path.current).filter(|_| figures.paths.len() > 1);
                 let path = current.map_or_else(String::new, |path| format!("   {}", path.address));
-                format!("  {:>5}   {}{path}", probe.retransmitted, amount(probe.cwnd as f64, "B"))
+                format!("  {:>5}   {}{path}", figures.retransmitted, amount(figures.cwnd as f64, "B"))
             }
             _ => String::new(),
         };
@@ -90,7 +92,7 @@ fn amount(value: f64, unit: &str) -> String {
 
 /// Returns the lines that follow the lines of the intervals.
 #[must_use]
-pub fn summary(plan: &Plan, outcome: &Outcome, framing: &ReportContext) -> String {
+pub fn summary(plan: &Plan, outcome: &Outcome, context: &ReportContext) -> String {
     let mut out = String::from("- - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - -\n");
     let zero = Duration::ZERO;
     for (name, both) in [("up", &outcome.up), ("dn", &outcome.down)] {
@@ -132,7 +134,7 @@ pub fn summary(plan: &Plan, outcome: &Outcome, framing: &ReportContext) -> Strin
         out += &server_lines(report);
     }
     let congestion = |up: bool| {
-        let settings = senders(up, outcome, framing)?;
+        let settings = sender_settings(up, outcome, context)?;
         settings.iter().find(|(key, _)| key == "cc").map(|(_, name)| name.as_str())
     };
     match (congestion(true).filter(|_| plan.up), congestion(false).filter(|_| plan.down)) {
@@ -146,7 +148,7 @@ pub fn summary(plan: &Plan, outcome: &Outcome, framing: &ReportContext) -> Strin
     }
     let moved = gigabytes(outcome);
     let each = |(user, system): (u64, u64)| (user as f64 / 1e9, system as f64 / 1e9);
-    let (client, server) = (each(outcome.client), each(outcome.server));
+    let (client, server) = (each(outcome.client_cpu), each(outcome.server_cpu));
     let total = client.0 + client.1 + server.0 + server.1;
     let _ = writeln!(
         out,
@@ -159,7 +161,7 @@ pub fn summary(plan: &Plan, outcome: &Outcome, framing: &ReportContext) -> Strin
         server.1,
         if moved > 0.0 { format!("; {:.2} CPU-s/GB, both ends", total / moved) } else { String::new() }
     );
-    if let Some(multipath) = framing.multipath
+    if let Some(multipath) = context.multipath
         && multipath < u64::from(plan.sessions)
     {
         let fallen = u64::from(plan.sessions) - multipath;
@@ -173,15 +175,15 @@ pub fn summary(plan: &Plan, outcome: &Outcome, framing: &ReportContext) -> Strin
             "{sessions} plain TCP, on one path: the other end, or a box on the way, has no MPTCP."
         );
     }
-    if framing.interrupted {
+    if context.interrupted {
         out += "Interrupted: the other end's figures are those of its last report.\n";
     }
     out
 }
 
-/// Returns the settings of the end that sends in this direction, if they are known.
-fn senders<'a>(up: bool, outcome: &'a Outcome, framing: &'a ReportContext) -> Option<&'a Settings> {
-    if up { Some(&framing.settings) } else { outcome.server_settings.as_ref() }
+/// Returns the sender's settings, if they are known. The client is the sender if `up`, otherwise the server.
+fn sender_settings<'a>(up: bool, outcome: &'a Outcome, context: &'a ReportContext) -> Option<&'a Settings> {
+    if up { Some(&context.settings) } else { outcome.server_settings.as_ref() }
 }
 
 /// The minimum duration of a drain phase that is reported. A shorter drain phase is little more than the last round
@@ -195,23 +197,25 @@ fn gigabytes(outcome: &Outcome) -> f64 {
 
 /// Returns the report as JSON with the schema `anabranch.bulk/1`.
 #[must_use]
-pub fn json(plan: &Plan, outcome: &Outcome, framing: &ReportContext) -> String {
+pub fn json(plan: &Plan, outcome: &Outcome, context: &ReportContext) -> String {
     let map = |settings: Option<&Settings>| -> Value {
         let pairs =
             |all: &Settings| all.iter().map(|(name, value)| (name.clone(), value.clone().into())).collect();
         settings.map_or(Value::Null, |all| Value::Object(pairs(all)))
     };
     let moved = gigabytes(outcome);
-    let cost = (outcome.client.0 + outcome.client.1 + outcome.server.0 + outcome.server.1) as f64 / 1e9;
+    let cost = (outcome.client_cpu.0 + outcome.client_cpu.1 + outcome.server_cpu.0 + outcome.server_cpu.1)
+        as f64
+        / 1e9;
     let mut document = json!({
         "schema": "anabranch.bulk/1",
         "version": env!("CARGO_PKG_VERSION"),
         "plan": {
-            "command": framing.command,
-            "url": framing.url,
-            "transport": framing.transport,
+            "command": context.command,
+            "url": context.url,
+            "transport": context.transport,
             // The settings of the sending end. If both ends send, these are the settings of the client.
-            "settings": map(senders(plan.up, outcome, framing)),
+            "settings": map(sender_settings(plan.up, outcome, context)),
             "up": plan.up,
             "down": plan.down,
             "message_bytes": plan.message,
@@ -222,21 +226,21 @@ pub fn json(plan: &Plan, outcome: &Outcome, framing: &ReportContext) -> String {
             "bytes": plan.bytes,
             "timeout_ns": nanos(plan.timeout),
         },
-        "end": if framing.interrupted { "interrupted" } else { "done" },
+        "end": if context.interrupted { "interrupted" } else { "done" },
         "connect_ns": nanos(outcome.connect),
         "duration_ns": nanos(outcome.duration),
         "streams": outcome.streams,
-        "multipath_sessions": framing.multipath,
+        "multipath_sessions": context.multipath,
         "settings": {
-            "client": map(Some(&framing.settings)),
+            "client": map(Some(&context.settings)),
             "server": map(outcome.server_settings.as_ref()),
         },
         "up": outcome.up.map(direction),
         "down": outcome.down.map(direction),
         "retransmitted": outcome.retransmitted,
         "cpu": {
-            "client": { "user_ns": outcome.client.0, "system_ns": outcome.client.1 },
-            "server": { "user_ns": outcome.server.0, "system_ns": outcome.server.1 },
+            "client": { "user_ns": outcome.client_cpu.0, "system_ns": outcome.client_cpu.1 },
+            "server": { "user_ns": outcome.server_cpu.0, "system_ns": outcome.server_cpu.1 },
             "s_per_gb": if moved > 0.0 { Some(cost / moved) } else { None },
         },
         "intervals": outcome.intervals.iter().map(|interval| json!({
@@ -246,17 +250,17 @@ pub fn json(plan: &Plan, outcome: &Outcome, framing: &ReportContext) -> String {
             "acknowledged": interval.acknowledged,
             "draining": interval.draining,
             "received": interval.received,
-            "retransmitted": interval.probe.as_ref().map(|probe| probe.retransmitted),
-            "cwnd": interval.probe.as_ref().map(|probe| probe.cwnd),
-            "srtt_ns": interval.probe.as_ref().map(|probe| nanos(probe.srtt)),
-            "paths": interval.probe.as_ref().map(|probe| paths(&probe.paths)),
+            "retransmitted": interval.figures.as_ref().map(|figures| figures.retransmitted),
+            "cwnd": interval.figures.as_ref().map(|figures| figures.cwnd),
+            "srtt_ns": interval.figures.as_ref().map(|figures| nanos(figures.srtt)),
+            "paths": interval.figures.as_ref().map(|figures| paths(&figures.paths)),
         })).collect::<Vec<_>>(),
         "drain": outcome.drain.map(|(bytes, span)| json!({ "bytes": bytes, "duration_ns": nanos(span) })),
         "paths": paths(&outcome.paths),
         "server_paths": outcome.server_paths.as_ref().map(server_paths),
     });
     if let Some(fields) = document.as_object_mut() {
-        fields.extend(framing.paths.clone());
+        fields.extend(context.paths.clone());
     }
     format!("{document:#}\n")
 }
@@ -364,12 +368,12 @@ pub fn csv(outcome: &Outcome) -> String {
     let mut out = "from_ns,to_ns,sent,received,retransmitted,cwnd,srtt_ns,acknowledged,draining\n".to_owned();
     for interval in &outcome.intervals {
         let (from, to) = (nanos(interval.from), nanos(interval.to));
-        let probe = interval.probe.as_ref().map_or_else(
+        let figures = interval.figures.as_ref().map_or_else(
             || ",,".to_owned(),
-            |probe| format!("{},{},{}", probe.retransmitted, probe.cwnd, nanos(probe.srtt)),
+            |figures| format!("{},{},{}", figures.retransmitted, figures.cwnd, nanos(figures.srtt)),
         );
         let Interval { sent, received, acknowledged, draining, .. } = interval;
-        let _ = writeln!(out, "{from},{to},{sent},{received},{probe},{acknowledged},{draining}");
+        let _ = writeln!(out, "{from},{to},{sent},{received},{figures},{acknowledged},{draining}");
     }
     out
 }

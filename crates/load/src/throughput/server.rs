@@ -2,7 +2,7 @@
 
 use super::paths::{Reports, ServerReports};
 use super::session::{Known, MeasuredSession, SessionFailure};
-use super::{Processor, Received, SenderReport};
+use super::{CpuClock, Received, SenderReport};
 use anabranch_base::time::Duration;
 use anabranch_transport::{CloseReason, Listener, Session};
 use anabranch_world::{Tasks, World};
@@ -27,8 +27,8 @@ pub enum Event {
     },
 }
 
-/// Serves all clients that `listener` accepts, at most `most` at a time, until the listener fails. `reports` describes a
-/// session's transport and its paths, for clients that request this. `tell` is called for each event.
+/// Serves all clients that `listener` accepts, at most `most` at a time, until the listener fails. `tell` is called for
+/// each event. If a client requests settings or paths, `reports` provides them.
 ///
 /// # Errors
 /// The reason why the listener failed.
@@ -37,7 +37,7 @@ pub async fn serve<W: World, L: Listener>(
     mut listener: L,
     timeout: Duration,
     most: usize,
-    processor: Processor,
+    cpu_clock: CpuClock,
     reports: impl ServerReports<L::Session> + 'static,
     tell: Rc<dyn Fn(Event)>,
 ) -> Result<(), CloseReason> {
@@ -53,7 +53,7 @@ pub async fn serve<W: World, L: Listener>(
         tasks.spawn("throughput session", async move {
             let peer = session.peer();
             tell(Event::Began(peer));
-            let end = MeasuredSession::new(&world, &session, processor, Some(reports));
+            let end = MeasuredSession::new(&world, &session, cpu_clock, Some(reports));
             let failed = end.answer(timeout).await.err().map(|failed| match failed {
                 SessionFailure::Closed(CloseReason::Finished) => {
                     "the client closed before the test was complete".to_owned()
@@ -65,7 +65,7 @@ pub async fn serve<W: World, L: Listener>(
             if failed.is_some() {
                 session.abort();
             } else {
-                // Give the client time to close the session first, and close it in any case.
+                // Give the client up to `timeout` to close the session first, and then close it here.
                 let _ = world.timeout(timeout, end.peer_ended()).await;
                 session.close();
             }

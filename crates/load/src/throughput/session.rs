@@ -4,7 +4,7 @@
 //! Each stream has a task that reads it. A single task writes all frames, so that they are not mixed on a transport
 //! without messages. The owner of the session waits for the end in [`MeasuredSession::run`].
 
-use super::Processor;
+use super::CpuClock;
 use super::frame::{self, Control, HEADER, Hello, Parser, Received, SenderReport, Settings};
 use super::paths::{PathReport, Reports};
 use crate::idle_timer::IdleTimer;
@@ -35,12 +35,12 @@ pub enum SessionFailure {
 pub(super) struct MeasuredSession<W: World, N: Session> {
     world: W,
     session: N,
-    processor: Processor,
+    cpu_clock: CpuClock,
     /// The CPU time that the process had used when the session began, in user mode and in the kernel.
-    cost: (Duration, Duration),
+    cpu_at_start: (Duration, Duration),
     started_at: Cell<Instant>,
-    /// The time of the last progress. At the client only data and its acknowledgement are progress: while one direction
-    /// stands still, reports of the receiving end may still arrive. A server also keeps a client that only reports.
+    /// The time of the last progress. At the client, only data and its acknowledgements count as progress, because the
+    /// server's reports may arrive even if data stalls. At the server, reports count too.
     last_progress: Cell<Instant>,
     /// The number of bytes that were acknowledged at the last check for progress.
     acknowledged_bytes: Cell<u64>,
@@ -49,9 +49,9 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
     streams: RefCell<Vec<Rc<RefCell<N::Stream>>>>,
     /// The number of streams that the test uses.
     stream_count: Cell<u16>,
-    /// Streams that the client has begun, by stream number, while a stream with a lower number is still missing.
+    /// Streams that have arrived out of order, by stream number: a stream with a lower number has not arrived yet.
     early: RefCell<BTreeMap<u64, N::Stream>>,
-    /// The test that begins when all streams exist, and whether this end sends data in the test.
+    /// The test that begins when all streams exist. The flag is true if this end sends data in the test.
     ready: Cell<Option<(Hello, bool)>>,
     /// The read buffer that all streams share. One buffer per stream would need a gigabyte for 65,535 streams.
     buffer: RefCell<Vec<u8>>,
@@ -66,20 +66,22 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
     /// The number of bytes received on each stream.
     received: RefCell<Vec<u64>>,
     last_received: Cell<Instant>,
-    /// The peer's reports: on the data that it has sent, and on the data that it has received.
+    /// The peer's report on the data that the peer has sent.
     peer_sent: Cell<Option<SenderReport>>,
+    /// The peer's report on the data that the peer has received.
     peer_received: Cell<Option<Received>>,
-    /// Whether the final report on the received data has been queued. The next field, `acknowledged`, says whether this
-    /// report has been written.
-    final_reported: Cell<bool>,
-    acknowledged: Cell<bool>,
+    /// Whether the final report on the received data has been queued. `final_report_written` is set when that report
+    /// has been written.
+    final_report_queued: Cell<bool>,
+    final_report_written: Cell<bool>,
     /// Whether the client's request is known at this end.
     request_known: Cell<bool>,
     /// The server's reports on its transport; `None` at the client.
     own_reports: Option<Reports<N>>,
-    /// At the server: the test, while its report on paths is not queued yet. `None` if no report is due.
+    /// At the server: the test whose report on paths must still be queued. `None` if no report is due.
     unsent_path_report: Cell<Option<Hello>>,
-    /// Whether a report on paths is still to be written (at the server) or to arrive (at the client).
+    /// At the server: whether it has yet to write its report on paths. At the client: whether that report has yet to
+    /// arrive.
     path_report_outstanding: Cell<bool>,
     /// The server's report on its paths; `None` until it has arrived.
     peer_paths: RefCell<Option<PathReport>>,
@@ -91,27 +93,28 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
     owner: RefCell<Option<Waker>>,
 }
 
-/// The counters of both ends, as far as this end knows them.
+/// The counters of the sender and the receiver of each direction, as far as this end knows them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Known {
-    /// Counters of the data that this end has sent: its own, and then those of the peer.
+    /// Counters of the data that this end has sent: `sent` counted here, `peer_received` by the peer.
     pub(super) sent: SenderReport,
     pub(super) peer_received: Received,
-    /// Counters of the data that this end has received: those of the peer, and then its own.
+    /// Counters of the data that the peer has sent. The peer counts `peer_sent`, and this end counts `received`.
     pub(super) peer_sent: SenderReport,
     pub(super) received: Received,
     pub(super) streams: u16,
 }
 
 impl<W: World, N: Session> MeasuredSession<W, N> {
-    /// Creates one end of a session. `reports` are the server's reports on its transport; `None` creates a client's end.
-    pub(super) fn new(world: &W, session: &N, processor: Processor, reports: Option<Reports<N>>) -> Rc<Self> {
+    /// Creates the server's or the client's end of a session. `reports` are the server's reports on its transport. If
+    /// `reports` is `None`, this is the client's end.
+    pub(super) fn new(world: &W, session: &N, cpu_clock: CpuClock, reports: Option<Reports<N>>) -> Rc<Self> {
         let now = world.now();
         Rc::new(Self {
             world: world.clone(),
             session: session.clone(),
-            processor,
-            cost: processor(),
+            cpu_clock,
+            cpu_at_start: cpu_clock(),
             started_at: Cell::new(now),
             last_progress: Cell::new(now),
             acknowledged_bytes: Cell::new(0),
@@ -131,8 +134,8 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
             last_received: Cell::new(now),
             peer_sent: Cell::new(None),
             peer_received: Cell::new(None),
-            final_reported: Cell::new(false),
-            acknowledged: Cell::new(false),
+            final_report_queued: Cell::new(false),
+            final_report_written: Cell::new(false),
             request_known: Cell::new(false),
             own_reports: reports,
             unsent_path_report: Cell::new(None),
@@ -180,8 +183,8 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
                 self.begin(hello, false)?;
             }
             self.open_streams(&tasks, client, cx)?;
-            // Check this before checking whether the session has ended. A peer that is done may have closed the session
-            // already.
+            // Check whether the test is complete before checking whether the session has ended. A peer whose test is
+            // complete may have closed the session already.
             if self.is_done() {
                 // The report on paths comes last. A test is complete without it.
                 if let Some(hello) = self.unsent_path_report.take() {
@@ -196,7 +199,8 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
                 return Poll::Ready(Err(failed));
             }
             match self.session.poll_closed(cx) {
-                // A graceful end is no failure yet, because the readers still have to read data that arrived before the end.
+                // A graceful end of the session is no failure yet, because data that arrived before the end may still
+                // have to be read.
                 Poll::Pending | Poll::Ready(CloseReason::Finished) => {}
                 Poll::Ready(reason) => return Poll::Ready(Err(SessionFailure::Closed(reason))),
             }
@@ -223,7 +227,7 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
     /// Sets the parameters of the test. The test begins when all its streams exist.
     fn begin(&self, hello: Hello, client: bool) -> Result<(), SessionFailure> {
         self.request_known.set(true);
-        // On transports with fresh streams, the client determines the number of streams.
+        // On transports that never use a stream number again, the client starts the streams and chooses their number.
         if self.session.fresh_streams() && hello.streams > self.max_streams() {
             return Err(SessionFailure::ProtocolViolation(
                 "the peer asks for more streams than there may be",
@@ -231,8 +235,8 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
         }
         self.stream_count.set(hello.streams.min(self.max_streams()).max(1));
         let sends = if client { hello.up } else { hello.down };
-        // An end that sends no data has sent everything already, and an end that expects no data has received everything
-        // already.
+        // An end that sends no data has sent everything already, and an end that expects no data has received
+        // everything already.
         let none = SenderReport::default();
         if !sends {
             self.sent.set(Some(none));
@@ -240,8 +244,8 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
         }
         if (client && !hello.down) || (!client && !hello.up) {
             self.peer_sent.set(Some(none));
-            self.final_reported.set(true);
-            self.acknowledged.set(true);
+            self.final_report_queued.set(true);
+            self.final_report_written.set(true);
         }
         if let Some(reports) = &self.own_reports {
             reports.test_started(&self.session, hello.down, hello.up);
@@ -259,8 +263,8 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
         Ok(())
     }
 
-    /// Collects the missing streams of the test. When all streams exist and the client's request is known, the test
-    /// begins.
+    /// Opens the streams of the test at the client, or accepts them at the server, until all exist. The test begins
+    /// when this end also knows the client's request.
     fn open_streams(
         self: &Rc<Self>,
         tasks: &Tasks<W>,
@@ -285,8 +289,8 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
         Ok(())
     }
 
-    /// Returns the stream with this number. On most transports all streams exist from the start. On transports with
-    /// fresh streams, the client begins each stream.
+    /// Returns stream `number`. On most transports all streams exist from the start. On transports with fresh streams,
+    /// the client begins each stream.
     fn poll_stream(
         &self,
         number: u64,
@@ -324,13 +328,13 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
         self.sent.get().is_some()
             && self.peer_received.get().is_some_and(|received| received.whole)
             && self.peer_sent.get().is_some()
-            && self.acknowledged.get()
+            && self.final_report_written.get()
     }
 
     /// Queues a report on the received data, if any data has arrived. `whole` marks the final report, after which no
     /// other report follows.
     fn report(&self, whole: bool) {
-        if self.received_bytes.get() > 0 && (whole || !self.final_reported.get()) {
+        if self.received_bytes.get() > 0 && (whole || !self.final_report_queued.get()) {
             self.controls.borrow_mut().push_back(Control::Received(self.received_so_far(whole)));
             wake(&self.writer);
         }
@@ -342,7 +346,7 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
         self.session.unacknowledged().saturating_sub(ahead)
     }
 
-    /// Records progress if the peer has acknowledged more bytes since the last check. Returns whether it has.
+    /// Returns whether the peer has acknowledged more bytes since the last check. If so, also records progress.
     fn check_acknowledged(&self) -> bool {
         let acknowledged = self.sent_bytes.get().saturating_sub(self.unacknowledged());
         let more = acknowledged > self.acknowledged_bytes.get();
@@ -396,8 +400,8 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
     }
 
     fn spent(&self) -> (Duration, Duration) {
-        let (user, system) = (self.processor)();
-        (user.saturating_sub(self.cost.0), system.saturating_sub(self.cost.1))
+        let (user, system) = (self.cpu_clock)();
+        (user.saturating_sub(self.cpu_at_start.0), system.saturating_sub(self.cpu_at_start.1))
     }
 
     /// Waits until the peer has ended the session. On a transport with one stream, only a read detects the end.
@@ -437,7 +441,7 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
             sent: self.sent.get().unwrap_or_else(|| self.sent_so_far()),
             peer_received: self.peer_received.get().unwrap_or_default(),
             peer_sent: self.peer_sent.get().unwrap_or_default(),
-            received: self.received_so_far(self.acknowledged.get()),
+            received: self.received_so_far(self.final_report_written.get()),
             streams: self.streams.borrow().len() as u16,
         }
     }
@@ -508,7 +512,7 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
         }
         if let Some(sent) = self.peer_sent.get()
             && self.received_bytes.get() >= sent.bytes
-            && !self.final_reported.replace(true)
+            && !self.final_report_queued.replace(true)
         {
             self.report(true);
         }
@@ -579,7 +583,7 @@ async fn write<W: World, N: Session>(
                 }
                 match control {
                     Control::Received(Received { whole: true, .. }) => {
-                        end.acknowledged.set(true);
+                        end.final_report_written.set(true);
                         wake(&end.owner);
                     }
                     Control::Paths(_) => {
@@ -650,8 +654,8 @@ async fn write_frames<S: Stream>(
     Ok(())
 }
 
-/// Writes messages of `size` bytes each, and counts them. If `deadline` fires meanwhile, sending ends at that time:
-/// only the rest of a message that the transport has started_at to take is still written.
+/// Writes messages of `size` bytes each, and counts them. When `deadline` fires, sending ends: only the rest of a
+/// message that was written in part is still written.
 async fn write_messages<W: World, N: Session>(
     end: &MeasuredSession<W, N>,
     stream: &RefCell<N::Stream>,

@@ -7,7 +7,8 @@ use crate::metric::Metric;
 use std::collections::BTreeMap;
 
 impl Relation {
-    /// Decides the relation from the figures of a table, at the points with the levels `at`.
+    /// Checks whether the relation holds in the results of a table. Only the points whose factors have the levels `at`
+    /// count.
     #[must_use]
     pub fn decide(
         &self,
@@ -50,8 +51,8 @@ impl Relation {
         }
     }
 
-    /// Returns the number of comparisons that decide the relation. Each object at each point counts as one comparison.
-    /// For a trend the number is multiplied by the number of levels.
+    /// Returns the number of comparisons of numbers that are needed to decide the relation. Each object at each point
+    /// counts as one comparison. For a trend along a factor, the number is multiplied by the number of levels.
     #[must_use]
     pub fn comparisons(
         &self,
@@ -73,7 +74,7 @@ impl Relation {
         }
     }
 
-    /// Returns the first of `keys` that is a key of `at`, a key of one of the relation's terms, or the factor of its
+    /// Returns the first of `keys` that the relation names: as a key of `at`, as a key of a term, or as the factor of a
     /// trend.
     pub(crate) fn names_of(&self, at: &BTreeMap<String, String>, keys: &[String]) -> Option<String> {
         let is_named = |key: &&String| {
@@ -84,7 +85,7 @@ impl Relation {
         keys.iter().find(is_named).cloned()
     }
 
-    /// Returns the terms of the relation, with their contestants and levels.
+    /// Returns the terms of the relation. Each term refers to a contestant and to levels of factors.
     #[must_use]
     pub fn terms(&self) -> Vec<&Term> {
         match self {
@@ -106,24 +107,24 @@ impl Term {
         &self.at
     }
 
-    /// Returns the value of the term, or the ratio of the term to `unless`. Each term is measured at its own levels.
-    /// `metric` is the default of terms that name no metric.
+    /// Returns the mean of the term. If `denominator` is given, returns the mean ratio of the term to `denominator`.
+    /// Each term is measured at its own levels. `metric` applies to terms that name no metric.
     pub(crate) fn estimate(
         &self,
-        unless: Option<&Self>,
+        denominator: Option<&Self>,
         figures: &Figures,
         metric: Metric,
     ) -> Option<MeanEstimate> {
         let own = figures.at(&self.at)?;
-        match unless {
+        match denominator {
             None => MeanEstimate::of_values(&self.values(own, metric, None)),
-            Some(unless) => {
-                let second = figures.at(&unless.at)?;
+            Some(denominator) => {
+                let second = figures.at(&denominator.at)?;
                 let logs = |values: Vec<Option<f64>>| {
                     let log = |value: Option<f64>| value.filter(|value| *value > 0.0).map(f64::ln);
                     values.into_iter().map(log).collect::<Vec<_>>()
                 };
-                let (one, two) = (self.by_run(own, metric, None), unless.by_run(second, metric, None));
+                let (one, two) = (self.by_run(own, metric, None), denominator.by_run(second, metric, None));
                 MeanEstimate::of(&difference(&logs(one), &logs(two)))
             }
         }
@@ -133,7 +134,8 @@ impl Term {
         self.metric.unwrap_or(table)
     }
 
-    /// Returns the objects that the term compares at this point; a single `None` if the metric describes whole runs.
+    /// Returns the numbers of the page objects whose values the check compares at `point`. Returns a single `None` if
+    /// the metric describes whole runs.
     fn objects(&self, point: &Point, at: &BTreeMap<String, String>, table: Metric) -> Vec<Option<usize>> {
         if !self.metric(table).is_of_objects() {
             return vec![None];
@@ -146,12 +148,14 @@ impl Term {
         (1..=count).map(Some).collect()
     }
 
-    /// Returns the values of the term at a point. Runs without a value are left out.
+    /// Returns the values of the contestant and metric of the term at one point of the table. Runs without a value are
+    /// left out.
     fn values(&self, point: &Point, metric: Metric, object: Option<usize>) -> Vec<f64> {
         self.by_run(point, metric, object).into_iter().flatten().collect()
     }
 
-    /// Returns the values of the term at a point, run by run; `None` for a run without a value.
+    /// Returns the values of the contestant and metric of the term at one point, one for each run; `None` for a run
+    /// without a value.
     fn by_run(&self, point: &Point, metric: Metric, object: Option<usize>) -> Vec<Option<f64>> {
         let object = self.at.get("object").and_then(|number| number.parse().ok()).or(object);
         point.by_run(&self.contestant, self.metric(metric), object)
@@ -165,20 +169,20 @@ fn result_suffix(point: &Point, object: Option<usize>) -> String {
     if parts.is_empty() { String::new() } else { format!(" at {}", parts.join(", ")) }
 }
 
-/// Returns whether a point has these levels. Keys that are not factors of the point are ignored.
+/// Returns whether a point has the factor levels `at`. Keys that are not factors of the point are ignored.
 fn is_at(point: &Point, at: &BTreeMap<String, String>) -> bool {
     at.iter().all(|(key, level)| point.factors.get(key).is_none_or(|own| own == level))
 }
 
-/// Returns the point that differs from `from` only in these levels.
+/// Returns the point that has the factor levels `at`, and otherwise the factor levels of `from`.
 fn moved_point<'a>(figures: &'a Figures, from: &Point, at: &BTreeMap<String, String>) -> Option<&'a Point> {
     let mut labels = from.factors.clone();
     labels.extend(at.iter().map(|(key, level)| (key.clone(), level.clone())));
     figures.at(&labels)
 }
 
-/// Decides whether the ratio of two numbers is within the bounds, run by run. If a value is 0, the differences of the
-/// two numbers decide instead. `None` if no run has both numbers.
+/// Decides whether the ratio of two numbers is within the bounds, from the ratio in each run. If a value is 0 or less,
+/// the difference of the two numbers in each run is used instead. Returns `None` if no run has both numbers.
 fn compared(
     first: &[Option<f64>],
     second: &[Option<f64>],
@@ -200,7 +204,8 @@ fn compared(
     Some((found.among(runs, by.comparisons, true).outcome(bounds), found.to_string()))
 }
 
-/// Decides a relation by the differences of two numbers. The bounds are those of a ratio.
+/// Decides a relation by the differences of two numbers whose ratio has no logarithm. `bounds` are the bounds of the
+/// ratio.
 fn by_difference(
     differences: &[Option<f64>],
     bounds: [f64; 2],
@@ -243,8 +248,8 @@ fn decide_bounds(
     let mut outcomes = Vec::new();
     let mut done: Vec<BTreeMap<String, String>> = Vec::new();
     for point in figures.points.iter().filter(|point| is_at(point, at)) {
-        // If both terms fix their own level of a factor, the factor's levels do not distinguish comparisons. Points
-        // that differ only in this factor then give the same comparison, which counts once.
+        // If each term names its own level of a factor, points that differ only in this factor give the same
+        // comparison. This comparison counts once.
         let own: Vec<&String> = first_term
             .at
             .keys()
@@ -263,8 +268,8 @@ fn decide_bounds(
             continue;
         };
         for object in first_term.objects(first, at, by.metric) {
-            // If a single number is compared with bounds, it may be 0. If two numbers are compared, they need a ratio
-            // or a difference.
+            // With a single term, its mean itself is compared with the bounds, even if the mean is 0. With two terms,
+            // the ratio or difference of their values is compared.
             let found = match (second_term, second) {
                 (Some(term), Some(Some(second))) => {
                     let first_values = first_term.by_run(first, by.metric, object);

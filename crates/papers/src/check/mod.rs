@@ -22,7 +22,7 @@
 //!
 //! A relation holds if the 95 % interval of each point is within the bounds. It fails if one point fails. A point fails
 //! if its interval is outside the bounds, even after the interval is widened for the number of comparisons
-//! (Bonferroni). All comparisons of all checks of a reading count.
+//! (Bonferroni). This number includes the comparisons of all checks of a reading.
 //!
 //! Two numbers are compared by their ratio, run by run. If the published numbers of a table are means of several runs,
 //! the ratio of the means is used, because the paper compares means.
@@ -43,11 +43,12 @@ use std::collections::BTreeMap;
 
 /// The largest ratio at which two numbers count as equal.
 const EQUAL: f64 = 1.1;
-/// The bounds of the ratio of two numbers that are compared by `<`. A smaller gap is a tie, as for published values.
+/// The bounds of left divided by right, if the check says `left < right`. Numbers that differ by less than the factor
+/// [`TIE`] are tied, as for published values.
 const SMALLER: [f64; 2] = [0.0, 1.0 / TIE];
-/// The bounds of the ratio of two numbers that are compared by `>`.
+/// The bounds of left divided by right, if the check says `left > right`.
 const LARGER: [f64; 2] = [TIE, f64::INFINITY];
-/// The bounds of the ratio of two numbers that are compared by `=`.
+/// The bounds of left divided by right, if the check says `left = right`.
 const SAME: [f64; 2] = [1.0 / EQUAL, EQUAL];
 
 /// A check that decides a claim.
@@ -62,16 +63,16 @@ pub enum Check {
         /// The levels to which the check is limited.
         at: BTreeMap<String, String>,
     },
-    /// The check compares a row of the feature table with the expected words.
+    /// The check compares the entries of one row of the feature table with the expected words, for example `yes`.
     Feature {
         /// The name of the row.
         row: String,
         /// The expected words, each with its column.
         words: Vec<(String, String)>,
     },
-    /// The check is met if the cause of the study with this identifier holds.
+    /// The check is met if the effect of the cause with this identifier is within the bounds that the study states.
     Cause(String),
-    /// No value is published to compare with. The table of this name is a prediction of ours.
+    /// The paper publishes no value to compare with. The table of this name is our prediction.
     Prediction(String),
     /// No run decides the claim, for this reason.
     Undecidable(String),
@@ -93,10 +94,11 @@ pub struct ComparisonContext {
     pub metric: Metric,
     /// Whether the paper publishes means over runs. If so, means are compared instead of single runs.
     pub means: bool,
-    /// The number of runs that cover all possible cases. Numbers from all of these runs are exact and have no interval.
+    /// The number of different runs that the seeds can produce, if there is a run of each of them; otherwise `None`.
+    /// Numbers from all of these runs are exact and have no interval.
     pub cases: Option<u64>,
-    /// The number of comparisons. The claim fails if one comparison fails, so each comparison gets its share of the
-    /// error (Bonferroni).
+    /// The number of comparisons. The claim fails if one comparison fails, so the error probability is divided among
+    /// the comparisons (Bonferroni).
     pub comparisons: usize,
 }
 
@@ -105,7 +107,7 @@ pub struct ComparisonContext {
 pub enum Relation {
     /// The ratio of two numbers, or a single number, is within these bounds.
     Within(Term, Option<Term>, [f64; 2]),
-    /// The number rises or falls over the levels of a factor.
+    /// A number rises or falls from the first level of the named factor to the last.
     Trend(Term, Direction, String),
 }
 
@@ -180,9 +182,9 @@ pub struct CheckResult {
     pub description: String,
 }
 
-/// Combines the outcomes of the readings of a claim. If one reading holds and another fails, returns
-/// [`Outcome::Reading`]. Otherwise the worst outcome counts. An undetermined reading does not contradict a reading that
-/// holds or fails.
+/// Combines the outcomes of a claim under several readings of its text. If the claim holds under one reading and fails
+/// under another, the outcome is [`Outcome::Reading`], whatever the other readings give. Otherwise the result is the
+/// worst outcome.
 #[must_use]
 pub fn of_readings(mut found: Vec<(&str, CheckResult)>) -> Option<CheckResult> {
     if found.len() < 2 {

@@ -4,7 +4,7 @@ use super::{Check, Direction, LARGER, Reading, Relation, SAME, SMALLER, Term};
 use crate::metric::Metric;
 use std::collections::BTreeMap;
 
-/// Parses the `check` column of a claim, with all readings of the claim.
+/// Parses the `check` column of a claim. Returns every reading of the claim: each is one way to interpret its text.
 ///
 /// # Errors
 /// A one-line message with the error and its location.

@@ -6,7 +6,7 @@ use crate::figures::{Figures, Point};
 const PAGE: ComparisonContext =
     ComparisonContext { metric: Metric::Page, means: false, cases: None, comparisons: 1 };
 
-/// Returns page times of two contestants at two losses, with four seeds each.
+/// Returns page times of two contestants at two loss rates, with four seeds each.
 fn figures() -> Figures {
     let point = |loss: &str, tcp: [f64; 4], sctp: [f64; 4]| {
         let runs = |pages: [f64; 4]| {
@@ -26,8 +26,8 @@ fn figures() -> Figures {
     }
 }
 
-/// If a run has the value 0, there is no ratio. This test checks that differences decide orders and trends in that
-/// case, and that no run is left out.
+/// A run with the value 0 has no ratio to another run. Checks that such runs are compared by differences instead, both
+/// between contestants and along a factor. No run may be left out.
 #[test]
 fn runs_with_the_value_zero_are_not_left_out() {
     let runs = |pages: [f64; 4]| pages.map(crate::figures::Numbers::of_page).to_vec();
@@ -39,7 +39,8 @@ fn runs_with_the_value_zero_are_not_left_out() {
     };
     let points = vec![
         point("0", [0.0; 4], [0.0; 4]),
-        // The ratio exists in only two of the four runs. In these two runs, the first number is larger.
+        // The ratio of the two contestants exists in only two of the four runs, because `tcp` has 0 in the other two.
+        // Where the ratio exists, the number of `tcp` is larger.
         point("1%", [0.0, 0.0, 3.0, 3.0], [5.0, 6.0, 2.0, 2.0]),
         point("2%", [0.0, 1.0, 0.0, 1.0], [8.0, 9.0, 8.0, 9.0]),
     ];
@@ -107,8 +108,8 @@ fn one_place_of_many_fails_by_a_wider_interval() {
             contestants: contestants.map(|(name, pages)| (name.to_owned(), runs(pages))).into(),
         })
     };
-    // At one point the ratio is 1.10 (1.04 to 1.17). The check fails if this is the only point, but not if it is one of
-    // thirty.
+    // With 1 % loss, SCTP takes 1.10 times as long as TCP (95 % interval 1.04 to 1.17). The check fails if this is the
+    // only loss rate, but not if it is one of thirty loss rates.
     let shaky = point(1, [1.05, 1.10, 1.15, 1.10]);
     let other_points = (2..=30).map(|loss| point(loss, [0.5; 4]));
     let points: Vec<_> = std::iter::once(shaky).chain(other_points).collect();
@@ -120,8 +121,8 @@ fn one_place_of_many_fails_by_a_wider_interval() {
     assert_eq!(comparisons, 30);
     let found = relation.decide(&figures, at, ComparisonContext { comparisons, ..PAGE });
     assert_eq!(found.outcome, Outcome::Undetermined, "{}", found.description);
-    // The ratio of the first point is far out of bounds, so the check fails even with the wider interval. For a check
-    // to hold, only the 95 % interval of each point has to be within the bounds.
+    // At a ratio of about 2, the check fails even with the wider interval. At a ratio of 0.9 the check holds, because
+    // only the 95 % interval must be within the bounds.
     let figures = Figures { points: vec![point(1, [2.0, 2.1, 2.0, 2.1])], cases: None };
     assert_eq!(
         relation.decide(&figures, at, ComparisonContext { comparisons, ..PAGE }).outcome,

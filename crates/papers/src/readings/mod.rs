@@ -2,16 +2,16 @@
 //! published values. They also show how near the selected reading comes to rows that had no part in the selection.
 //!
 //! `readings.toml` holds axes, each with its choices. A reading takes one choice of each axis. A scored row is a group
-//! of a table's cells, for example those of one contestant at one loss. The file names the columns that make a row. The
-//! error of a row is the root of the mean square of ln(ours/published).
+//! of a table's cells, for example those of one contestant at one loss rate. The file names the columns that make a
+//! row. The error of a row is the root of the mean square of ln(ours/published).
 //!
-//! The loss of a reading is the mean error over the rows, equally weighted, without calibrated cells. Calibrated inputs
-//! are set anew for every reading ([`calibrate`](super::calibrate)).
+//! The loss of a reading is the mean error over the rows, equally weighted. Cells that were used to calibrate an input
+//! are left out. These inputs are calibrated again for every reading ([`calibrate`](super::calibrate)).
 //!
-//! All readings within one standard error of the least loss count as equal. Of the equal readings, the reading that
-//! departs least from the paper's statements is selected. Ties are broken by departures from the defaults of the
-//! paper's day, then by the order in the file. The author writes the file before any reading is scored. The digest of
-//! the file identifies its version.
+//! All readings within one standard error of the least loss count as equal. Of these readings, the one that departs
+//! least from the paper's statements is selected. A tie is decided by the fewest departures from the defaults of the
+//! paper's time, and then by the order in the file. The author writes the file before any reading is scored. The digest
+//! of the file identifies its version.
 
 pub(super) mod run;
 mod scores;
@@ -42,14 +42,14 @@ pub struct Readings {
     pub hash: String,
     /// The tables whose cells are scored.
     pub tables: Vec<String>,
-    /// The columns whose labels, in addition to the table, distinguish the scored rows.
+    /// The columns that, together with the table, identify a scored row.
     pub rows: Vec<String>,
     /// The number of seeds.
     pub runs: u64,
     /// The number of seeds of a quick run.
     pub quick_runs: u64,
-    /// The cells that are not scored. Each entry is a set of labels, and a cell with all of them is left out. `table`
-    /// may be one of the labels.
+    /// The cells that are not scored. Each entry is a set of labels. A cell is left out if it has all labels of an
+    /// entry. `table` may be one of the labels.
     #[serde(default)]
     pub leave_out: Vec<BTreeMap<String, String>>,
     /// The questions that the paper leaves open.
@@ -68,7 +68,7 @@ pub struct Axis {
     pub name: String,
     /// The location of the open question in the paper.
     pub why: String,
-    /// The tables to which the question applies; if absent, it applies to all.
+    /// The names of the tables whose plans the answers change. If absent, the question applies to all tables.
     pub tables: Option<Vec<String>>,
     /// Whether the axis varies alone. If so, each of its choices except the first is tried once, with the first choice
     /// of every other axis.
@@ -85,15 +85,15 @@ pub struct Axis {
 pub struct Choice {
     /// The identifier of the choice.
     pub id: String,
-    /// The changes of the plan, as in `--set`; empty if the plan stays as it is.
+    /// The changes of the plan, written as for `--set`; empty if this reading does not change the plan.
     #[serde(default)]
     pub change: Vec<String>,
     /// The metric; absent if it is that of the table.
     pub metric: Option<Metric>,
-    /// The number of the paper's stated facts that the choice contradicts.
+    /// The number of facts stated in the paper that the choice contradicts.
     #[serde(default)]
     pub stated: u32,
-    /// The number of defaults of the paper's day that the choice replaces.
+    /// The number of settings in which the choice replaces a default from the time of the paper.
     #[serde(default)]
     pub default: u32,
     /// Whether the choice was added after the results were known. If so, it is reported but never selected.
@@ -104,7 +104,7 @@ pub struct Choice {
 /// A reading of the paper: one choice of each axis.
 #[derive(Clone, Debug)]
 pub struct Reading<'a> {
-    /// One entry per axis: the axis and the choice for it.
+    /// One entry per open question of the paper: the axis (the question), and the choice (the answer).
     parts: Vec<(&'a Axis, &'a Choice)>,
 }
 
@@ -190,9 +190,9 @@ impl Readings {
         })
     }
 
-    /// Returns every combination of choices, with the last axis varying fastest. An axis that varies alone has its
-    /// first choice in these combinations. Further readings follow. In each of them, one of these axes has another
-    /// choice.
+    /// Returns all readings. First come the combinations of the choices of all axes that are not `alone`, with the last
+    /// axis varying fastest. In these combinations, an axis that is `alone` has its first choice. Then comes one
+    /// reading for each other choice of such an axis, with the first choices of all other axes.
     #[must_use]
     pub fn all(&self) -> Vec<Reading<'_>> {
         let mut all = vec![Reading { parts: Vec::new() }];
@@ -217,7 +217,7 @@ impl Readings {
         all
     }
 
-    fn seeds(&self, size: Size) -> u64 {
+    fn seed_count(&self, size: Size) -> u64 {
         match size {
             Size::Full => self.runs,
             Size::Quick => self.quick_runs,
@@ -235,18 +235,19 @@ impl Readings {
             };
             self.leave_out.iter().any(|cell| cell.iter().all(|(column, value)| is(column, value)))
         };
-        // A cell that determines a calibrated input is met by construction, so it is not scored.
-        let sets = |row: &Row| {
+        // A cell from which an input of the simulation is calibrated always agrees with its published value, so it is
+        // not scored.
+        let is_calibrated = |row: &Row| {
             let own = self.calibrations.iter().filter(|one| one.table == table.name);
             table.calibrates(&row.labels)
                 || own.flat_map(|one| one.rows(table)).any(|one| one.labels == row.labels)
         };
-        printed.filter(|row| !is_left_out(row) && !sets(row)).collect()
+        printed.filter(|row| !is_left_out(row) && !is_calibrated(row)).collect()
     }
 }
 
 impl Reading<'_> {
-    /// Returns the name of the reading: the identifiers of its choices.
+    /// Returns the name of this reading of the paper: the identifiers of its choices, separated by spaces.
     #[must_use]
     pub fn name(&self) -> String {
         self.parts.iter().map(|(_, choice)| choice.id.as_str()).collect::<Vec<_>>().join(" ")
@@ -267,7 +268,8 @@ impl Reading<'_> {
         (sum(|choice| choice.stated), sum(|choice| choice.default))
     }
 
-    /// Returns the table with the metric of this reading, and the changes to the table's plan.
+    /// Returns the table as this reading of the paper interprets it: with the reading's metric, and with the reading's
+    /// changes to the table's plan.
     pub(super) fn of(&self, table: &Table) -> Result<(Table, Vec<Change>), String> {
         let mut table = table.clone();
         let mut changes = Vec::new();

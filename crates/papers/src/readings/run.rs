@@ -1,4 +1,4 @@
-//! Runs every reading and compares its cells with the published values.
+//! Runs a study with every reading of its paper, and compares the measured cells with the published values.
 
 use super::{OrderRow, Readings, ScoredReading, Scores};
 use crate::bench::{StudyError, StudyRuns};
@@ -12,16 +12,15 @@ use crate::table::{Size, TablePoint};
 use crate::{Study, Table};
 use std::collections::BTreeMap;
 
-/// The error of a cell for which no run has a value: a factor of ten, as a logarithm.
+/// The error that a cell gets if no run has a value for the cell. It is the natural logarithm of a factor of ten.
 const MISSING: f64 = std::f64::consts::LN_10;
 
 impl Study {
-    /// Returns the number of runs of all readings, without the runs for calibration.
+    /// Returns the number of simulation runs for all readings of the paper, without the runs for calibration.
     ///
-    /// # Errors
-    /// A one-line message if a change does not fit.
+    /// # Errors A one-line message if a change of a reading does not fit the plan of a table.
     pub fn reading_count(&self, readings: &Readings, size: Size, seeds: &Seeds<'_>) -> Result<usize, String> {
-        let seeds = Seeds { runs: readings.seeds(size), ..*seeds };
+        let seeds = Seeds { runs: readings.seed_count(size), ..*seeds };
         let mut count = 0;
         for reading in readings.all() {
             for table in readings.tables.iter().filter_map(|name| self.table(name)) {
@@ -45,7 +44,7 @@ impl Study {
         seeds: &Seeds<'_>,
         bench: &mut StudyRuns<'_>,
     ) -> Result<Scores, StudyError> {
-        let seeds = Seeds { runs: readings.seeds(size), ..*seeds };
+        let seeds = Seeds { runs: readings.seed_count(size), ..*seeds };
         let mut scored = Vec::new();
         let mut rows = Vec::new();
         let mut order_rows: Vec<(String, Vec<String>)> = Vec::new();
@@ -57,16 +56,16 @@ impl Study {
                 let (table, mut changes) = reading.of(table)?;
                 let set = calibrated.iter().filter(|one| one.is_of(&table));
                 changes.extend(set.map(|one| one.change.clone()));
-                let scored = readings.rows(&table);
-                let figures = figures(&table, &scored, &changes, &seeds, bench)?;
-                for cell in scored.iter().map(|row| PublishedCell::measure(&table, row, &figures)) {
+                let scored_rows = readings.rows(&table);
+                let figures = figures(&table, &scored_rows, &changes, &seeds, bench)?;
+                for cell in scored_rows.iter().map(|row| PublishedCell::measure(&table, row, &figures)) {
                     let name = row_name(&table, &readings.rows, &cell.labels);
-                    // Orders are counted by the rows of the table, which may contain several scored rows. All readings
-                    // have the same rows, so every reading gives the same list.
+                    // Orders are counted per row of the table, and a row of the table may contain several scored rows.
+                    // All readings have the same rows, so every reading gives the same list.
                     let of_orders = row_name(&table, &table.definition.rows, &cell.labels);
                     match order_rows.iter_mut().find(|(known, _)| *known == of_orders) {
-                        Some((_, shares)) if shares.contains(&name) => {}
-                        Some((_, shares)) => shares.push(name.clone()),
+                        Some((_, row_names)) if row_names.contains(&name) => {}
+                        Some((_, row_names)) => row_names.push(name.clone()),
                         None => order_rows.push((of_orders, vec![name.clone()])),
                     }
                     let error = log_ratio(&cell);
@@ -75,15 +74,15 @@ impl Study {
                         None => by_row.push((name, vec![error])),
                     }
                 }
-                // Cells that determine a calibrated input are not scored, but their orders count.
+                // Cells that determine a calibrated input have no error in the scores. Their orders, such as which
+                // contestant is faster, are counted nevertheless.
                 let printed = table.rows();
                 let all: Vec<PublishedCell> =
                     printed.map(|row| PublishedCell::measure(&table, row, &figures)).collect();
                 let found = Orders::of(&table, &all);
                 for (list, same) in [(&found.preserved, 1), (&found.missed, 0)] {
-                    for (_, table_point) in list {
-                        let one =
-                            orders.entry(row_name(&table, &table.definition.rows, table_point)).or_default();
+                    for (_, labels) in list {
+                        let one = orders.entry(row_name(&table, &table.definition.rows, labels)).or_default();
                         *one = (one.0 + same, one.1 + 1);
                     }
                 }
@@ -108,19 +107,22 @@ impl Study {
         let at = |name: &String| rows.iter().position(|row| row == name);
         let order_rows = order_rows
             .into_iter()
-            .map(|(name, shares)| OrderRow { name, shares: shares.iter().filter_map(at).collect() })
+            .map(|(name, row_names)| OrderRow {
+                name,
+                scored_rows: row_names.iter().filter_map(at).collect(),
+            })
             .collect();
         Scores::of(readings.hash.clone(), rows, order_rows, scored)
             .map(|scores| Scores {
                 seeds: seeds.runs,
-                digest: self.stored_scores.of_scores.clone(),
+                digest: self.stored_scores.scores_digest.clone(),
                 ..scores
             })
             .ok_or_else(|| "readings.toml: no cell is left to score".to_owned().into())
     }
 }
 
-/// Returns ln(ours/published) of a cell, or the logarithm of ten if we have no positive value.
+/// Returns ln(ours/published) of a cell. If our value is missing or not positive, returns ln(10).
 pub(crate) fn log_ratio(cell: &PublishedCell) -> f64 {
     cell.ours
         .filter(|own_value| *own_value > 0.0)
@@ -134,7 +136,7 @@ fn row_name(table: &Table, columns: &[String], labels: &BTreeMap<String, String>
     parts.join("/")
 }
 
-/// Returns the figures of the points of these rows, for all contestants of the table.
+/// Runs the plans that belong to these table rows, with all contestants of the table, and returns the results.
 pub(crate) fn figures(
     table: &Table,
     rows: &[&Row],
@@ -146,7 +148,8 @@ pub(crate) fn figures(
     bench.figures(&table_points, table.definition.heads)
 }
 
-/// Returns the figures of the points of these rows, only for the contestants of the rows.
+/// Runs the plans that belong to these table rows, only with the contestants that the rows name, and returns the
+/// results.
 pub(crate) fn figures_of(
     table: &Table,
     rows: &[&Row],
@@ -174,8 +177,8 @@ fn table_points_of(
     if rows.is_empty() {
         return Ok(Vec::new());
     }
-    // Includes every contestant of the table, for two reasons. The plan may be invalid without one of its contestants.
-    // Tables with the same plan can share their runs only if all contestants run.
+    // All contestants of the table run, even those without a row in `rows`. The plan may be invalid without one of
+    // them, and tables with the same plan can share runs only if the contestants are the same.
     let printed = table.rows();
     let mut names: Vec<String> = printed.map(|row| row.contestant().to_owned()).collect();
     names.sort();

@@ -1,5 +1,5 @@
-//! Selects a reading by the errors of all readings. Also measures the error of the selected reading in rows that had no
-//! part in its selection.
+//! Selects the reading (the set of choices where a paper leaves something open) with the smallest errors. Also measures
+//! the error of the selected reading in rows that were not used for the selection.
 
 use crate::effect::figure;
 use std::collections::BTreeSet;
@@ -9,29 +9,33 @@ use std::collections::BTreeSet;
 pub struct ScoredReading {
     /// The name of the reading: the identifiers of its choices.
     pub name: String,
-    /// The number of departures from stated facts, and the number of departures from defaults.
+    /// The number of choices that contradict statements of the paper, and the number of choices that differ from
+    /// defaults.
     pub departures: (u32, u32),
-    /// Whether the reading is exploratory. If so, it is never selected.
+    /// Whether the reading includes an exploratory choice, which was added after the results were known. An exploratory
+    /// reading is never selected.
     pub exploratory: bool,
     /// The values that calibration set for the reading.
     pub calibrated: Vec<String>,
-    /// The remaining error of the calibrated cells: the root of the mean square of ln(ours/published). It shows whether
-    /// calibration could meet these cells in the reading.
+    /// The remaining error of the calibrated cells: the root of the mean square of ln(ours/published). It shows how
+    /// well calibration could match these cells.
     pub remaining_error: Option<f64>,
-    /// The root of the mean square of ln(ours/published) of each row.
+    /// For each row, the root of the mean square of ln(ours/published) over the row's cells.
     pub errors: Vec<f64>,
-    /// For each row with orders, the number of orders that are as published, and the number of all orders.
+    /// For each row of [`Scores::order_rows`], two counts of pairs of contestants: the pairs whose order is the
+    /// published order, and all compared pairs.
     pub orders: Vec<(usize, usize)>,
 }
 
-/// A row of the table that has orders, and the scored rows that share a cell with it.
+/// A table row in which the order of the contestants is compared with the published order, and the scored rows that
+/// share a cell with it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OrderRow {
-    /// The name of the table and the labels of the row.
+    /// The text that identifies the row: the name of its table, and the labels at the start of the row.
     pub name: String,
-    /// The indices of the scored rows that share a cell with this row. When this row is held out, those scored rows
-    /// take no part in the selection.
-    pub shares: Vec<usize>,
+    /// The indices of the scored rows that share a cell with this row. A selection that leaves this row out also leaves
+    /// those scored rows out.
+    pub scored_rows: Vec<usize>,
 }
 
 /// The scores of all readings.
@@ -41,30 +45,34 @@ pub struct Scores {
     pub hash: String,
     /// The digest of everything that determines the scores.
     pub digest: String,
-    /// The number of seeds of each run.
+    /// The number of seeds with which each reading runs.
     pub seeds: u64,
     /// The names of the scored rows.
     pub rows: Vec<String>,
-    /// The table rows in which orders are counted. An order says which of two contestants has the larger value.
+    /// The table rows in which the order of each two contestants by their values is compared with the published order.
     pub order_rows: Vec<OrderRow>,
     /// The readings, in the order of the file.
     pub readings: Vec<ScoredReading>,
-    /// The index of the reading that is selected by all rows.
+    /// The index of the reading that is selected if no row is held out.
     pub selected: usize,
-    /// The number of readings within one standard error of the least loss, without exploratory readings.
+    /// The number of readings whose loss is at most one standard error above the least loss. Exploratory readings are
+    /// not counted.
     pub equally_good: usize,
-    /// For each row, the error of the reading that all other rows select, and the index of that reading.
+    /// For each row, the reading that all other rows select: the error of this reading in the row, and the index of
+    /// this reading.
     pub held_out: Vec<(f64, usize)>,
-    /// The index of the reading that is selected by its departures alone, without the errors of any row.
+    /// The index of the reading that would be selected if only the numbers of departures counted, and not the errors
+    /// of the rows.
     pub stated_only: usize,
     /// The median of the losses, without exploratory readings.
     pub median: f64,
-    /// The index of the exploratory reading with the least loss; `None` if there is none.
+    /// The index of the exploratory reading with the least loss; `None` if no reading is exploratory.
     pub exploratory: Option<usize>,
 }
 
 impl Scores {
-    /// Computes the scores of all readings; `None` if no row is scored, or if every reading is exploratory.
+    /// Computes the scores of all readings. Returns `None` if `rows` is empty, or if every reading was added after the
+    /// results were known.
     pub(crate) fn of(
         hash: String,
         rows: Vec<String>,
@@ -79,7 +87,8 @@ impl Scores {
         let (selected, equally_good) = choose(&readings, &all)?;
         let held_out = (0..count).map(|left_out| {
             let rest: Vec<usize> = (0..count).filter(|row| *row != left_out).collect();
-            // If the only row is held out, no row is left to select by, so only the departures decide.
+            // If there is only one row, no row is left for the selection. In that case, only the numbers of
+            // `departures` decide.
             let (chosen, _) = choose(&readings, &rest)?;
             Some((readings[chosen].errors[left_out], chosen))
         });
@@ -115,33 +124,35 @@ impl Scores {
         })
     }
 
-    /// Counts the orders of a reading: orders as published, all orders, rows in which all orders are as published, and
-    /// all rows with orders.
+    /// Compares the orders of contestants under a reading with the published orders. Returns four counts: the orders
+    /// that agree, all orders, the rows in which all orders agree, and all rows with orders.
     #[must_use]
     pub fn orders_of(&self, reading: usize) -> [usize; 4] {
         counted(self.readings[reading].orders.iter().copied())
     }
 
-    /// Counts the orders as [`orders_of`](Self::orders_of) does, but holds out each row in turn. The scored rows that
-    /// share no cell with the held-out row select a reading. The orders of this reading in the held-out row are
-    /// counted.
+    /// Counts the same four numbers as [`orders_of`](Self::orders_of), but holds out each row in turn. The scored rows
+    /// that share no cell with the held-out row select a reading. In the held-out row, the orders under this reading
+    /// are counted.
     #[must_use]
     pub fn held_out_orders(&self) -> [usize; 4] {
         counted(self.held_out_each().into_iter().flatten())
     }
 
-    /// Holds out each row in turn. Returns the number of the row's orders that are as published, and the number of all
-    /// its orders. `None` for a row without orders.
+    /// Holds out each row with orders in turn, and selects a reading by the other rows. Returns, for each held-out row,
+    /// the number of its orders that are as published under that reading, and the number of all its orders. `None` if
+    /// no reading can be selected.
     pub(crate) fn held_out_each(&self) -> Vec<Option<(usize, usize)>> {
         let each = self.order_rows.iter().enumerate().map(|(at, row)| {
-            let rest: Vec<usize> = (0..self.rows.len()).filter(|one| !row.shares.contains(one)).collect();
+            let rest: Vec<usize> =
+                (0..self.rows.len()).filter(|one| !row.scored_rows.contains(one)).collect();
             let (chosen, _) = choose(&self.readings, &rest)?;
             self.readings[chosen].orders.get(at).copied()
         });
         each.collect()
     }
 
-    /// Returns the mean over the rows of the errors in [`held_out`](Self::held_out).
+    /// Returns the mean of the rows' errors in [`held_out`](Self::held_out).
     #[must_use]
     pub fn held_out_loss(&self) -> f64 {
         mean(self.held_out.iter().map(|(error, _)| *error))
@@ -169,7 +180,8 @@ impl Scores {
         )
     }
 
-    /// Returns one line per result, as description, reading, loss and orders.
+    /// Returns the rows of a table of results. The columns are a description, the name of the reading, its loss, and
+    /// its number of orders that agree with the published orders.
     #[must_use]
     pub fn lines(&self) -> Vec<[String; 4]> {
         let of = |label: &str, at: usize| {
@@ -197,26 +209,28 @@ impl Scores {
 }
 
 impl ScoredReading {
-    /// Returns the loss of the reading: the mean of its errors over the rows.
+    /// Returns the loss (in the statistical sense) of the reading: the mean of its errors over the rows.
     #[must_use]
     pub fn loss(&self) -> f64 {
         mean(self.errors.iter().copied())
     }
 }
 
-/// Counts orders as published, all orders, rows in which all orders are as published, and rows that have orders.
+/// Returns four counts over rows of (orders as in the paper, all orders): orders as in the paper, all orders, rows in
+/// which all orders are as in the paper, and rows that have orders.
 fn counted(rows: impl Iterator<Item = (usize, usize)>) -> [usize; 4] {
     rows.filter(|(_, all)| *all > 0).fold([0; 4], |[same, all, whole, rows], (preserved, of)| {
         [same + preserved, all + of, whole + usize::from(preserved == of), rows + 1]
     })
 }
 
-/// Formats a loss, which is a logarithm, and the factor that it stands for.
+/// Formats a loss (the logarithm of a factor), followed by the factor.
 fn shown(loss: f64) -> String {
     format!("{} (x{:.2})", figure(loss), loss.exp())
 }
 
-/// Formats the counts of orders and of rows with orders; empty if there are no orders.
+/// Formats the four counts of [`Scores::orders_of`]: orders as published, all orders, rows in which all orders are as
+/// published, and all rows with orders. Returns an empty text if there are no orders.
 fn in_words([same, all, whole, rows]: [usize; 4]) -> String {
     if all == 0 { String::new() } else { format!("orders {same}/{all}, rows {whole}/{rows}") }
 }
@@ -226,8 +240,9 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
     if count > 0.0 { sum / count } else { 0.0 }
 }
 
-/// Returns the index of the reading that these rows select, and the number of readings within one standard error of the
-/// best. `None` if all readings are exploratory. Without rows, all readings count as equal.
+/// Returns the index of the reading that is selected by its errors in the scored rows `rows`. Also returns the number
+/// of readings whose loss is within one standard error of the least loss. Returns `None` if all readings are
+/// exploratory. If `rows` is empty, all readings count as equally good.
 fn choose(readings: &[ScoredReading], rows: &[usize]) -> Option<(usize, usize)> {
     let loss = |reading: &ScoredReading| mean(rows.iter().map(|row| reading.errors[*row]));
     let open = || readings.iter().enumerate().filter(|(_, reading)| !reading.exploratory);

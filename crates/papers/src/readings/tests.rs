@@ -1,4 +1,5 @@
-//! Tests of readings files, and of the selection among readings with given errors.
+//! Tests of files with readings (ways to read what a paper leaves open), and of the selection among readings whose
+//! errors are given.
 
 use super::*;
 
@@ -25,9 +26,12 @@ fn orders_of_a_row_that_is_left_out_are_those_of_what_the_others_choose() {
         orders: orders.to_vec(),
         ..scored(name, (0, 0), &errors)
     };
-    // Row 0 alone selects reading a, and row 1 alone selects reading b.
+    // By row 0 alone, reading a is the best. By row 1 alone, reading b is the best.
     let readings = vec![of("a", [0.1, 0.9], [(2, 2), (0, 3)]), of("b", [0.8, 0.1], [(1, 2), (3, 3)])];
-    let row = |name: &str, shares: &[usize]| OrderRow { name: name.to_owned(), shares: shares.to_vec() };
+    let row = |name: &str, scored_rows: &[usize]| OrderRow {
+        name: name.to_owned(),
+        scored_rows: scored_rows.to_vec(),
+    };
     let rows = vec!["0".to_owned(), "1".to_owned()];
     let order_rows = vec![row("x", &[0]), row("y", &[1])];
     let found = Scores::of("hash".to_owned(), rows, order_rows, readings).expect("scores");
@@ -38,13 +42,13 @@ fn orders_of_a_row_that_is_left_out_are_those_of_what_the_others_choose() {
 
 #[test]
 fn held_out_rows_are_scored_by_the_reading_that_the_rest_selects() {
-    // All rows together select reading a. Its mean is 0.2, and with a deviation of 0.1 over 3 rows the standard error
-    // is 0.0577. Reading b has the mean 0.3.
+    // If no row is held out, reading a is selected. Its mean error is 0.2. The standard deviation of 0.1 over 3 rows
+    // gives a standard error of 0.0577. The mean error of reading b is 0.3.
     let found = scores(vec![scored("b", (0, 0), &[0.0, 0.0, 0.9]), scored("a", (0, 0), &[0.1, 0.2, 0.3])]);
     assert_eq!((found.selected, found.equally_good), (1, 1));
-    // Without row 3, reading b is selected, and its error in row 3 is counted. Without row 1 or 2, reading a is
-    // selected. The means of reading a are then 0.25 and 0.2, with standard errors of 0.05 and 0.1. The means of
-    // reading b are 0.45.
+    // If row 3 is held out, the other rows select reading b, and the error of reading b in row 3 counts. If row 1 or 2
+    // is held out, the other rows select reading a. The means of reading a are then 0.25 and 0.2, with standard errors
+    // of 0.05 and 0.1. The means of reading b are 0.45.
     assert_eq!(found.held_out, [(0.1, 1), (0.2, 1), (0.9, 0)]);
     assert!((found.held_out_loss() - 0.4).abs() < 1e-12);
     assert_eq!(found.stated_only, 0, "the first, where nothing departs");
@@ -53,7 +57,8 @@ fn held_out_rows_are_scored_by_the_reading_that_the_rest_selects() {
 
 #[test]
 fn among_those_alike_the_fewest_departures_decide() {
-    // The least loss is 0.2 with a standard error of 0.0577, so all losses up to 0.2577 count as equal.
+    // The loss of a reading is the mean of its errors. The least loss is 0.2 with a standard error of 0.0577, so all
+    // readings with a loss of at most 0.2577 count as equally good.
     let best = [0.1, 0.2, 0.3];
     let order = |second: (u32, u32), third: (u32, u32)| {
         scores(vec![

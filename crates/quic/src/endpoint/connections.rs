@@ -42,7 +42,8 @@ impl Endpoint {
             rejection,
             early,
         }));
-        // A client permits its server no two-way streams, because in this crate only clients begin two-way streams.
+        // A client permits its server no bidirectional streams, because in this crate only clients begin bidirectional
+        // streams.
         config.transport_config(Arc::new(self.transport(watch.clone(), 0)?));
         config.initial_dst_cid_provider(Arc::new(move || first));
         let at = self.at(now);
@@ -110,12 +111,12 @@ impl Endpoint {
         // RFC 9000 §8.1.2: while many handshakes are under way, a client whose address is not validated gets a Retry
         // packet, and no state is kept for it.
         let address = incoming.remote_address().ip();
-        let many = self.config.retry == Retry::Always || self.handshake_limiter.is_busy();
+        let must_validate = self.config.retry == Retry::Always || self.handshake_limiter.is_busy();
         let room = match self.handshake_limiter.room(now, address) {
             _ if self.connections.len() >= MAX_CONNECTIONS => Room::None,
             room => room,
         };
-        if many && !incoming.remote_address_validated() && incoming.may_retry() {
+        if must_validate && !incoming.remote_address_validated() && incoming.may_retry() {
             let retried = self.surroundings.within(|| self.inner.retry(incoming, &mut buffer));
             if let Ok(transmit) = retried {
                 self.reply(&transmit, &buffer);
@@ -168,7 +169,7 @@ impl Endpoint {
             if let Ok(transport) = self.transport(watch.clone(), self.config.streams) {
                 config.transport_config(Arc::new(transport));
             }
-            let unvalidated = UnvalidatedAddress::begins(incoming.remote_address(), bytes);
+            let unvalidated = UnvalidatedAddress::for_new_client(incoming.remote_address(), bytes);
             let unvalidated = (!incoming.remote_address_validated()).then_some(unvalidated);
             let inner = &mut self.inner;
             #[expect(clippy::result_large_err, reason = "quinn's own type, looked at and gone")]
@@ -224,35 +225,35 @@ impl Endpoint {
                     entry.end(&mut self.events, id, reason);
                 }
                 quinn_proto::Event::Stream(StreamEvent::Opened { dir }) => {
-                    while let Some(name) = entry.connection.streams().accept(dir) {
+                    while let Some(stream_id) = entry.connection.streams().accept(dir) {
                         if entry.connection.side().is_server() {
                             // The server may answer early data immediately (RFC 9001 §4.1.2), so the application gets
                             // the connection now.
                             entry.announce(&mut self.events, &mut self.accepted, id, streams);
                         }
-                        entry.open.insert(number(name), StreamEntry::default());
-                        self.events.push_back(Event::Readable { id, stream: number(name) });
+                        entry.open.insert(number(stream_id), StreamEntry::default());
+                        self.events.push_back(Event::Readable { id, stream: number(stream_id) });
                     }
                 }
                 // Data may still arrive on a stream that the application has released. That data does not begin a new
                 // stream.
-                quinn_proto::Event::Stream(StreamEvent::Readable { id: name })
-                    if entry.open.contains_key(&number(name)) =>
+                quinn_proto::Event::Stream(StreamEvent::Readable { id: stream_id })
+                    if entry.open.contains_key(&number(stream_id)) =>
                 {
-                    self.events.push_back(Event::Readable { id, stream: number(name) });
+                    self.events.push_back(Event::Readable { id, stream: number(stream_id) });
                 }
-                quinn_proto::Event::Stream(StreamEvent::Stopped { id: name, error_code }) => {
+                quinn_proto::Event::Stream(StreamEvent::Stopped { id: stream_id, error_code }) => {
                     // RFC 9000 §3.5: the peer reads no more of this stream, so the stream is reset.
-                    let _ = entry.connection.send_stream(name).reset(error_code);
-                    entry.watch.on_stream_reset(name);
-                    if let Some(open) = entry.open.get_mut(&number(name)) {
+                    let _ = entry.connection.send_stream(stream_id).reset(error_code);
+                    entry.watch.on_stream_reset(stream_id);
+                    if let Some(open) = entry.open.get_mut(&number(stream_id)) {
                         open.stopped = Some(error_code.into_inner());
                     }
                     self.events.push_back(Event::Writable { id });
-                    // A task may hold a one-way stream only to learn whether the peer cancels it. That task does not
-                    // wait for room to write, so a `Readable` event wakes it.
-                    if name.dir() == Dir::Uni && entry.open.contains_key(&number(name)) {
-                        self.events.push_back(Event::Readable { id, stream: number(name) });
+                    // A task may hold a unidirectional stream only to learn whether the peer cancels it. That task does
+                    // not wait for room to write, so a `Readable` event wakes it.
+                    if stream_id.dir() == Dir::Uni && entry.open.contains_key(&number(stream_id)) {
+                        self.events.push_back(Event::Readable { id, stream: number(stream_id) });
                     }
                 }
                 quinn_proto::Event::Stream(StreamEvent::Writable { .. }) => {
@@ -272,7 +273,7 @@ impl Endpoint {
             entry.connection.close(at, FINISHED, Bytes::new());
             entry.end(&mut self.events, id, None);
         }
-        // These events are passed to quinn's endpoint last, because the last event removes the connection.
+        // Endpoint events are passed to quinn's endpoint last, because the last endpoint event removes the connection.
         while let Some(event) = entry.connection.poll_endpoint_events() {
             let is_drained = event.is_drained();
             if let Some(answer) = self.inner.handle_event(entry.handle, event) {
@@ -338,7 +339,7 @@ impl Endpoint {
 
 impl ConnectionEntry {
     /// Limits the bytes that are written on the connection and not acknowledged. The lowest of three limits applies:
-    /// `sndbuf`, the congestion window plus `unsent`, and the connection's account in the shared memory.
+    /// `sndbuf`, the congestion window plus the limit for unsent bytes, and the connection's part of the shared memory.
     fn limit_send_window(&mut self, sndbuf: u64) {
         if self.unsent.is_some() || self.account.is_some() {
             let mut most = sndbuf;
@@ -391,7 +392,7 @@ pub(super) const ABORTED: VarInt = VarInt::from_u32(1);
 /// common code for a graceful close. The peer may also send code 0, which is not an error in any application protocol.
 const FINISHED: VarInt = VarInt::from_u32(0x100);
 
-/// The memory of a connection without its data in bytes: 34 kB, as measured by `benches/src/bin/quic.rs`.
+/// The bytes of memory that a connection takes without its data, as measured by `benches/src/bin/quic.rs`.
 const CONNECTION: u64 = 34 * 1024;
 /// The maximum number of servers that are remembered because they rejected early data.
 const MOST_REFUSED: usize = 1_024;

@@ -52,7 +52,8 @@ impl HandshakeLimiter {
         self.waiting < MOST_WAITING && self.under_way.len() < MAX_HALF_OPEN
     }
 
-    /// Looks for room for a handshake with a client at this address.
+    /// Returns whether a handshake with a client at this address may begin, if necessary in place of an older
+    /// handshake.
     pub(super) fn room(&self, now: Instant, address: IpAddr) -> Room {
         if self.waiting >= MOST_WAITING {
             return Room::None;
@@ -66,9 +67,9 @@ impl HandshakeLimiter {
             return Room::Evict(*id);
         }
         let own = self.by_network.get(&network(address)).map_or(0, BTreeSet::len);
-        let most = self.by_network.values().max_by_key(|connections| connections.len());
+        let most = self.by_network.values().max_by_key(|handshakes| handshakes.len());
         let most =
-            most.filter(|connections| connections.len() > MAX_HALF_OPEN / 8 && connections.len() > 2 * own);
+            most.filter(|handshakes| handshakes.len() > MAX_HALF_OPEN / 8 && handshakes.len() > 2 * own);
         match most.and_then(BTreeSet::first).filter(|id| old(id, SOON)) {
             Some(id) => Room::Evict(*id),
             None => Room::None,
@@ -84,10 +85,10 @@ impl HandshakeLimiter {
     /// Records that a handshake is done or has failed.
     pub(super) fn remove(&mut self, id: Id) {
         if let Some((_, network)) = self.under_way.remove(&id)
-            && let Some(connections) = self.by_network.get_mut(&network)
+            && let Some(handshakes) = self.by_network.get_mut(&network)
         {
-            connections.remove(&id);
-            if connections.is_empty() {
+            handshakes.remove(&id);
+            if handshakes.is_empty() {
                 self.by_network.remove(&network);
             }
         }
@@ -137,7 +138,7 @@ mod tests {
         assert_eq!([here, there].map(|ip| limiter.room(at(10), ip)), [Room::Evict(Id(0)); 2]);
         limiter.remove(Id(0));
         assert_eq!(limiter.room(at(3), here), Room::Free);
-        // If two networks have equally many handshakes, neither is preferred until a handshake is `LONG` old.
+        // If two networks have equally many handshakes in progress, no handshake is evicted until one is `LONG` old.
         for number in 1..MAX_HALF_OPEN as u64 / 2 {
             limiter.remove(Id(number));
         }
@@ -164,8 +165,8 @@ mod tests {
         assert!(!limiter.is_free());
     }
 
-    /// Returns the room for a new client of network 0. Five seconds earlier, each network `i` began `handshakes[i]`
-    /// handshakes.
+    /// Returns the limiter's decision about a new client of network 0. Five seconds earlier, each network `i` began
+    /// `handshakes[i]` handshakes.
     fn room_beside(handshakes: &[usize]) -> Room {
         let ip = |network: usize| IpAddr::from([10, 0, 0, network as u8]);
         let mut limiter = HandshakeLimiter::default();

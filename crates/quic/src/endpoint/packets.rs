@@ -50,12 +50,12 @@ impl Engine for Endpoint {
         let Some((&id, _)) = self.connections.iter().find(|(_, entry)| is_quoted(entry)) else { return };
         let at = self.at(now);
         let Some(entry) = self.connections.get_mut(&id) else { return };
-        let nobody = ConnectionClose {
+        let close = ConnectionClose {
             error_code: TransportErrorCode::CONNECTION_REFUSED,
             frame_type: None,
             reason: Bytes::new(),
         };
-        entry.end(&mut self.events, id, Some(ConnectionError::ConnectionClosed(nobody)));
+        entry.end(&mut self.events, id, Some(ConnectionError::ConnectionClosed(close)));
         entry.connection.close(at, ABORTED, Bytes::new());
         self.settle(now, id);
     }
@@ -103,7 +103,7 @@ impl Engine for Endpoint {
             }
             let rate = entry.watch.rate();
             // quinn's pacer does not accept a rate. Therefore the connection is not polled before its next packet is
-            // due. Its acknowledgements wait for that packet.
+            // due. Acknowledgements are also delayed until that time.
             if rate.is_some() && entry.pacer.ready_at() > now {
                 let due = entry.pacer.ready_at();
                 let deadline = entry.deadline.map_or(due, |deadline| deadline.min(due));
@@ -113,8 +113,8 @@ impl Engine for Endpoint {
             }
             buffer.clear();
             let connection = &mut entry.connection;
-            // While the peer's address is not validated, only one packet is polled at a time, because each packet is
-            // checked against the limit on bytes.
+            // While the peer's address is not validated, quinn is asked for only one packet at a time, because each
+            // packet is checked against the limit on bytes.
             let most =
                 if entry.unvalidated.is_some() { 1 } else { LONGEST / usize::from(connection.current_mtu()) };
             let segments = segments.min(most).max(1);

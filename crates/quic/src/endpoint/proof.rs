@@ -25,14 +25,14 @@ pub(super) struct UnvalidatedAddress {
 enum Proof {
     /// RFC 9000 §8.1: a Handshake packet from the peer.
     Handshake,
-    /// RFC 9000 §8.2: a PATH_RESPONSE frame with the token of our PATH_CHALLENGE. The token is `None` until the
-    /// challenge has been sent.
+    /// RFC 9000 §8.2: a PATH_RESPONSE frame that returns the token of this endpoint's PATH_CHALLENGE. The token is
+    /// `None` until the PATH_CHALLENGE has been sent.
     Response(Option<u64>),
 }
 
 impl UnvalidatedAddress {
-    /// Creates the limit for a client that has sent `received` bytes without a token.
-    pub(super) fn begins(address: SocketAddr, received: usize) -> Self {
+    /// Starts to limit the bytes sent to a new client. Its first datagram had `received` bytes and no token.
+    pub(super) fn for_new_client(address: SocketAddr, received: usize) -> Self {
         Self { address, received, sent: 0, evidence: Proof::Handshake }
     }
 }
@@ -64,8 +64,8 @@ impl ConnectionEntry {
         }
     }
 
-    /// Returns whether sending must wait for more bytes from the address. It must wait if a full-size packet would
-    /// exceed the limit. The client's timer makes the client send more packets (RFC 9002 §6.2.2.1).
+    /// Returns whether sending to the unvalidated address must pause, because a full-size packet would exceed three
+    /// times the bytes received from it. More packets arrive when the client's timer expires (RFC 9002 §6.2.2.1).
     pub(super) fn is_held_back(&self) -> bool {
         let whole = usize::from(self.connection.current_mtu());
         self.unvalidated.is_some_and(|unvalidated| {
@@ -77,8 +77,8 @@ impl ConnectionEntry {
     /// The first datagram may have full size, as RFC 9000 §8.2.1 requires for a datagram with PATH_CHALLENGE.
     pub(super) fn may_send(&mut self, target: SocketAddr, bytes: usize) -> bool {
         let Some(unvalidated) = &mut self.unvalidated else { return true };
-        // The token of the challenge is taken even if the datagram goes to another address, because quinn also
-        // challenges the peer's previous address.
+        // quinn also challenges the peer's previous address. The token of a challenge is therefore removed even if this
+        // datagram goes to another address.
         let challenge = self.watch.take_challenge();
         if unvalidated.address != target {
             return true;

@@ -1,8 +1,8 @@
 //! The queue of clients with validated addresses that wait until `handshake_limiter` has room for their handshakes.
 //!
-//! The queue holds the first datagram of each client. quinn buffers the datagrams that a client's timer sends
-//! meanwhile, up to [`KEPT_OF_ONE`] bytes. Networks are served in turn. If the queue is full, one client gets no
-//! answer: the new client, or the last client of the network with the most clients.
+//! The queue holds the first datagram of each client. quinn buffers the datagrams that a waiting client retransmits, up
+//! to [`KEPT_OF_ONE`] bytes. Networks are served in turn. If the queue is full, one client gets no answer: the new
+//! client, or the last client of the network with the most clients.
 
 use super::handshake_limiter::network;
 use anabranch_base::time::{Duration, Instant};
@@ -39,9 +39,9 @@ impl Queue {
         let mut given_up = None;
         if self.length >= MOST {
             let own = self.by_network.get(&network).map_or(0, VecDeque::len);
-            let most = self.by_network.values_mut().max_by_key(|connections| connections.len());
+            let most = self.by_network.values_mut().max_by_key(|clients| clients.len());
             let Some(most) = most.filter(|most| most.len() > own + 1) else { return Some(incoming) };
-            given_up = most.pop_back().map(|waits| waits.incoming);
+            given_up = most.pop_back().map(|client| client.incoming);
             self.length -= 1;
         }
         self.by_network.entry(network).or_default().push_back(WaitingClient { incoming, bytes, since: now });
@@ -49,8 +49,8 @@ impl Queue {
         given_up
     }
 
-    /// Removes the next client from the queue. The returned flag is false if the client has waited for [`STALE`] or
-    /// more.
+    /// Removes the next client from the queue. The returned flag is true if the client has waited for less than
+    /// [`STALE`].
     pub(super) fn pop(&mut self, now: Instant) -> Option<(WaitingClient, bool)> {
         let after = self.last_network.map_or(Unbounded, Excluded);
         let mut next = self.by_network.range((after, Unbounded)).next();
@@ -58,23 +58,23 @@ impl Queue {
             next = self.by_network.first_key_value();
         }
         let network = *next?.0;
-        let connections = self.by_network.get_mut(&network)?;
-        let waits = connections.pop_front();
-        if connections.is_empty() {
+        let clients = self.by_network.get_mut(&network)?;
+        let client = clients.pop_front();
+        if clients.is_empty() {
             self.by_network.remove(&network);
         }
         self.last_network = Some(network);
-        let waits = waits?;
+        let client = client?;
         self.length -= 1;
-        let is_there = now < waits.since + STALE;
-        Some((waits, is_there))
+        let is_there = now < client.since + STALE;
+        Some((client, is_there))
     }
 }
 
 /// The maximum number of waiting clients. With one datagram each, the clients take some 25 MB.
 const MOST: usize = 16_384;
-/// The maximum number of bytes that quinn buffers in addition to the first datagrams: for each client (`KEPT_OF_ONE`),
-/// and for all clients together.
+/// The maximum number of bytes of later datagrams that quinn buffers for each waiting client (`KEPT_OF_ONE`), and for
+/// all waiting clients together (`KEPT_OF_ALL`). The first datagram of a client does not count.
 pub(super) const KEPT_OF_ONE: u64 = 4 * 1024;
 pub(super) const KEPT_OF_ALL: u64 = 16 << 20;
 /// The time after which a waiting client is dropped. A client that still wants a connection tries again.

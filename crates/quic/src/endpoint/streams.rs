@@ -8,13 +8,13 @@ use anabranch_transport::engine::WriteRefusal;
 use anabranch_transport::{CloseReason, ONE_WAY};
 use quinn_proto::{Dir, ReadError, Side, StreamId, VarInt, WriteError};
 
-/// Returns the number that applications use for a stream. Two-way streams are numbered in the order in which the client
-/// began them. One-way streams have the bit `ONE_WAY` set. Their number is even if the client began them, and odd if
-/// the server began them.
-pub(super) fn number(name: StreamId) -> u64 {
-    match name.dir() {
-        Dir::Bi => name.index(),
-        Dir::Uni => ONE_WAY | name.index() << 1 | u64::from(name.initiator() == Side::Server),
+/// Returns the number that applications use for a stream. Bidirectional streams are numbered in the order in which the
+/// client began them. Unidirectional streams have the bit `ONE_WAY` set. Their number is even if the client began them,
+/// and odd if the server began them.
+pub(super) fn number(stream_id: StreamId) -> u64 {
+    match stream_id.dir() {
+        Dir::Bi => stream_id.index(),
+        Dir::Uni => ONE_WAY | stream_id.index() << 1 | u64::from(stream_id.initiator() == Side::Server),
     }
 }
 
@@ -22,12 +22,12 @@ impl Endpoint {
     /// Reads from a stream. Returns the number of bytes read, and whether nothing is left to read for now.
     pub fn recv(&mut self, now: Instant, id: Id, stream: u64, into: &mut [u8]) -> (usize, bool) {
         let Some(entry) = self.connections.get_mut(&id) else { return (0, true) };
-        let Some(name) = entry.name(stream, true) else { return (0, true) };
+        let Some(stream_id) = entry.stream_id(stream, true) else { return (0, true) };
         let Some(open) = entry.open.get_mut(&stream) else { return (0, true) };
         if open.ended || open.reset.is_some() {
             return (0, true);
         }
-        let mut recv = entry.connection.recv_stream(name);
+        let mut recv = entry.connection.recv_stream(stream_id);
         let Ok(mut chunks) = recv.read(true) else { return (0, true) };
         let (mut read, mut dry) = (0, false);
         while read < into.len() {
@@ -52,7 +52,7 @@ impl Endpoint {
                 }
             }
         }
-        // Reading has freed flow control credit. If quinn wants to announce the credit now, the connection is settled.
+        // Reading has freed flow control credit. `settle` schedules a packet if quinn wants to announce the credit now.
         if chunks.finalize().should_transmit() {
             self.settle(now, id);
         }
@@ -64,7 +64,7 @@ impl Endpoint {
     pub fn is_finished(&self, id: Id, stream: u64) -> bool {
         // If the connection has been removed, data may be missing, so the stream does not count as finished.
         let Some(entry) = self.connections.get(&id) else { return false };
-        entry.name(stream, true).is_none() || entry.open.get(&stream).is_some_and(|open| open.ended)
+        entry.stream_id(stream, true).is_none() || entry.open.get(&stream).is_some_and(|open| open.ended)
     }
 
     /// Returns the code with which the peer has cancelled one direction of the stream: the direction that we read if
@@ -75,11 +75,11 @@ impl Endpoint {
         if reading { open.reset } else { open.stopped }
     }
 
-    /// Begins the next stream, either two-way or one-way to the peer. Returns `None` while the peer's limit allows no
-    /// further stream.
+    /// Begins the next stream: unidirectional if `one_way` is set, otherwise bidirectional. Returns `None` while the
+    /// peer's limit allows no further stream.
     ///
     /// # Errors
-    /// If the connection has ended, or if a server tries to begin a two-way stream, which is not supported.
+    /// If the connection has ended, or if a server tries to begin a bidirectional stream, which is not supported.
     pub fn begin_stream(&mut self, id: Id, one_way: bool) -> Result<Option<u64>, WriteRefusal> {
         let entry = self.connections.get_mut(&id).ok_or(WriteRefusal::Closed)?;
         let connection = &mut entry.connection;
@@ -94,20 +94,20 @@ impl Endpoint {
         Ok(Some(number(begun)))
     }
 
-    /// Releases a stream of which the application has dropped the last handle. On a two-way stream, written data and
-    /// the end of the stream are still sent, and the peer is asked to stop sending. A one-way stream is not stopped: it
-    /// ends when its writer finishes it, or with the connection. A reader that wants a one-way stream to end earlier
-    /// cancels the stream. Some streams must not be cancelled, for example the control and QPACK streams of HTTP/3 (RFC
-    /// 9114 §6.2.1, RFC 9204 §4.2).
+    /// Releases a stream whose last handle the application has dropped. On a bidirectional stream, written data and the
+    /// end of the stream are still sent, and the peer is asked to stop sending. The peer is not asked to stop a
+    /// unidirectional stream, because the control and QPACK streams of HTTP/3 must stay open (RFC 9114 §6.2.1, RFC 9204
+    /// §4.2). A reader that wants to stop a unidirectional stream has to cancel it.
     pub fn release_stream(&mut self, now: Instant, id: Id, stream: u64) {
         let Some(entry) = self.connections.get_mut(&id) else { return };
         let ended = entry.open.remove(&stream).is_some_and(|open| open.ended);
-        if let Some(name) = entry.name(stream, false).filter(|name| name.dir() == Dir::Bi) {
-            if entry.connection.send_stream(name).finish().is_ok() {
-                entry.watch.finished(name);
+        if let Some(stream_id) = entry.stream_id(stream, false).filter(|stream_id| stream_id.dir() == Dir::Bi)
+        {
+            if entry.connection.send_stream(stream_id).finish().is_ok() {
+                entry.watch.finished(stream_id);
             }
             if !ended {
-                let _ = entry.connection.recv_stream(name).stop(VarInt::from_u32(0));
+                let _ = entry.connection.recv_stream(stream_id).stop(VarInt::from_u32(0));
             }
         }
         self.settle(now, id);
@@ -116,23 +116,24 @@ impl Endpoint {
     /// Sets the rank of a stream. Streams with a lower rank send their data first; streams of the same rank take turns.
     pub fn set_rank(&mut self, id: Id, stream: u64, rank: u32) {
         let Some(entry) = self.connections.get_mut(&id) else { return };
-        let Some(name) = entry.name(stream, false) else { return };
+        let Some(stream_id) = entry.stream_id(stream, false) else { return };
         // The error is ignored: it means that the stream has ended and has nothing to send.
-        let _ = entry.connection.send_stream(name).set_priority(-i32::try_from(rank).unwrap_or(i32::MAX));
+        let _ =
+            entry.connection.send_stream(stream_id).set_priority(-i32::try_from(rank).unwrap_or(i32::MAX));
     }
 
     /// Cancels one direction of a stream (RFC 9000 §19.4, §19.5): the receiving direction if `reading` is set,
     /// otherwise the sending direction.
     pub fn cancel(&mut self, now: Instant, id: Id, stream: u64, reading: bool, code: u64) {
         let Some(entry) = self.connections.get_mut(&id) else { return };
-        let Some(name) = entry.name(stream, reading) else { return };
+        let Some(stream_id) = entry.stream_id(stream, reading) else { return };
         let code = VarInt::from_u64(code).unwrap_or(VarInt::MAX);
         // The error is ignored: it means that the stream has ended, so there is nothing left to cancel.
         let _ = if reading {
-            entry.connection.recv_stream(name).stop(code)
+            entry.connection.recv_stream(stream_id).stop(code)
         } else {
-            entry.watch.on_stream_reset(name);
-            entry.connection.send_stream(name).reset(code)
+            entry.watch.on_stream_reset(stream_id);
+            entry.connection.send_stream(stream_id).reset(code)
         };
         self.settle(now, id);
     }
@@ -154,10 +155,10 @@ impl Endpoint {
         if entry.open.get(&stream).is_some_and(|open| open.stopped.is_some()) {
             return Err(WriteRefusal::Failed(CloseReason::Cancelled));
         }
-        let name = entry.name(stream, false).ok_or(WriteRefusal::Closed)?;
-        let written = match entry.connection.send_stream(name).write(from) {
+        let stream_id = entry.stream_id(stream, false).ok_or(WriteRefusal::Closed)?;
+        let written = match entry.connection.send_stream(stream_id).write(from) {
             Ok(written) => {
-                entry.watch.wrote(name, written);
+                entry.watch.wrote(stream_id, written);
                 Ok(written)
             }
             Err(WriteError::Blocked) => Ok(0),
@@ -171,9 +172,9 @@ impl Endpoint {
     /// Ends the direction of the stream in which we write.
     pub fn finish(&mut self, now: Instant, id: Id, stream: u64) {
         let Some(entry) = self.connections.get_mut(&id) else { return };
-        let Some(name) = entry.name(stream, false) else { return };
-        if entry.connection.send_stream(name).finish().is_ok() {
-            entry.watch.finished(name);
+        let Some(stream_id) = entry.stream_id(stream, false) else { return };
+        if entry.connection.send_stream(stream_id).finish().is_ok() {
+            entry.watch.finished(stream_id);
         }
         self.settle(now, id);
     }
@@ -189,9 +190,9 @@ impl Endpoint {
 }
 
 impl ConnectionEntry {
-    /// Returns quinn's ID of a stream. If `reading` is set, this side wants to read the stream, otherwise to write it.
-    /// Returns `None` if the stream is one-way in the opposite direction.
-    fn name(&self, stream: u64, reading: bool) -> Option<StreamId> {
+    /// Returns quinn's ID of a stream that this side wants to read (`reading`) or to write. Returns `None` if the
+    /// stream is unidirectional in the opposite direction.
+    fn stream_id(&self, stream: u64, reading: bool) -> Option<StreamId> {
         if stream & ONE_WAY == 0 {
             return Some(StreamId::new(Side::Client, Dir::Bi, stream));
         }

@@ -10,12 +10,12 @@ use quinn_proto::{AckFrequencyConfig, IdleTimeout, MtuDiscoveryConfig, Transport
 use std::sync::Arc;
 
 impl Endpoint {
-    /// Returns quinn's transport settings for a connection. `streams` is the number of two-way streams that the peer
-    /// may have open.
+    /// Returns quinn's transport settings for a connection. `streams` is the number of bidirectional streams that the
+    /// peer may have open.
     pub(super) fn transport(&self, watch: Arc<Watch>, streams: u64) -> Result<TransportConfig, String> {
         let config = &self.config;
-        // Unread data is bounded by the floor, the memory that is reserved for each connection. Therefore unread data
-        // needs no account in the shared memory.
+        // The receive windows limit unread data to a share of the memory that is reserved for each connection.
+        // Therefore unread data is not counted in the shared memory budget.
         let room =
             config.memory.as_ref().map_or(u64::MAX, |memory| (memory.floor() / SHARES).max(MIN_WINDOW));
         let number = |value: u64| VarInt::from_u64(value).map_err(|error| error.to_string());
@@ -59,19 +59,19 @@ impl Endpoint {
     }
 }
 
-/// Checks that the TLS settings can draw random numbers in these surroundings. Settings of a simulation cannot draw
-/// random numbers outside the simulation.
+/// Checks that the TLS settings can draw random numbers here. The settings of a simulation can draw them only within
+/// the simulation.
 pub(super) fn draws(surroundings: &Surroundings, provider: &CryptoProvider) -> Result<(), String> {
     let drawn = surroundings.within(|| provider.secure_random.fill(&mut [0]));
     drawn.map_err(|_| "these settings of TLS are of virtual time, and of no use outside of it".to_owned())
 }
 
-/// A connection divides its floor in the shared memory into this number of equal shares: one for unread data, one for
-/// unacknowledged data.
+/// Each connection has a guaranteed minimum of the memory that connections share. This minimum is divided into this
+/// number of equal shares: one for unread data, and one for unacknowledged data.
 pub(super) const SHARES: u64 = 2;
 /// The smallest flow control limit in bytes: enough for the headers of requests.
 const MIN_WINDOW: u64 = 32 * 1024;
 
-/// The number of one-way streams that a peer may have open at the same time. HTTP/3 uses three (RFC 9114 §6.2); streams
-/// of unknown types are ignored, but they also count.
+/// The number of unidirectional streams that a peer may have open at the same time. HTTP/3 uses three (RFC 9114 §6.2);
+/// streams of unknown types are ignored, but they also count.
 const ONE_WAY_STREAMS: u64 = 16;

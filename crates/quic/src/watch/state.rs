@@ -13,8 +13,8 @@ pub(super) struct WatchState {
     /// The packets with application data that are ack-eliciting and not acknowledged.
     pub(super) sent: Flight,
     pub(super) in_flight: u64,
-    /// The streams on which we send, by stream ID. A stream is removed when the peer has acknowledged all its data and
-    /// its end.
+    /// The streams on which this endpoint sends, by stream ID. A stream is removed when all of its data and its FIN are
+    /// acknowledged.
     pub(super) outgoing: BTreeMap<u64, Outgoing>,
     pub(super) unacknowledged: u64,
     /// The number of stream bytes sent for the first time. The connection's flow control limits this number.
@@ -28,7 +28,8 @@ pub(super) struct WatchState {
     pub(super) lost: BTreeSet<u64>,
     /// The number of handshake bytes that were sent in Initial packets and in Handshake packets.
     pub(super) handshake: [u64; 2],
-    /// Whether handshake packets were lost. If so, a repeated handshake message does not imply a timeout.
+    /// Whether quinn has reported lost handshake packets. If not, handshake bytes that are sent again imply that the
+    /// retransmission timer has expired.
     pub(super) handshake_lost: bool,
     /// The start of the current loss recovery; `None` outside recovery.
     pub(super) recovery_from: Option<std::time::Instant>,
@@ -52,7 +53,8 @@ pub(super) struct WatchState {
 #[derive(Debug)]
 pub(super) struct SentPacket {
     pub(super) size: u64,
-    /// Whether the packet probes the path MTU. The loss of a probe is not reported to the controller (RFC 9000 §14.4).
+    /// Whether the packet probes the path MTU. The loss of a probe is not reported to the congestion controller (RFC
+    /// 9000 §14.4).
     pub(super) probes_mtu: bool,
     /// The stream data of the packet. Most packets have data of one stream, which needs no allocation.
     pub(super) first: Option<StreamRange>,
@@ -64,8 +66,8 @@ pub(super) struct SentPacket {
 pub(super) struct Flight(VecDeque<(u64, SentPacket)>);
 
 impl Flight {
-    /// Adds a packet. Its number is higher than those of all packets before, because packets are encrypted in the order
-    /// of their numbers.
+    /// Adds a packet. Its number is higher than the numbers of all earlier packets, because packets are encrypted in
+    /// the order of their numbers.
     pub(super) fn push(&mut self, number: u64, packet: SentPacket) {
         debug_assert!(self.0.back().is_none_or(|(last, _)| *last < number), "packets out of order");
         self.0.push_back((number, packet));
@@ -102,7 +104,7 @@ pub(super) struct Outgoing {
     pub(super) high: u64,
     pub(super) acked: Ranges,
     pub(super) fin_acked: bool,
-    /// The data that was declared lost and not sent again yet. The next field says whether a timer declared it lost.
+    /// The data that was declared lost and not sent again yet. `lost_by_timer` is set if a timer declared it lost.
     pub(super) lost: Ranges,
     pub(super) lost_by_timer: bool,
     /// The peer's latest flow control limit for the stream.
@@ -118,7 +120,7 @@ impl Outgoing {
 impl WatchState {
     pub(super) fn timed_out(&mut self, at: Instant) {
         self.timed_out = true;
-        // Two probes that are sent at the same time are due to the same timeout (RFC 9002 §6.2.4).
+        // One timeout may send two probes at the same time (RFC 9002 §6.2.4), so count it only once.
         if self.last_timeout.replace(at) != Some(at) {
             self.timeouts += 1;
         }
@@ -239,17 +241,17 @@ const REMEMBERED: usize = 256;
 /// The number of bits that an offset within a stream takes in the trace's sequence space.
 pub(super) const UNITS: u32 = 40;
 
-/// Converts a byte range of a stream to the trace's sequence space, in which each stream has its own range.
+/// Converts a byte range of stream `id` to sequence numbers of the trace, whose numbers are shared by all streams.
 pub(super) fn units(id: u64, bytes: &Range<u64>) -> Range<u64> {
-    // A false offset from a peer may wrap around here. quinn rejects the frame later.
+    // A peer may send an offset that is too large, so this addition may wrap around. quinn rejects the frame later.
     let base = id << UNITS;
     base.wrapping_add(bytes.start)..base.wrapping_add(bytes.end)
 }
 
-/// Returns the number that applications use for a two-way stream. A one-way stream gets a number that no two-way stream
-/// has.
+/// Returns the number that applications use for a bidirectional stream. A unidirectional stream gets a number that no
+/// bidirectional stream has.
 fn number_in_session(id: u64) -> u64 {
-    // RFC 9000 §2.1: the second bit of a stream ID marks a one-way stream.
+    // RFC 9000 §2.1: the second bit of a stream ID marks a unidirectional stream.
     let one_way = (id & 2) << 40;
     one_way | id >> 2
 }

@@ -12,7 +12,7 @@ use std::fmt::Write;
 pub(crate) enum Width {
     /// A figure on a wide screen or on paper.
     Wide,
-    /// The main figure of the first screen, which has text beside it.
+    /// The main figure at the top of the report, which has text beside it.
     Main,
     /// One of two figures side by side.
     Half,
@@ -85,8 +85,9 @@ pub(crate) struct Figure {
 }
 
 impl Figure {
-    /// Writes the figure. `draw` draws at the given width and returns the height of the drawing. It is called with
-    /// `wide`, and also with [`Width::Narrow`] if `wide` is another width.
+    /// Writes the figure. `draw` draws at the given width and returns the height of the drawing. The figure contains a
+    /// drawing for the width `wide`. If `wide` is not [`Width::Narrow`], the figure also contains a narrow drawing for
+    /// small screens.
     pub fn render(&self, out: &mut String, wide: Width, draw: impl Fn(&mut String, Width) -> u32) {
         self.render_with(out, wide, &|_| String::new(), draw);
     }

@@ -22,7 +22,7 @@ use std::convert::Infallible;
 use std::fmt::Write;
 use std::ops::Range;
 
-/// The drawing area of a chart, in which a point has a value on each axis.
+/// The drawing area of a chart, between its two axes.
 pub(super) type Plot<'a, 'b> = ChartContext<'a, Svg<'b>, Cartesian2d<Axis, Axis>>;
 
 /// A point of a chart: its value on the horizontal axis and its value on the vertical axis.
@@ -202,7 +202,7 @@ pub(super) fn draw(
     let (x_label, y_label) = (label(x), label(y));
     let grid = ShapeStyle { color: Ink::named("rule").rgba(1.0), filled: false, stroke_width: fine(1) };
     let axis = ShapeStyle { color: Ink::named("faint").rgba(1.0), filled: false, stroke_width: fine(1) };
-    // Plotters draws at most this number of labels, so it must be the number of ticks.
+    // Plotters may draw as many labels as there are ticks, so that it omits none.
     let mut mesh = plot.configure_mesh();
     mesh.x_labels(x.ticks.len().max(1))
         .y_labels(y.ticks.len().max(1))

@@ -1,4 +1,5 @@
-//! Results of a population: which contestant serves each person best. Each person is a point of a sweep.
+//! Results of a simulated population: which contestant serves each person best. The sweep has one point for each
+//! person.
 //!
 //! [`tally`] counts people. [`text`] and [`page`] format the counts.
 

@@ -281,7 +281,6 @@ fn pairs(out: &mut String, tally: &Tally, population: &str) {
     out.push_str("</tbody></table></div>\n");
 }
 
-/// Writes the causes that experiments found.
 fn causes(out: &mut String, tally: &Tally, population: &str) {
     let causes: Vec<_> = tally.causes().into_iter().filter(|cause| cause.population == population).collect();
     if causes.is_empty() {
@@ -438,7 +437,7 @@ fn compared(out: &mut String, tally: &Tally) {
     out.push_str("</tbody></table></div>\n");
 }
 
-/// Writes a table with the source of each value in a population.
+/// Writes a table of the parameters of the population `name`: the value of each, and the source that it comes from.
 fn parameters(out: &mut String, name: &str, all: &[Parameter]) {
     let _ = write!(
         out,

@@ -7,7 +7,7 @@ use anabranch_results::stats::decision::{GAP, LeaderStatus};
 use anabranch_results::{Cause, Contestant, Point, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The name of the factor whose levels are the numbers of people, counted from 1.
+/// The name of the factor that numbers the people, from 1.
 pub const PERSON: &str = "person";
 /// Causes are searched for one person out of this number of people.
 pub const EXPLAINED: usize = 10;
@@ -35,8 +35,8 @@ impl PersonResult {
         }
     }
 
-    /// Returns the contestant with the smallest time, and whether it wins, ties or is undecided against the other
-    /// contestants.
+    /// Returns the contestant with the smallest time. Also returns the result of comparing it with the other
+    /// contestants: a win, a tie, or undecided.
     fn first(&self) -> (usize, LeaderStatus) {
         let all = 0..self.times.len();
         let first = all.clone().min_by(|&a, &b| self.times[a].total_cmp(&self.times[b])).unwrap_or(0);
@@ -53,8 +53,7 @@ impl PersonResult {
     }
 }
 
-/// Returns the index of a pair of contestants among all pairs. `before` is the contestant that comes earlier in the
-/// plan.
+/// Returns the index of the pair of the contestants `one` and `before`. `before` comes earlier in the plan.
 const fn pair(one: usize, before: usize) -> usize {
     one * (one - 1) / 2 + before
 }
@@ -96,17 +95,18 @@ pub struct Tally {
     people: BTreeMap<(usize, u64), PersonResult>,
     /// The causes that experiments found, with their effects.
     causes: BTreeMap<CauseKey, Effects>,
-    /// The people for whom a cause was found, by population and number.
+    /// The people whose race has a known cause, that is, a setting that explains its result. Each person is identified
+    /// by the population and a number.
     named: BTreeSet<(String, u64)>,
 }
 
-/// The properties of a cause that the results distinguish. Causes with the same properties are counted together.
+/// The properties by which the causes of all people are grouped. Causes with the same properties are counted together.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct CauseKey {
     population: String,
     winner: String,
     loser: String,
-    /// Whether the factor makes the winner slower.
+    /// Whether the winner's settings of this factor make the loser even slower.
     holds_back: bool,
     factor: String,
 }
@@ -115,7 +115,8 @@ struct CauseKey {
 #[derive(Clone, PartialEq, Debug, Default)]
 struct Effects {
     logarithms: Vec<f64>,
-    /// The changes to the slower contestant, as a user types them, each with the number of people.
+    /// The changes to the slower contestant, as a user types them, each with the number of people for whom it was
+    /// found.
     changes: BTreeMap<String, usize>,
 }
 
@@ -132,7 +133,8 @@ pub struct NamedCause<'a> {
     pub change: &'a str,
     /// How many times faster the change makes the slower contestant.
     pub effect: f64,
-    /// Whether the change makes the slower contestant even slower. If so, the winner leads despite its own setting.
+    /// Whether the change gives the slower contestant the winner's setting and makes it even slower. If so, the winner
+    /// leads despite that setting.
     pub holds_back: bool,
 }
 
@@ -163,7 +165,7 @@ impl Share {
     }
 }
 
-/// The shares of the possible outcomes among some of the people.
+/// The shares of the possible outcomes among selected people of a population, for example those with the same access.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Shares {
     /// The number of people in this selection.
@@ -185,8 +187,8 @@ impl Shares {
         self.fastest.iter().copied().chain([self.tied, self.undecided])
     }
 
-    /// Returns the indices of the most common outcomes in [`Self::outcomes`]. If several outcomes are equally common,
-    /// returns all of them.
+    /// Returns the index of the most common outcome in [`Self::outcomes`], or several indices if outcomes are equally
+    /// common.
     #[must_use]
     pub fn most_common(&self) -> Vec<usize> {
         let most = self.outcomes().map(|share| share.count).max();
@@ -194,12 +196,12 @@ impl Shares {
     }
 }
 
-/// The comparison of one contestant with another for some of the people.
+/// The comparison of two contestants over a selection of the simulated people.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Pair {
     /// The share of people for whom the first contestant is faster.
     pub faster: Share,
-    /// The share of people for whom the first contestant is slower.
+    /// The share of people for whom the first contestant is slower than the second.
     pub slower: Share,
     /// The share of people for whom the two contestants tie, because their times are within 3 %.
     pub tied: Share,
@@ -207,7 +209,7 @@ pub struct Pair {
     pub ratios: Vec<f64>,
 }
 
-/// How much longer people would wait if everyone used the same contestant.
+/// How much longer people would wait if everyone used the same contestant, and not each the fastest for them.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cost {
     /// The share of people for whom the time of this contestant is at most 3 % above the smallest time of all
@@ -226,7 +228,7 @@ impl Cost {
     }
 }
 
-/// A cause that makes one contestant faster than another, or that makes the winner slower.
+/// A factor that explains why one contestant is faster than another, or a factor despite which the winner is faster.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CauseSummary {
     /// The name of the population in the plan.
@@ -235,15 +237,16 @@ pub struct CauseSummary {
     pub winner: String,
     /// The name of the slower contestant.
     pub loser: String,
-    /// Whether the factor makes the winner slower.
+    /// Whether the winner's settings of this factor make the loser even slower.
     pub holds_back: bool,
     /// The name of the group of settings.
     pub factor: String,
-    /// The most common change to the slower contestant, as a user types it.
+    /// The most common change to the slower contestant, as a user writes it in a plan.
     pub change: String,
     /// The number of people for whom this cause was found.
     pub people: usize,
-    /// How many times faster the change makes the slower contestant, as the geometric mean over these people.
+    /// How many times faster the change makes the slower contestant, as the geometric mean over the people for whom the
+    /// cause was found.
     pub effect: f64,
 }
 
@@ -350,7 +353,7 @@ impl Tally {
         all.into_iter().collect()
     }
 
-    /// Returns the different values of one property of groups, in alphabetical order.
+    /// Returns the values of the property `of` in all groups, each value once, in alphabetical order.
     #[must_use]
     pub fn values(&self, of: impl Fn(&Group) -> &str) -> Vec<&str> {
         let all: BTreeSet<&str> = self.groups.iter().map(of).collect();
@@ -410,8 +413,8 @@ impl Tally {
         Pair { faster, slower, tied, ratios }
     }
 
-    /// Returns how much longer the people in the groups that `fitting` accepts would wait if they all used this
-    /// contestant. People for whom no contestant finished are left out.
+    /// Returns how much longer people would wait with the contestant `one` than with the fastest contestant. Counts
+    /// only people in the groups that `fitting` accepts. People for whom no contestant finished are left out.
     #[must_use]
     pub fn cost(&self, one: usize, fitting: impl Fn(&Group) -> bool) -> Cost {
         let least = |person: &PersonResult| person.times.iter().copied().fold(f32::INFINITY, f32::min);
@@ -443,8 +446,8 @@ impl Tally {
         all
     }
 
-    /// Returns the number of people of a population for whom causes were searched. For some of them, one contestant is
-    /// faster than another. Also returns the share of these people for whom no cause was found.
+    /// Returns the number of people of a population for whom causes were searched. Among those of them for whom one
+    /// contestant is faster than another, also returns the share for whom no cause was found.
     #[must_use]
     pub fn explained(&self, population: &str) -> (usize, Share) {
         let own = |(group, number): &(usize, u64)| {
@@ -515,7 +518,8 @@ mod tests {
         assert!((causes[0].effect - 1.1).abs() < 1e-9 && causes[0].people == 2, "{causes:?}");
         assert_eq!(causes[0].change, "iw=40");
         assert!(causes[1].holds_back && causes[1].people == 1, "{causes:?}");
-        // Only one person has a number divisible by [`EXPLAINED`], and a cause was found for that person.
+        // Causes are searched only for people whose number is divisible by [`EXPLAINED`]. Here this is one person, for
+        // whom a cause was found.
         assert_eq!(tally.explained(""), (1, Share { count: 0, of: 1 }));
     }
 
@@ -543,8 +547,8 @@ mod tests {
         ] {
             assert_eq!(outcome(one), 4, "{one:?}");
         }
-        // The contestant with the smallest mean time is not always the contestant that is faster by the verdicts of the
-        // pairs.
+        // Contestant `a` has the smallest mean time, but the comparison with `b` finds `b` faster. No contestant counts
+        // as the fastest.
         assert_eq!(outcome([Less, More, More]), 4);
     }
 

@@ -1,4 +1,4 @@
-//! People for the tests of the text and the HTML page.
+//! Results of simulated people, for the tests of the text and the HTML page.
 
 use super::Tally;
 use super::tally::{Group, NamedCause};

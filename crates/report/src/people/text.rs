@@ -145,14 +145,13 @@ fn costs(out: &mut String, tally: &Tally, population: &str) {
     }
 }
 
-/// Returns how much longer people in this loss class would wait with a contestant, as a geometric mean. Returns `-` if
-/// the class has no people.
+/// Returns how many times longer the people in this loss class would wait with a contestant than with the fastest one,
+/// as a geometric mean. Returns `-` if the class has no people.
 pub(super) fn mean_of(tally: &Tally, contestant: usize, population: &str, class: &str) -> String {
     let cost = tally.cost(contestant, |group| group.population == population && group.loss == class);
     if cost.ratios.is_empty() { "-".to_owned() } else { shown(cost.mean()) }
 }
 
-/// Formats the causes that experiments found.
 fn causes(out: &mut String, tally: &Tally, population: &str) {
     let causes: Vec<_> = tally.causes().into_iter().filter(|cause| cause.population == population).collect();
     if causes.is_empty() {
@@ -196,21 +195,21 @@ fn cause_lines(out: &mut String, causes: &[&CauseSummary]) {
     }
 }
 
-/// Returns the width of a column for names: `least`, or more if a name is long.
+/// Returns the width in characters of a column for names: `least`, or more if a name is long.
 fn wide(least: usize, names: &[String]) -> usize {
     names.iter().map(|name| name.chars().count() + 2).fold(least, usize::max)
 }
 
-/// Returns the quantile at `share` of sorted ratios as text, for example `x1.50`.
+/// Returns a quantile of the sorted `ratios` as text, for example `x1.50`. `share` is from 0 to 1; 0.5 is the median.
 pub(super) fn ratio_at(ratios: &[f64], share: f64) -> String {
     let Some(ratio) = quantile(ratios, share) else { return "-".to_owned() };
-    // Interpolation between a number and infinity gives NaN, so a ratio of the list is used instead.
+    // Interpolation between a number and infinity gives NaN, so the next lower ratio is used instead.
     let ratio = if ratio.is_nan() { ratios[(share * (ratios.len() - 1) as f64) as usize] } else { ratio };
     shown(ratio)
 }
 
-/// Formats the ratio of two times, for example `x1.50`. The ratio is infinite if the page load of the dividend did not
-/// finish, and 0 if the page load of the divisor did not finish.
+/// Formats the ratio of two page load times, for example `x1.50`. The ratio is infinite if the page load in the
+/// numerator did not finish, and 0 if the page load in the denominator did not finish.
 pub(super) fn shown(ratio: f64) -> String {
     match ratio {
         0.0 => "own not done".to_owned(),
@@ -243,7 +242,8 @@ fn table(out: &mut String, names: &[String], title: &str, columns: &[(&str, Shar
     }
 }
 
-/// Formats how the shares differ between populations, which shows the influence of the assumptions.
+/// Formats a table with one line for each population. A line has the share of people for whom each contestant is
+/// fastest. The differences between the lines show the influence of the assumptions.
 fn compared(out: &mut String, tally: &Tally) {
     let each = wide(14, tally.names());
     let _ = write!(out, "{:<28}", "soonest, of people");

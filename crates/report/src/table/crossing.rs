@@ -6,26 +6,29 @@ use anabranch_results::axes::Axes;
 use anabranch_results::cell::PointResult;
 use anabranch_results::stats::crossing::Scale;
 
-/// A line of points along which one factor varies, with the winners and the quantities at which the winner changes.
+/// A line of points that differ only in the level of one factor, the winners at these points, and the values of the
+/// factor at which the winner changes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Line {
     /// The factor that varies along the line.
     pub factor: String,
     /// The levels of the other factors, for example `rtt 20ms, rate 1mbit`; empty if there is only one factor.
     pub at: String,
-    /// The winner at the lowest level that has a winner, as an index into the contestants.
+    /// The index of the contestant that wins at the lowest value of the factor at which any contestant wins.
     pub first: usize,
-    /// Each quantity at which the winner changes, with the contestant that wins above it.
+    /// Each value of the factor at which the winner changes, as text, and the index of the contestant that wins above
+    /// that value.
     pub changes: Vec<(String, usize)>,
 }
 
-/// Returns every line through the points along which the winner changes.
+/// Returns the lines of points along which the winner changes.
 #[must_use]
 pub fn lines(axes: &Axes, cells: &[Option<PointResult>]) -> Vec<Line> {
     let mut found = Vec::new();
     for (axis_index, axis) in axes.0.iter().enumerate() {
         let Some(scale) = Scale::of(&axis.levels) else { continue };
-        // Each line starts at a point that has the first level of the factor.
+        // There is one line for each combination of levels of the other factors. `start` is the point of the line at
+        // which this factor has its first level.
         for start in (0..axes.count())
             .map(|index| axes.level_indices(index))
             .filter(|indices| indices[axis_index] == 0)
@@ -46,7 +49,8 @@ pub fn lines(axes: &Axes, cells: &[Option<PointResult>]) -> Vec<Line> {
     found
 }
 
-/// Returns the first winner and each change of the winner along a line; `None` if the winner never changes.
+/// Returns the winner at the first point of a line of points, and each change of the winner along the line. `None` if
+/// the winner never changes.
 fn changes(along: &[(usize, &PointResult)], scale: &Scale) -> Option<(usize, Vec<(String, usize)>)> {
     let won: Vec<(usize, usize)> =
         along.iter().enumerate().filter_map(|(at, (_, cell))| Some((at, cell.winner()?))).collect();
@@ -55,7 +59,7 @@ fn changes(along: &[(usize, &PointResult)], scale: &Scale) -> Option<(usize, Vec
         .filter(|pair| pair[0].1 != pair[1].1)
         .filter_map(|pair| {
             let ((from, before), (to, after)) = (pair[0], pair[1]);
-            // The logarithm is positive as long as the winner before the change (`before`) is faster.
+            // The logarithm is positive while the contestant `before` is faster than the contestant `after`.
             let lead = |cell: &PointResult| Some((cell.times[after]? / cell.times[before]?).ln());
             let curve = along[from..=to].iter().map(|(level, cell)| Some((*level, lead(cell)?)));
             let curve: Vec<(usize, f64)> = curve.collect::<Option<_>>()?;
@@ -71,7 +75,7 @@ mod tests {
     use anabranch_results::axes::Axis;
     use anabranch_results::cell::LeaderStatus;
 
-    /// Returns the cell of two contestants with these times. `wins` is false if the comparison of the two is undecided.
+    /// Returns a cell with the `times` of two contestants. If `wins` is false, their comparison is undecided.
     fn cell(times: [f64; 2], wins: bool) -> Option<PointResult> {
         let first = usize::from(times[1] < times[0]);
         let standing = if wins { LeaderStatus::Wins } else { LeaderStatus::Undecided };
@@ -90,7 +94,8 @@ mod tests {
     #[test]
     fn a_crossing_lies_where_the_logarithms_meet() {
         let axes = axes(&[("loss", &["0", "1%", "2%"])]);
-        // The ratio of the times falls from 2 to 1/sqrt(2), so its logarithm is 0 at two thirds of the distance.
+        // The ratio of the times falls from 2 to 1/sqrt(2), so its logarithm is 0 at two thirds of the distance between
+        // the two levels.
         let cells = [
             cell([100.0, 200.0], true),
             cell([100.0, 200.0], true),
@@ -114,7 +119,7 @@ mod tests {
         let found = lines(&axes, &cells);
         assert_eq!((found.len(), found[0].first), (1, 0));
         assert_eq!(found[0].changes, [("330ms".to_owned(), 1)]);
-        // Only one point has a winner, so the winner never changes along the line.
+        // A line has a change only between two points with different winners. Here only one point has a winner.
         let cells =
             [cell([100.0, 101.0], false), cell([100.0, 300.0], true), cell([101.0, 100.0], false), None];
         assert_eq!(lines(&axes, &cells), []);

@@ -72,7 +72,7 @@ pub(super) fn bars(point: &Point) -> String {
     out
 }
 
-/// Draws the fastest contestant's median run, object by object. Empty if there is only one object.
+/// Draws the fastest contestant's median run, object by object. Empty for messages, and if there is only one object.
 pub(super) fn waterfall(point: &Point) -> String {
     if point.workload.messages {
         return String::new();

@@ -85,8 +85,8 @@ impl Summary {
                 None => groups.push((key.0, key.1, vec![index])),
             }
         }
-        // Points with a winner come before points without one. Within each group, the winner of the most points comes
-        // first.
+        // Points with a winner come before points without a winner. Within each group, the winner of the most points
+        // comes first.
         groups.sort_by_key(|(standing, _, own)| (*standing, Reverse(own.len())));
         let done = self.done();
         let clauses = groups.iter().enumerate().map(|(clause_index, (standing, winner, own))| {
@@ -97,20 +97,23 @@ impl Summary {
                 (LeaderStatus::Undecided, _) => "it is undecided".to_owned(),
                 (LeaderStatus::Nobody, _) => "no run finished".to_owned(),
             };
-            // The first clause gives the number of its points. Later clauses give the levels of their points, if words
-            // can describe them.
+            // The first clause gives the number of its points. If words can describe the levels of the points of a
+            // later clause, that clause gives the levels instead.
             let counted = match own.len() {
                 n if n == done => format!(" at all {n} points"),
                 n => format!(" at {n} of {done} points"),
             };
-            let points =
-                self.axes.box_of(own).filter(|_| done == self.all()).map(|levels| format!(" where {levels}"));
-            let points = match points {
-                Some(levels) if clause_index > 0 || own.len() == 1 => levels,
+            let place = self
+                .axes
+                .box_of(own)
+                .filter(|_| done == self.all())
+                .map(|condition| format!(" where {condition}"));
+            let place = match place {
+                Some(place) if clause_index > 0 || own.len() == 1 => place,
                 _ => counted,
             };
             format!(
-                "{outcome}{points}{}",
+                "{outcome}{place}{}",
                 if *standing == LeaderStatus::Wins { self.by(own) } else { String::new() }
             )
         });
@@ -120,7 +123,7 @@ impl Summary {
             Some(_) if done < self.all() => {
                 format!("Of the points done so far ({done} of {}), {text}.", self.all())
             }
-            // The sentence begins with a contestant's name, which keeps its case.
+            // The sentence begins with a contestant's name, which is not capitalised.
             Some(_) if groups.first().is_some_and(|(standing, ..)| *standing == LeaderStatus::Wins) => {
                 text + "."
             }
@@ -128,7 +131,8 @@ impl Summary {
         }
     }
 
-    /// Formats the range of the winner's leads over the runner-up at these points, for example `, by x1.10 to x2.31`.
+    /// Formats the smallest and the largest lead of the winner over the runner-up among the plan points `points`, for
+    /// example `, by x1.10 to x2.31`.
     fn by(&self, points: &[usize]) -> String {
         let leads = points.iter().filter_map(|&index| self.cells[index].as_ref()?.lead);
         let (low, high) =
@@ -144,8 +148,8 @@ impl Summary {
         self.names.get(contestant).map_or("", String::as_str)
     }
 
-    /// Returns one line of text for each line of points along which the lead changes, for example
-    /// `sctp wins above loss 1.3%, six below`.
+    /// Returns a line of text for each row of points along one factor in which the leading contestant changes, for
+    /// example `sctp wins above loss 1.3%, six below`.
     #[must_use]
     pub fn crossings(&self) -> Vec<String> {
         let found = crossing::lines(&self.axes, &self.cells);

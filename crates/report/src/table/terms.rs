@@ -6,8 +6,8 @@ use anabranch_base::Bytes;
 use anabranch_results::{Contestant, Point, label};
 use anabranch_transport::{Protocol, Streams};
 
-/// Settings that decide a race: key, short name, and name in words. Each is listed either as unequal or as equal for
-/// all.
+/// Settings that can decide a race: key, short name, and name in words. A report says of each whether its values differ
+/// or are equal for all contestants.
 const DECISIVE: [(&str, &str, &str); 8] = [
     ("profile", "profile", "set of settings"),
     ("iw", "initial window", "packets sent at once at the start"),
@@ -32,8 +32,8 @@ enum TermStyle {
 /// transport's capabilities.
 const SECURITY: &str = "security";
 
-/// Settings about how a contestant uses the network. The first line of the terms describes these settings, so the other
-/// lines leave them out.
+/// Settings that affect how much bandwidth a contestant gets. The first line of text about the terms of a race
+/// describes them, so the other lines leave them out.
 const BANDWIDTH_SETTINGS: [&str; 12] = [
     "connections",
     "per-object",
@@ -50,7 +50,8 @@ const BANDWIDTH_SETTINGS: [&str; 12] = [
     "transport",
 ];
 
-/// Returns the terms as lines: how the contestants use the network, then unequal settings, equal settings, and caveats.
+/// Returns the terms of the comparison as lines: how the contestants use the network, then unequal settings, equal
+/// settings, and caveats.
 #[must_use]
 pub fn lines(point: &Point, protocols: Protocols<'_>) -> Vec<String> {
     let labels: Vec<String> = point.contestants.iter().map(|one| one.label().to_owned()).collect();
@@ -65,7 +66,7 @@ pub fn in_words(point: &Point, protocols: Protocols<'_>, names: &[String]) -> Ve
 
 fn describe(point: &Point, protocols: Protocols<'_>, names: &[String], style: TermStyle) -> Vec<String> {
     let contestants = &point.contestants;
-    let requests = !point.workload.messages;
+    let has_requests = !point.workload.messages;
     let (head, between, more) = match style {
         TermStyle::Table => ("bids", " ", " (more connections bid for more of the bandwidth)"),
         TermStyle::Words => {
@@ -75,7 +76,7 @@ fn describe(point: &Point, protocols: Protocols<'_>, names: &[String], style: Te
     let bandwidth_line = contestants
         .iter()
         .zip(names)
-        .map(|(one, name)| format!("{name}{between}{}", bandwidth_use(one, protocols, requests)));
+        .map(|(one, name)| format!("{name}{between}{}", bandwidth_use(one, protocols, has_requests)));
     let mut bandwidth_line = format!("{head}: {}", bandwidth_line.collect::<Vec<_>>().join("; "));
     let connections = |one: &Contestant| one.runs.iter().map(|run| run.connections).max().unwrap_or(0);
     if contestants.windows(2).any(|pair| connections(&pair[0]) != connections(&pair[1])) {
@@ -133,7 +134,7 @@ fn caveats(contestants: &[Contestant], names: &[String], protocols: Protocols<'_
         .collect()
 }
 
-/// Returns the keys and names of the deciding settings and of the settings that were typed for a contestant.
+/// Returns the key and the displayed name of each setting in [`DECISIVE`] and of each setting in a contestant's name.
 fn keys(contestants: &[Contestant], style: TermStyle) -> Vec<(String, String)> {
     let named = |(key, short, words): &(&str, &str, &str)| {
         let name = if style == TermStyle::Words { words } else { short };
@@ -166,7 +167,7 @@ fn value(contestant: &Contestant, key: &str, protocols: Protocols<'_>) -> Option
         return Some(if transport.capabilities().secure { "secured" } else { "in the clear" }.to_owned());
     }
     let value = contestant.settings.get(key)?;
-    // The same size can be written in several forms, for example `1MiB` and `1024KiB`, so it is written in one form.
+    // A user can type one size in several forms, for example `1MiB` and `1024KiB`. Equal sizes must give equal text.
     Some(value.parse::<Bytes>().map_or_else(|_| value.clone(), |bytes| size(bytes.0)))
 }
 
@@ -200,10 +201,10 @@ fn by_value(name: &str, contestants: &[String], values: &[Option<String>]) -> St
     format!("{name} {}", all.collect::<Vec<_>>().join(", "))
 }
 
-/// Describes how a contestant uses the network: connections, streams, and how it sends requests on them.
-fn bandwidth_use(contestant: &Contestant, protocols: Protocols<'_>, requests: bool) -> String {
+/// Describes how many connections and streams a contestant uses, and how it sends its requests over them.
+fn bandwidth_use(contestant: &Contestant, protocols: Protocols<'_>, has_requests: bool) -> String {
     let setting = |key: &str| contestant.settings.get(key).map_or("?", String::as_str);
-    // A transport that is not in the list is described with the default words.
+    // A transport that is not in `protocols` is described with the default words.
     let can = find(protocols, setting("transport")).map(|it| it.capabilities()).unwrap_or_default();
     let [session, sessions] = can.words.session;
     // Uses the largest number of connections that any run opened, which may be less than the setting allows.
@@ -222,8 +223,8 @@ fn bandwidth_use(contestant: &Contestant, protocols: Protocols<'_>, requests: bo
         "1" => terms.push("a new one for each object".to_owned()),
         k => terms.push(format!("{k} objects each")),
     }
-    // Only transports with several streams have this setting. It decides what happens to requests while all streams are
-    // busy.
+    // Only transports with several streams have the setting `when-full`. It decides what happens to requests while all
+    // streams are busy.
     if contestant.settings.contains_key("when-full") {
         let full = match setting("when-full") {
             "rr" => ", pipelined in turn when full",
@@ -237,11 +238,11 @@ fn bandwidth_use(contestant: &Contestant, protocols: Protocols<'_>, requests: bo
         let streams = pairs.map_or_else(|| setting("streams").to_owned(), |pairs| pairs.to_string());
         terms.push(format!("{streams} {}{full}", if streams == "1" { "stream" } else { "streams" }));
     } else if can.streams == Streams::Fresh {
-        let http3 = if requests && setting("http") == "3" { "HTTP/3, " } else { "" };
+        let http3 = if has_requests && setting("http") == "3" { "HTTP/3, " } else { "" };
         terms.push(format!("{http3}at most {} streams at a time", setting("streams")));
-    } else if requests && setting("http") == "2" {
+    } else if has_requests && setting("http") == "2" {
         terms.push(format!("HTTP/2 with {} requests at once", setting("concurrent")));
-    } else if requests {
+    } else if has_requests {
         terms.push(if setting("pipeline") == "yes" { "pipelined" } else { "not pipelined" }.to_owned());
     }
     terms.join(", ")

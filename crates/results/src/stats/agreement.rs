@@ -1,12 +1,11 @@
-//! Decides whether two sources of times agree, for example a measurement and a model. Decides this for each cell, and
-//! for all cells together.
+//! Decides whether two sources of times agree, for example a measurement and a model: in each cell, and over all cells.
 //!
 //! A cell agrees if a rank test at the 1 % level finds no difference between its two sets of runs. A cell also agrees
 //! if the medians of the two sets are within 10 %.
 
 use super::rank::mann_whitney;
 
-/// The comparison of one cell: its observed runs with the runs of a model.
+/// The result of a comparison between the observed runs of a cell and the runs that a model gives for the same cell.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Agreement {
     /// Observed median divided by the model's median; NaN if either set is empty.
@@ -26,7 +25,7 @@ pub fn agreement(observed: &[f64], modeled: &[f64]) -> Agreement {
     Agreement { ratio, p, holds }
 }
 
-/// Returns whether at least nine of ten cells agree; false if there are no cells.
+/// Returns whether at least 90 % of the cells agree (`agreed` of `cells`); false if there are no cells.
 #[must_use]
 pub fn is_enough(agreed: usize, cells: usize) -> bool {
     cells > 0 && 10 * agreed >= 9 * cells
@@ -51,10 +50,11 @@ mod tests {
     #[test]
     fn a_cell_agrees_by_its_ranks_or_by_its_medians() {
         let model: Vec<f64> = (0..200).map(|n| 100.0 + f64::from(n) / 100.0).collect();
-        // All observed values lie within the range of the model's runs. By both criteria the cell agrees.
+        // All observed values lie within the range of the model's runs. The cell agrees by the rank test and by the
+        // medians.
         assert!(agreement(&[100.2, 100.9, 101.1, 101.5, 101.9], &model).holds);
-        // All observed values are above the model's values, which the rank test detects. But the medians differ by less
-        // than a tenth.
+        // All observed values are above the model's values, so the rank test fails. The cell agrees nevertheless,
+        // because the medians differ by less than a tenth.
         let near = agreement(&[105.0, 106.0, 107.0, 108.0, 109.0], &model);
         assert!(near.holds && near.p < MIN_P, "{near:?}");
         // All observed values are above the model's values, and the medians differ by more than a tenth.

@@ -3,14 +3,14 @@
 //!
 //! The factor's levels are parsed as quantities. Between two neighbouring levels the logarithm of the ratio of the two
 //! contestants' times is interpolated linearly. The lead changes where the logarithm is 0. Tables and reports both use
-//! this module, so they name the same quantity.
+//! this module, so they name the same value of the factor.
 
 /// The levels of a factor, parsed as quantities of one kind.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scale {
-    /// The value of each level, in the base unit of the kind.
+    /// The value of each level, in the base unit of the levels' kind of quantity.
     values: Vec<f64>,
-    /// The unit of each level, and the number of base units in it.
+    /// The unit in which each level is written, and the size of that unit in the base unit.
     units: Vec<(&'static str, f64)>,
     /// Indices of the levels, sorted by ascending value.
     rising: Vec<usize>,
@@ -63,8 +63,8 @@ impl Scale {
         &self.rising
     }
 
-    /// Returns the quantity at which a curve over the levels falls from a positive value to 0 or less; `None` if the
-    /// curve never does. Each entry of the curve is the index of a level and the logarithm of a ratio.
+    /// Returns the value of the factor at which `curve` first falls from above 0 to 0 or less; `None` if it never does.
+    /// Each entry of `curve` is the index of a level of the factor, and the logarithm of a ratio.
     #[must_use]
     pub fn crossing(&self, curve: &[(usize, f64)]) -> Option<String> {
         curve.windows(2).find_map(|step| {
@@ -73,8 +73,9 @@ impl Scale {
         })
     }
 
-    /// Returns the quantity between two levels, at this share of the distance from `low` to `high`, in the unit of
-    /// `high`. The quantity has two digits, or as many as distinguish it from both levels.
+    /// Formats a quantity between the levels `low` and `high`, in the unit of `high`. `share` (0 to 1) says how far the
+    /// quantity lies from `low` towards `high`. The number has two digits, or as many as distinguish it from both
+    /// levels.
     fn between(&self, low: usize, high: usize, share: f64) -> String {
         let (name, scale) = self.units[high];
         let (low, high) = (self.values[low] / scale, self.values[high] / scale);

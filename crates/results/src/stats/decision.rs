@@ -1,10 +1,11 @@
-//! Decides a comparison of two contestants from the ratio of their values and its interval. If the comparison is
-//! undecided, estimates how many more seeds would decide it.
+//! Decides a comparison of two contestants from the ratio of their values and the ratio's confidence interval. If the
+//! comparison is undecided, estimates how many more seeds would decide it.
 //!
-//! Two contestants differ if the 95 % interval of their ratio excludes 1 and the gap is at least 3 %. They are level if
-//! the interval lies between 1/1.03 and 1.03. Otherwise the comparison is undecided. Identical ratios have no spread
-//! and thus no t-interval. With at least [`FEWEST_ALIKE`] identical ratios, the rank interval of their median is this
-//! single ratio, and decides the comparison.
+//! Two contestants differ if the 95 % interval of their ratio excludes 1 and the gap is at least 3 %. They tie
+//! ([`Verdict::Level`]) if the interval lies between 1/1.03 and 1.03. Otherwise the comparison is undecided.
+//!
+//! If all ratios are identical, there is no t-interval. At least [`FEWEST_ALIKE`] identical ratios still decide the
+//! comparison, because the rank interval of their median is this single ratio.
 
 use super::interval::{share_ci95, t_quantile};
 use crate::{Bound, Comparison, Verdict};
@@ -12,9 +13,9 @@ use crate::{Bound, Comparison, Verdict};
 /// The smallest gap that matters: a ratio of 1.03, or 3 %.
 pub const GAP: f64 = 1.03;
 
-/// The smallest number of identical ratios that decides a comparison. With this number, more than half of all seeds
-/// have the same ratio with 95 % confidence. If the median had another ratio, six equal ratios would have a probability
-/// of at most 2 x 2^-6, or 3 % ([`median_ci95`](super::interval::median_ci95)).
+/// The smallest number of identical ratios that decides a comparison. If six ratios are equal, this ratio is the median
+/// of all seeds with 95 % confidence. If the median were another value, six equal ratios would have a probability of at
+/// most 2 x 2^-6, or 3 % ([`median_ci95`](super::interval::median_ci95)).
 pub const FEWEST_ALIKE: u64 = 6;
 
 /// How the first contestant compares with the other contestants.
@@ -22,7 +23,7 @@ pub const FEWEST_ALIKE: u64 = 6;
 pub enum LeaderStatus {
     /// The first contestant is faster than every other contestant.
     Wins,
-    /// The first contestant is level with at least one other contestant, and faster than the rest.
+    /// The first contestant ties with at least one other contestant, and is faster than the rest.
     Level,
     /// The comparison of the first contestant with at least one other contestant is undecided.
     Undecided,
@@ -31,8 +32,9 @@ pub enum LeaderStatus {
 }
 
 impl LeaderStatus {
-    /// Returns the standing of the first contestant. Each item of `others` is the verdict on the ratio of another
-    /// contestant to the first. [`Verdict::More`] means that the first is faster.
+    /// Returns the status of the first contestant. Each item of `others` is the verdict on a ratio: another
+    /// contestant's time divided by the first contestant's time. [`Verdict::More`] means that the first contestant is
+    /// faster.
     pub fn of_first(others: impl Iterator<Item = Option<Verdict>>) -> Self {
         let one = |verdict| match verdict {
             Some(Verdict::More) => Self::Wins,
@@ -54,7 +56,7 @@ pub struct ComparisonFigures {
     pub n: u64,
     /// Whether nothing is random, so that the ratio is exact and not an estimate.
     pub exact: bool,
-    /// Whether the ratio is a bound because runs did not finish.
+    /// The direction in which the ratio is a bound, if some runs did not finish; `None` if all finished.
     pub bound: Option<Bound>,
 }
 
@@ -96,8 +98,8 @@ pub fn decide(found: &ComparisonFigures) -> (Verdict, Option<u64>) {
 fn more_seeds(found: &ComparisonFigures, [low, high]: [f64; 2]) -> Option<u64> {
     let (log, n) = (found.ratio.ln().abs(), found.n as f64);
     let half = (high.ln() - low.ln()) / 2.0;
-    // If the gap matters, the interval must exclude 1. Otherwise the whole interval must stay within 3 %. `target` is
-    // the largest half width of an interval that decides the comparison.
+    // A ratio of at least `GAP` is decided when the interval excludes 1. A smaller ratio is decided when the whole
+    // interval is closer to 1 than `GAP`. `target` is the half width, in ln(ratio), below which this happens.
     let target = if log >= GAP.ln() { log } else { GAP.ln() - log };
     let spread = half * n.sqrt() / t_quantile(found.n.saturating_sub(1).max(1) as usize);
     let wide = |seeds: f64| t_quantile(seeds as usize - 1) * spread / seeds.sqrt() >= target;
@@ -108,18 +110,19 @@ fn more_seeds(found: &ComparisonFigures, [low, high]: [f64; 2]) -> Option<u64> {
     (seeds <= MAX_SEEDS).then_some((seeds - n) as u64)
 }
 
-/// Whether the winner of a comparison, contestant `b`, wins most seeds. `Yes`, `Open` and `No` hold the percentage of
-/// seeds that it wins.
+/// Whether contestant `b`, the winner of a comparison, wins most seeds. `Yes`, `Open` and `No` hold the percentage of
+/// seeds that `b` wins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WinFrequency {
-    /// The question does not arise: the comparison is exact, there is only one seed, or both times are equal in every
-    /// seed.
+    /// No statement is made about the frequency, because the comparison is exact, there is only one seed, or both times
+    /// are equal in every seed.
     NotAsked,
-    /// The winner wins more than half of the seeds: the 95 % interval of the share lies above one half.
+    /// The winner wins more than half of the seeds: the 95 % interval of its share of the seeds lies above one half.
     Yes(u64),
-    /// It is open whether the winner wins most seeds: the 95 % interval of the share contains one half.
+    /// The data does not show whether the winner wins more than half of the seeds: the 95 % interval of the winner's
+    /// share of the seeds contains one half.
     Open(u64),
-    /// The winner wins less than half of the seeds: the 95 % interval of the share lies below one half.
+    /// The winner wins less than half of the seeds: the 95 % interval of its share of the seeds lies below one half.
     No(u64),
 }
 
@@ -165,8 +168,8 @@ mod tests {
         assert_eq!(decided(1.10, 1.05, 1.15), (Verdict::More, None));
         assert_eq!(decided(0.90, 0.85, 0.95), (Verdict::Less, None));
         assert_eq!(decided(1.01, 0.99, 1.02), (Verdict::Level, None));
-        // The interval excludes 1, so the contestants differ. But it also lies within 3 %, so the difference does not
-        // matter.
+        // The interval excludes 1, so the contestants differ. However, all ratios in the interval are within 3 % of 1,
+        // so the difference does not matter.
         assert_eq!(decided(1.015, 1.005, 1.025), (Verdict::Level, None));
         for (ratio, low, high) in [(1.02, 1.005, 1.04), (1.10, 0.95, 1.27), (0.99, 0.90, 1.09)] {
             let (verdict, more) = decided(ratio, low, high);
@@ -175,8 +178,8 @@ mod tests {
         }
     }
 
-    /// Checks that the interval decides with the suggested number of additional seeds, and does not decide with about
-    /// 0.5 % fewer seeds.
+    /// Checks that the comparison is decided with the suggested number of additional seeds. With about 0.5 % fewer
+    /// seeds, it must still be undecided.
     #[test]
     fn the_suggested_number_of_seeds_decides() {
         for ratio in [1.002_f64, 1.01, 1.05, 1.2, 0.97, 0.85] {
@@ -226,9 +229,9 @@ mod tests {
         assert_eq!(crate::stats::interval::median_ci95(&values(FEWEST_ALIKE - 1)), None);
     }
 
-    /// Returns the result of [`usual`] if `b` was faster in `more` seeds and slower in `less` seeds.
+    /// Returns how often `b` wins according to [`usual`], if `b` was faster in `more` seeds and slower in `less` seeds.
     fn won(more: u64, less: u64) -> WinFrequency {
-        let terms = crate::stats::metrics::PointTerms { deadline_ns: None, chance: true };
+        let terms = crate::stats::metrics::PointTerms { deadline_ns: None, is_random: true };
         let found = crate::stats::metrics::compare(("a", &[]), ("b", &[]), "page_ms", terms);
         usual(&Comparison { more, less, n: more + less, exact: false, ..found })
     }

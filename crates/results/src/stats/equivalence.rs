@@ -5,7 +5,7 @@
 //! one-sided tests at the 5 % level (D. J. Schuirmann 1987). Packet counts are near one another if their means differ
 //! by at most 15 % or 5 packets, whichever is more.
 
-use super::interval::{mean, t_quantile_90};
+use super::interval::{mean, t_quantile_95};
 
 /// The ratio of observed times to the model's times.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -27,7 +27,7 @@ pub fn equivalence(pairs: &[(f64, f64)]) -> Equivalence {
     let half = if logs.len() < 2 {
         f64::NAN
     } else {
-        t_quantile_90(logs.len() - 1) * (squares / (n - 1.0) / n).sqrt()
+        t_quantile_95(logs.len() - 1) * (squares / (n - 1.0) / n).sqrt()
     };
     let ci90 = [(middle - half).exp(), (middle + half).exp()];
     Equivalence { ratio: middle.exp(), ci90, holds: ci90[0] > 1.0 - MARGIN && ci90[1] < 1.0 + MARGIN }
@@ -42,7 +42,7 @@ pub fn near(observed: f64, modeled: f64) -> bool {
 
 /// The maximum relative difference of times.
 const MARGIN: f64 = 0.05;
-/// The maximum difference of packet counts is this share or this many packets, whichever is more.
+/// The maximum difference of packet counts: `SHARE` of the observed count or `PACKETS`, whichever is more.
 const SHARE: f64 = 0.15;
 const PACKETS: f64 = 5.0;
 

@@ -92,7 +92,7 @@ pub fn widened(values: usize, comparisons: usize) -> f64 {
 /// Returns the 95 % quantile of Student's t for at least one degree of freedom. From three degrees on it is within 1 %
 /// of the exact quantile.
 #[must_use]
-pub fn t_quantile_90(degrees: usize) -> f64 {
+pub fn t_quantile_95(degrees: usize) -> f64 {
     match degrees {
         0 | 1 => 6.313_751_515,
         2 => 2.919_985_580,
@@ -247,7 +247,7 @@ mod tests {
     fn quantiles_of_the_90_percent_interval_are_those_of_the_tables() {
         for (degrees, printed) in [(1, 6.314), (2, 2.920), (3, 2.353), (7, 1.895), (29, 1.699), (120, 1.658)]
         {
-            let t = t_quantile_90(degrees);
+            let t = t_quantile_95(degrees);
             assert!((t / printed - 1.0).abs() < 0.01, "t({degrees}) = {t}, tables print {printed}");
         }
     }
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn share_interval_matches_a_hand_calculation() {
-        // The 95 % interval for 15 of 20 is 0.531 to 0.888 (Newcombe 1998).
+        // A share of 15 of 20 has the 95 % interval 0.531 to 0.888 (Newcombe 1998).
         let [low, high] = share_ci95(15, 20).expect("an interval");
         assert!((low - 0.531).abs() < 5e-4 && (high - 0.888).abs() < 5e-4, "{low} {high}");
         assert_eq!(share_ci95(0, 0), None);

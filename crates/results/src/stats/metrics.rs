@@ -5,14 +5,14 @@ use super::paired::Value;
 use super::{describe, paired};
 use crate::{Comparison, Outcome, Run, Stat, Summary, Verdict};
 
-/// The properties of a point that are needed to interpret its runs.
+/// The properties of an experiment point (one combination of settings) that are needed to interpret its runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PointTerms {
-    /// The deadline in nanoseconds: an unfinished run would have ended at this time or later. `None` if the deadline is
-    /// not known.
+    /// The deadline in nanoseconds, at which a run is stopped. An unfinished run would have taken at least this long.
+    /// `None` if the deadline is not known.
     pub deadline_ns: Option<u64>,
     /// Whether runs with different seeds can differ, for example by random loss or jitter.
-    pub chance: bool,
+    pub is_random: bool,
 }
 
 /// The metrics in which contestants are compared. The table shows these comparisons.
@@ -89,8 +89,8 @@ pub fn bounded(run: &Run, metric: &str, terms: PointTerms) -> Option<Value> {
 }
 
 /// Returns the delay percentile of an unfinished run in milliseconds (nearest rank). It is a lower bound if its rank
-/// falls on an undelivered object. Delivered objects rank before all undelivered ones, however long the undelivered
-/// ones have waited.
+/// falls on an undelivered object. All undelivered objects rank after the delivered objects, even those that have
+/// waited only briefly.
 fn waited(run: &Run, percent: usize, deadline: u64) -> Option<Value> {
     let (mut finished, mut missing) = (Vec::new(), Vec::new());
     for object in measured(run) {
@@ -118,8 +118,8 @@ pub fn distinct(runs: &[Run]) -> u64 {
         let objects = run.objects.iter().map(|o| (o.issued_ns, o.first_byte_ns, o.delivered_ns));
         (run.outcome as u8, run.page_ns, objects.collect::<Vec<_>>())
     };
-    // Only runs with equal page times are compared in full, because most different runs already differ in their page
-    // time.
+    // Most runs that differ also have different page times. The full comparison is therefore made only among runs with
+    // equal page times.
     let mut ends: Vec<(Option<u64>, usize)> = runs.iter().map(|run| run.page_ns).zip(0..).collect();
     ends.sort_unstable();
     let alike = ends.chunk_by(|a, b| a.0 == b.0);
@@ -144,7 +144,7 @@ pub fn counted(runs: &[Run], terms: PointTerms) -> &[Run] {
 /// Returns whether all runs are identical and any further run would be identical, too, because nothing is random.
 #[must_use]
 pub fn is_one_case(runs: &[Run], terms: PointTerms) -> bool {
-    !terms.chance && distinct(runs) == 1
+    !terms.is_random && distinct(runs) == 1
 }
 
 /// Returns the objects that are measured, that is, all except background traffic.
@@ -152,7 +152,8 @@ fn measured(run: &Run) -> impl Iterator<Item = &crate::Object> {
     run.objects.iter().filter(|object| !object.background)
 }
 
-/// Returns the delay percentile of a finished run's delivered objects in milliseconds (nearest rank).
+/// Returns a percentile (nearest rank) of the times from issue to delivery of a run's objects, in milliseconds. `None`
+/// if the run did not finish.
 fn percentile(run: &Run, percent: usize) -> Option<f64> {
     if run.outcome != Outcome::Done {
         return None;
@@ -237,7 +238,8 @@ pub fn compare(a: (&str, &[Run]), b: (&str, &[Run]), metric: &str, terms: PointT
     }
 }
 
-/// Returns the seed of the run with the lower median value of `metric`; the first seed if no run has a value.
+/// Returns the seed of the run whose value of `metric` is the median. If two values are in the middle, the lower value
+/// counts. If no run has a value, returns the first seed.
 #[must_use]
 pub fn median_seed(runs: &[Run], metric: &str) -> u64 {
     let mut finished: Vec<(f64, u64)> =

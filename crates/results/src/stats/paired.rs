@@ -31,14 +31,14 @@ pub struct Ratio {
     pub ci95: Option<[f64; 2]>,
     /// Number of pairs in which both values are above 0 and at least one run finished.
     pub n: u64,
-    /// Whether the ratio is a bound because runs did not finish.
+    /// The kind of bound that the ratio is, because runs did not finish; `None` if all runs finished.
     pub bound: Option<Bound>,
-    /// Number of pairs in which a's value is less than b's, and number of pairs in which it is more.
+    /// Number of pairs in which the value of `a` is less than that of `b`, and number of pairs in which it is more.
     pub wins: [u64; 2],
 }
 
-/// Returns the geometric mean of the ratios a/b over the pairs in which both runs have a value above 0. A pair is
-/// skipped if neither run finished, because it says nothing about the ratio.
+/// Returns the geometric mean of the ratios a/b. A pair counts only if both values are above 0. A pair in which neither
+/// run finished does not count either, because it does not bound the ratio.
 #[must_use]
 pub fn ratio<V: Into<Value> + Copy>(pairs: &[(Option<V>, Option<V>)]) -> Ratio {
     let positive = |value: Option<V>| value.map(V::into).filter(|value| value.value > 0.0);

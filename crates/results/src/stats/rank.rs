@@ -14,8 +14,8 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
     let mut all: Vec<(f64, bool)> = small.iter().map(|value| (*value, true)).collect();
     all.extend(large.iter().map(|value| (*value, false)));
     all.sort_by(|x, y| x.0.total_cmp(&y.0));
-    // `rank_sum` is twice the rank sum of the small set. Twice the sum is an integer even if equal values share their
-    // mean rank.
+    // `rank_sum` is twice the sum of the ranks of `small`. The doubled sum is an integer even where equal values share
+    // their mean rank.
     let (mut rank_sum, mut ties, mut at) = (0_u64, 0.0, 0);
     for group in all.chunk_by(|x, y| x.0 == y.0) {
         let own_count = group.iter().filter(|(_, is_own)| *is_own).count() as u64;
@@ -41,15 +41,14 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
 /// Returns the exact two-sided p-value: twice the share of arrangements in which the statistic is at least as extreme
 /// as `u`.
 fn exact(n: usize, m: usize, u: usize) -> f64 {
-    // `ways[k][s]` is the number of ways to choose k of the numbers seen so far whose sum is s above the smallest
-    // possible sum.
+    // `counts[k][s]` is the number of ways to choose k of the numbers seen so far such that their sum is the smallest
+    // possible sum plus s.
     let most = n * m;
     let mut counts = vec![vec![0.0_f64; most + 1]; n + 1];
     counts[0][0] = 1.0;
     for number in 0..n + m {
         for k in (1..=n.min(number + 1)).rev() {
-            // `number` is the k-th chosen number. Of the smaller numbers, k - 1 are chosen, and the others belong to
-            // the other set.
+            // `number` is the k-th chosen number. It exceeds k - 1, the smallest possible k-th number, by `rank_of_k`.
             let rank_of_k = number + 1 - k;
             if rank_of_k > m {
                 continue;
@@ -75,7 +74,8 @@ fn upper_tail(z: f64) -> f64 {
     (-z * z / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt() * polynomial
 }
 
-/// The largest size of the small set for which the arrangements are counted.
+/// If the smaller set has at most this number of values, and no two values are equal, the p-value is exact. It is then
+/// computed by counting all arrangements of the ranks.
 const EXACT: usize = 20;
 
 #[cfg(test)]
@@ -88,11 +88,11 @@ mod tests {
 
     #[test]
     fn arrangements_are_counted() {
-        // Of the 20 arrangements of 3 and 3 values, one on either side is at least as extreme: p = 2/20.
+        // Of the 20 arrangements of 3 and 3 values, one in each tail is at least as extreme: p = 2/20.
         assert!(near(mann_whitney(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]), 0.1));
-        // Here U = 1. Two arrangements on either side are at least as extreme: p = 4/20.
+        // Here U = 1. Two arrangements in each tail are at least as extreme: p = 4/20.
         assert!(near(mann_whitney(&[1.0, 2.0, 4.0], &[3.0, 5.0, 6.0]), 0.2));
-        // Of the 252 arrangements of 5 and 5 values, one on either side is at least as extreme: p = 2/252.
+        // Of the 252 arrangements of 5 and 5 values, one in each tail is at least as extreme: p = 2/252.
         let low = [1.0, 2.0, 3.0, 4.0, 5.0];
         assert!(near(mann_whitney(&low, &[6.0, 7.0, 8.0, 9.0, 10.0]), 2.0 / 252.0));
         assert!(near(mann_whitney(&[1.5, 3.5], &[1.0, 2.0, 3.0, 4.0]), 1.0));

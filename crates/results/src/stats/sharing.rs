@@ -1,14 +1,14 @@
 //! Measures how contestants that race at the same time share the network.
 //!
 //! A contestant's share is its part of the body bytes that arrived while all contestants were loading. That span begins
-//! when the last contestant starts (in the simulation, all start at once) and ends when the first one finishes. Jain's
-//! index of the shares (Jain, Chiu and Hawe 1984) is 1 if all shares are equal. It is 1/n if one of n contestants has
-//! everything.
+//! when the last contestant starts (in the simulation, all start at once) and ends when the first contestant finishes.
+//! Jain's index of the shares (Jain, Chiu and Hawe 1984) is 1 if all shares are equal. It is 1/n if one of n
+//! contestants has everything.
 
 use crate::{Run, Sharing};
 
 /// Computes the shares of one seed. `runs` holds one run per contestant that shared the network, in the order of the
-/// contestants. Returns `None` if no bytes arrived while all were loading.
+/// contestants. Returns `None` if no bytes arrived while all contestants were loading.
 #[must_use]
 pub fn of(runs: &[&Run]) -> Option<Sharing> {
     let first = runs.first()?;

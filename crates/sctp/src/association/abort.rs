@@ -3,10 +3,10 @@
 //! Implements RFC 9260 §9.1, the error causes that an association raises (§3.3.10), and the states in which a Stale
 //! Cookie is accepted (§5.2.6).
 
-use super::outbound::packet::FinalPacket;
+use super::outbound::packet::StatelessPacket;
 use super::{Association, Ctx, State};
 use crate::event::{CloseReason, Event};
-use anabranch_wire::sctp::{Abort, Cause, ChunkWriter, Error, ForwardTsn, IForwardTsn};
+use anabranch_wire::sctp::{Abort, Cause, ChunkWriter, Error, ForwardTsn, IForwardTsn, packet};
 use std::net::SocketAddr;
 
 /// RFC 3758 §3.1: the type of the Forward-TSN-Supported parameter.
@@ -35,6 +35,16 @@ impl Association {
         self.abort_for(ctx, None, CloseReason::Unreachable);
     }
 
+    /// Ends the association because the peer answers HEARTBEATs on path `index` but acknowledges no data. Only this side
+    /// knows the reason, so the ABORT contains it as text (RFC 9260 §3.3.10.12).
+    pub(super) fn abort_black_hole(&mut self, ctx: &mut Ctx<'_>, index: usize) {
+        let path = self.paths.get(index);
+        let headers = (packet::HEADER + path.headers()) as u64;
+        let size = self.send.lowest_size().saturating_add(headers) as u32;
+        let reason = CloseReason::BlackHole { address: path.address().ip(), size };
+        self.abort_with(ctx, &Cause::UserAbort(reason.details().as_bytes()), reason);
+    }
+
     /// Sends an ABORT with `cause` and ends the association.
     pub(super) fn abort_with(&mut self, ctx: &mut Ctx<'_>, cause: &Cause<'_>, reason: CloseReason) {
         self.abort_for(ctx, Some(cause), reason);
@@ -48,7 +58,7 @@ impl Association {
         // peer would not accept it.
         if self.identity.peer_tag() != 0 {
             let (ends, header) = (self.ends(self.paths.current()), self.identity.header_to_peer());
-            let packet = FinalPacket::new(ends, header, |bytes| {
+            let packet = StatelessPacket::new(ends, header, |bytes| {
                 let mut chunk = Abort::default().open(bytes);
                 if let Some(cause) = cause {
                     cause.emit(&mut chunk);
@@ -56,7 +66,7 @@ impl Association {
                 chunk.close();
                 self.extensions.sign(bytes, 0);
             });
-            self.send_final(ctx, packet);
+            self.send_stateless(ctx, packet);
         }
         self.close(ctx, reason);
     }
@@ -67,12 +77,12 @@ impl Association {
         // This is the local tag.
         let (tag, reflected) = if tag == 0 { (self.identity.local_tag(), true) } else { (tag, false) };
         let (source, _) = self.ends(self.handshake_path());
-        let packet = FinalPacket::new((source, target), self.identity.header(tag), |bytes| {
+        let packet = StatelessPacket::new((source, target), self.identity.header(tag), |bytes| {
             let mut chunk = Abort { reflected, ..Abort::default() }.open(bytes);
             cause.emit(&mut chunk);
             chunk.close();
         });
-        self.send_final(ctx, packet);
+        self.send_stateless(ctx, packet);
     }
 
     pub(crate) fn on_abort(&mut self, ctx: &mut Ctx<'_>, abort: &Abort<'_>) {
@@ -92,7 +102,7 @@ impl Association {
     }
 
     pub(super) fn on_error(&mut self, ctx: &mut Ctx<'_>, error: &Error<'_>) {
-        /// The maximum number of causes in one ERROR that are reported to the application.
+        /// At most this many causes of one ERROR are reported to the application.
         const MAX_CAUSES: usize = 8;
         for (turn, cause) in error.causes.flatten().enumerate() {
             if let Cause::StaleCookie(micros) = cause {

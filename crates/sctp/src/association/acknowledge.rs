@@ -7,6 +7,7 @@
 
 use super::timers::Timer;
 use super::{Association, Ctx, State};
+use crate::path::Path;
 use crate::path::flight::NewlyAcked;
 use crate::send::Expired;
 use crate::send::outstanding::Earliest;
@@ -40,16 +41,16 @@ struct AckContext {
     more: bool,
     /// Whether the acknowledgement has shown a lost chunk on any path.
     lost: bool,
-    /// The path on which the acknowledged chunks were sent. One SACK may acknowledge chunks from two paths if one of
-    /// them has failed. In this case the field holds the path used last.
-    advanced: Option<usize>,
+    /// The path on which the acknowledged chunks were sent. After a path failure, one SACK may acknowledge chunks of
+    /// two paths. In this case the field holds the path that did not carry the previously acknowledged chunk.
+    acked_path: Option<usize>,
 }
 
 impl AckContext {
     /// Returns whether losses on a path reduce its congestion window. RFC 9260 §7.2.4: the window is reduced once per
-    /// fast recovery. §6.2.1 D iv: the SACK that ends a fast recovery may begin the next one.
+    /// fast recovery. §6.2.1 D iv: the SACK that ends a fast recovery may begin the next fast recovery.
     ///
-    /// A loss during the recovery after a timeout reduces the window, too. T3-rtx marked all outstanding chunks as
+    /// A loss during the recovery after a timeout also reduces the window. T3-rtx marked all outstanding chunks as
     /// lost, so a chunk lost now was sent after the timeout, or on another path. RFC 5681 §4.3: losing a retransmission
     /// is a further sign of congestion.
     fn reduces(&self) -> bool {
@@ -75,8 +76,8 @@ impl Association {
     pub(super) fn on_acknowledgement(&mut self, ctx: &mut Ctx<'_>, acknowledgement: Acknowledgement<'_>) {
         let recovers_until = self.send.recovers_until();
         let was_in_recovery = recovers_until.is_some();
-        let arrived = self.config.rack || self.config.hystart.is_some();
-        let mut outcome = self.send.take_outcome(self.paths.len(), arrived);
+        let records_arrivals = self.config.rack || self.config.hystart.is_some();
+        let mut outcome = self.send.take_outcome(self.paths.len(), records_arrivals);
         let paths = &self.paths;
         let waiting = |path: usize| {
             let (earliest, timed) = paths.get(path).awaited();
@@ -92,7 +93,7 @@ impl Association {
             return self.on_bad_acknowledgement(ctx, acknowledgement, error);
         }
         self.send.renew_burst();
-        let mut round = AckContext {
+        let mut ack_context = AckContext {
             was_in_recovery,
             in_recovery: self.send.is_recovering(),
             base: self.send.base(),
@@ -100,15 +101,17 @@ impl Association {
             polls: self.paths.polls(),
             more: self.send.unsent_bytes() > 0,
             lost: false,
-            advanced: None,
+            acked_path: None,
         };
         for index in 0..outcome.paths.len() {
-            self.apply_to_path(ctx, index, &outcome, &mut round);
+            self.apply_to_path(ctx, index, &outcome, &mut ack_context);
         }
-        if let Some(interruption) = round.advanced.and_then(|path| self.paths.on_data_acked(ctx.now, path)) {
+        if let Some(interruption) =
+            ack_context.acked_path.and_then(|path| self.paths.on_data_acked(ctx.now, path))
+        {
             self.record_interruption(ctx, interruption);
         }
-        if round.lost && round.reduces() {
+        if ack_context.lost && ack_context.reduces() {
             self.enter_recovery();
         }
         if self.config.rack || self.config.prr {
@@ -141,14 +144,14 @@ impl Association {
         ctx: &mut Ctx<'_>,
         index: usize,
         outcome: &SackOutcome,
-        round: &mut AckContext,
+        ack_context: &mut AckContext,
     ) {
         let ack = outcome.paths[index];
         if ack.acked == 0 && ack.acked_in_flight == 0 && ack.lost == 0 && ack.reneged == 0 {
             return;
         }
         let path = self.paths.at(index);
-        let flight_before = path.on_bytes_acked(ack.acked_in_flight, round.polls, round.more);
+        let flight_before = path.on_bytes_acked(ack.acked_in_flight, ack_context.polls, ack_context.more);
         if ack.timed {
             path.end_measurement(ack.sample);
         }
@@ -156,22 +159,22 @@ impl Association {
             let newly = NewlyAcked {
                 bytes: ack.acked,
                 flight_before,
-                base: round.base,
+                base: ack_context.base,
                 cumulative: outcome.cumulative,
-                in_recovery: round.was_in_recovery,
+                in_recovery: ack_context.was_in_recovery,
                 conservative: path.is_conservative(
                     ctx.now,
-                    round.base,
-                    round.end,
+                    ack_context.base,
+                    ack_context.end,
                     outcome.arrived.get(index),
                 ),
-                polls: round.polls,
+                polls: ack_context.polls,
             };
             let revived = path.on_newly_acked(ctx.now, newly);
             // RFC 9260 §8.1: clear the error counter of the association, in addition to that of the path.
             self.paths.clear_errors();
-            if round.advanced.is_none_or(|before| self.paths.is_last_sent_on(before)) {
-                round.advanced = Some(index);
+            if ack_context.acked_path.is_none_or(|before| self.paths.is_last_sent_on(before)) {
+                ack_context.acked_path = Some(index);
             }
             if revived {
                 self.on_path_up(ctx, index, true);
@@ -184,13 +187,13 @@ impl Association {
         if self.config.rack {
             lost += self.detect_losses_by_time(ctx.now, index, &outcome.arrived[index]);
         }
-        // RFC 9260 §7.2.4: the window is reduced after it has grown by the acknowledged data.
+        // RFC 9260 §7.2.4: the congestion window is reduced after it has grown by the acknowledged data.
         if lost > 0 {
-            round.lost = true;
-            self.record_loss(ctx.now, index, lost, round.reduces());
+            ack_context.lost = true;
+            self.record_loss(ctx.now, index, lost, ack_context.reduces());
         }
         if self.paths.get(index).wants_reports() {
-            let recovering = round.in_recovery || lost > 0 || self.send.repairs_timeout();
+            let recovering = ack_context.in_recovery || lost > 0 || self.send.repairs_timeout();
             let arrived = outcome.arrived.get(index).copied().unwrap_or_default();
             self.paths.at(index).report(ctx.now, ack.acked, &arrived, recovering);
         }
@@ -240,7 +243,7 @@ impl Association {
         self.emit_low(ctx);
     }
 
-    /// Emits an event for each stream whose buffered amount has fallen to its threshold.
+    /// Emits an event for each stream whose buffered amount has fallen to the stream's threshold.
     #[inline]
     pub(crate) fn emit_low(&mut self, ctx: &mut Ctx<'_>) {
         while let Some(stream) = self.send.take_low() {
@@ -282,8 +285,8 @@ impl Association {
     /// RFC 9260 §6.3.3: handles the expiration of a path's T3-rtx.
     pub(super) fn on_t3(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         if matches!(self.state, State::CookieEchoed(_)) {
-            // T1-cookie covers DATA bundled with COOKIE ECHO. So T3-rtx only marks the chunks, without a second
-            // back-off and without slow start.
+            // T1-cookie also covers the DATA bundled with COOKIE ECHO, and backs off. So T3-rtx only marks the chunks
+            // for retransmission, without a back-off of its own and without slow start.
             self.mark_all_for_retransmission();
             return;
         }
@@ -305,9 +308,7 @@ impl Association {
             let health = self.paths.at(index).on_timeout(ctx.now, self.config.path_max_retrans);
             self.paths.count_error(ctx.now);
             self.on_health(ctx, index, health);
-            if self.paths.is_peer_unreachable(&self.config, ctx.now) {
-                // RFC 9260 §8.1: the peer is unreachable, so the association ends.
-                self.give_up(ctx);
+            if self.end_without_acknowledgement(ctx, index) {
                 return;
             }
             self.paths.rotate();
@@ -317,6 +318,32 @@ impl Association {
         }
     }
 
+    /// Ends the association if a further retransmission on path `index` has no prospect of success. Returns true if it
+    /// has ended.
+    fn end_without_acknowledgement(&mut self, ctx: &mut Ctx<'_>, index: usize) -> bool {
+        let unreachable = self.paths.is_peer_unreachable(&self.config, ctx.now);
+        let path = self.paths.at(index);
+        // RFC 9260 §6.9: a chunk with a TSN cannot be split again, and IP fragments of it do not arrive either. Waiting
+        // helps with a peer that is silent, but not here, so the association ends when its last path has failed (§8.1).
+        let limit = path.chunk_limit().saturating_sub(self.extensions.auth_room()) as u64;
+        let lowest = self.send.lowest_size();
+        let black_hole = lowest > limit && path.on_too_large_timeout(lowest);
+        let heartbeats_only = self.paths.get(index).delivers_heartbeats_only();
+        if unreachable && !heartbeats_only {
+            // RFC 9260 §8.1: the peer is unreachable, so the association ends.
+            self.give_up(ctx);
+            return true;
+        }
+        let ends = unreachable || black_hole && !self.paths.iter().any(Path::is_active);
+        if ends {
+            self.abort_black_hole(ctx, index);
+        } else if lowest > limit && heartbeats_only {
+            // The answer shows before the next timeout whether small packets still arrive.
+            self.paths.at(index).ask_heartbeat_once();
+        }
+        ends
+    }
+
     /// RFC 9260 §6.3.3 E3: marks all chunks in flight on a path for retransmission.
     pub(super) fn lose_flight(&mut self, index: usize, cause: SendCause) {
         self.paths.at(index).lose_flight(self.send.end());
@@ -324,7 +351,7 @@ impl Association {
         self.send.lose_flight(index, cause);
     }
 
-    // Methods that probe the peer's closed window (RFC 9260 §6.1 A).
+    // Window probing (RFC 9260 §6.1 A): the methods below send probes while the peer's window is closed.
 
     /// Begins or ends window probing, depending on the peer's window.
     #[inline]
@@ -337,8 +364,7 @@ impl Association {
 
     fn check_probe_idle(&mut self, now: Instant) {
         let Some(shut_out) = self.send.is_shut_out() else {
-            // `is_shut_out` returned `None`, so no data waits to be sent. Without data there is nothing to send as a
-            // window probe, and the probe timer stops.
+            // No data waits to be sent, so there is nothing to send as a window probe. The probe timer stops.
             if self.send.is_probing() {
                 self.timers.stop(Timer::Probe);
             }
@@ -385,7 +411,7 @@ impl Association {
         if !self.extensions.ecn.may_reduce(offset, self.send.end()) {
             return;
         }
-        // RFC 4960 Appendix A: the window is reduced once per window of data, on the path of the marked packet.
+        // RFC 4960 Appendix A: the congestion window of the marked packet's path is reduced once per window of data.
         let index = self.send.path_of(offset).unwrap_or(self.paths.current());
         if !self.send.is_recovering() {
             self.paths.at(index).on_ecn_mark(ctx.now);

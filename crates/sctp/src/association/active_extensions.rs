@@ -59,7 +59,7 @@ impl ActiveExtensions {
         self.peer_adaptation
     }
 
-    /// Whether an active extension may have to send control chunks at any time.
+    /// Returns whether an extension in use may have to send control chunks at any time.
     pub(crate) fn have_control(&self) -> bool {
         self.asconf.is_some() || self.reconfig.is_some()
     }

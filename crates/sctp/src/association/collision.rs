@@ -1,7 +1,7 @@
 //! Decides how to answer an INIT that arrives for an existing association.
 //!
-//! `endpoint::listen` answers an INIT for an existing association as it answers any INIT: without keeping state. The
-//! association does not change.
+//! An INIT for an existing association does not change the association. `endpoint::listen` sends the answer without
+//! keeping state, as for any INIT.
 //!
 //! Implements RFC 9260 §5.2.1 and §5.2.2.
 
@@ -17,7 +17,7 @@ pub(crate) enum InitReply {
     InitAck { tag: u32, tsn: u32, outbound: u16, inbound: u16, tie_tags: (u32, u32) },
     /// An ABORT, because the peer's INIT lists these addresses and the association does not have them.
     NewAddresses(Vec<IpAddr>),
-    /// No INIT ACK or ABORT is sent. A SHUTDOWN ACK may be repeated.
+    /// Neither an INIT ACK nor an ABORT is sent. If the association is shutting down, a SHUTDOWN ACK may be repeated.
     None,
 }
 
@@ -62,8 +62,8 @@ impl Association {
             return InitReply::InitAck { tag, tsn, outbound, inbound, tie_tags };
         }
         let (tag, tsn) = tag_and_tsn;
-        // RFC 9260 §5.2.2: the association keeps its stream counts. §3.3.3: the INIT ACK requests no more streams than
-        // the INIT allows.
+        // RFC 9260 §5.2.2: the INIT ACK announces the stream counts of the existing association. §3.3.3: it requests no
+        // more outbound streams than the INIT allows.
         let (outbound, inbound) = (self.streams.outbound().min(offer.inbound), self.streams.inbound());
         InitReply::InitAck { tag, tsn, outbound, inbound, tie_tags }
     }

@@ -3,14 +3,15 @@
 //! The cookie holds all values that a responder needs to create the association. The cookie is signed with a key that
 //! only this endpoint has. The key is changed at intervals, and the previous key is kept for cookies in flight.
 //!
-//! A cookie is short, so that an INIT with a forged source address cannot cause a much larger answer. The ports, the
-//! local tag and the local address are signed but not stored, because the packet of the COOKIE ECHO contains them.
+//! A cookie is short, so that an INIT with a forged source address cannot cause a much larger answer. The ports and the
+//! local tag are signed but not stored, because the packet of the COOKIE ECHO contains them. The local address is
+//! signed in full and stored as one byte, because the endpoint knows its addresses.
 //!
 //! ```text
 //!  0  generation of the key      4  good until, ms mod 2^32     16  peer's first TSN
 //!  1  flags                      8  peer's tag                  20  peer's a_rwnd
 //!  2  extensions of the peer    12  our first TSN               24  streams, out and in
-//!  3  which local address       28  source of the INIT, 4 or 16 bytes; optional fields;
+//!  3  local address, folded     28  source of the INIT, 4 or 16 bytes; optional fields;
 //!                                   addresses listed; 16 bytes of HMAC-SHA-256
 //! ```
 //!
@@ -26,7 +27,6 @@ use sha2::Sha256;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The contents of a cookie.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Cookie {
     /// The time at which the cookie becomes stale, rounded to a millisecond.
@@ -42,7 +42,7 @@ pub(crate) struct Cookie {
     /// The number of streams in each direction that both sides support.
     pub(crate) outbound: u16,
     pub(crate) inbound: u16,
-    /// RFC 9260 §5.2.2: the local Tie-Tag and the peer's; 0 if the INIT began a new association.
+    /// RFC 9260 §5.2.2: the local Tie-Tag and the peer's Tie-Tag. Both are 0 if the INIT began a new association.
     pub(crate) tie_tags: (u32, u32),
     /// The extensions that the peer supports.
     pub(crate) extensions: Extensions,
@@ -50,7 +50,6 @@ pub(crate) struct Cookie {
     pub(crate) auth: Option<SealedAuth>,
     /// The peer's adaptation layer indication.
     pub(crate) adaptation: Option<u32>,
-    /// The source address of the INIT.
     pub(crate) init_source: IpAddr,
     /// The destination address of the INIT, which is a local address.
     pub(crate) local: IpAddr,
@@ -73,9 +72,9 @@ pub(crate) struct CookieEchoContext<'a> {
 /// key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct SealedAuth {
-    /// The random number of this side. The other parameters of this side do not change, so they are not stored.
+    /// The random number that this side sent (RANDOM parameter). The other AUTH parameters of this side are the same in
+    /// all associations, so they are not stored.
     pub(crate) random: [u8; RANDOM],
-    /// The parameters that the peer sent.
     pub(crate) peer: AuthParams,
 }
 
@@ -115,7 +114,8 @@ impl fmt::Debug for CookieSigner {
 /// The size of a cookie's signature in bytes. RFC 2104 §5: half of the hash is enough.
 const MAC: usize = 16;
 
-/// The longest lifetime of a cookie. It is short enough that 32 bits of milliseconds identify one instant.
+/// The longest lifetime of a cookie. It is shorter than 2^31 ms (24.8 days), so the low 32 bits of the expiry time in
+/// milliseconds are unambiguous.
 const MAX_LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Flags of the optional fields of a cookie.
@@ -229,7 +229,7 @@ fn keyed(key: &[u8; 32]) -> Hmac<Sha256> {
     <Hmac<Sha256> as hmac::digest::KeyInit>::new(&block.into())
 }
 
-/// Folds an address into one byte. Most local addresses differ in this byte, which is stored in the cookie. The
+/// Folds an address into one byte. The cookie stores this byte, which usually identifies the local address. The
 /// signature covers the full address.
 fn folded(address: IpAddr) -> u8 {
     match address {
@@ -245,8 +245,8 @@ impl Cookie {
         [self.local_port.into(), self.peer_port.into(), self.local_tag]
     }
 
-    /// Appends all fields of the cookie except the generation. `random` is the number derived from the tags, which is
-    /// not stored.
+    /// Appends all fields of the cookie except the generation. `random` is derived from the tags. The cookie stores
+    /// this side's RANDOM only if it differs from `random`.
     fn write(&self, random: &[u8; RANDOM], out: &mut Vec<u8>) {
         let own_random = self.auth.as_ref().is_some_and(|auth| auth.random != *random);
         let flags = [
@@ -436,7 +436,7 @@ mod tests {
     const FIXED: usize = 28;
     const LOCALS: [IpAddr; 3] = [
         IpAddr::V4(Ipv4Addr::new(10, 0, 0, 7)),
-        // `folded` gives the same byte for this address and for the next address.
+        // This address and the next address are folded into the same byte (`folded`).
         IpAddr::V4(Ipv4Addr::new(10, 0, 2, 0)),
         IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)),
     ];
@@ -475,7 +475,8 @@ mod tests {
         assert_eq!(other.open(at(1), &sealed, CONTEXT), None);
     }
 
-    /// A cookie is valid only with its ports and its tag, at a local address to which the INIT was sent.
+    /// A cookie is valid only with its ports and its tag, and only while the endpoint has the local address to which
+    /// the INIT was sent.
     #[test]
     fn the_signature_covers_ports_tag_and_local_address() {
         let mut sealer = CookieSigner::new(Rng::new(1), Duration::from_secs(60));

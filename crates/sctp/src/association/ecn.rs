@@ -5,7 +5,6 @@
 
 use anabranch_wire::sctp::{Cwr, Ecne, Tsn};
 
-/// The ECN state of one association.
 #[derive(Debug, Default)]
 pub(crate) struct EcnState {
     /// Whether both sides support ECN.
@@ -70,7 +69,7 @@ impl EcnState {
         8 * (usize::from(self.echo.is_some()) + usize::from(self.reduced.is_some()))
     }
 
-    /// Appends an ECN Echo while the peer has not answered it, and a CWR if one is pending.
+    /// Appends an ECN Echo until the peer answers it with a CWR. Also appends a CWR if one is pending.
     pub(super) fn write(&mut self, buffer: &mut Vec<u8>) {
         if let Some(tsn) = self.echo {
             Ecne { tsn: Tsn(tsn) }.emit(buffer);

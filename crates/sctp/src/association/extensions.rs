@@ -1,7 +1,7 @@
 //! A set of extensions: those that one side supports, or those that both sides support.
 //!
-//! [`Extensions`] represents every such set: the set in the configuration, in INIT and INIT ACK, or in the cookie, and
-//! the set that an association uses.
+//! [`Extensions`] represents the extensions in a configuration, in INIT and INIT ACK, and in a cookie. It also
+//! represents the extensions that an association uses.
 //!
 //! Implements RFC 5061 §4.2.7 (Supported Extensions) and RFC 9653 §5.1.
 

@@ -1,5 +1,4 @@
-//! Partial reliability: applies a received FORWARD TSN to the association, and applies the abandonment of messages to
-//! paths and timers.
+//! Partial reliability: handles a received FORWARD TSN, and updates paths and timers when messages are abandoned.
 //!
 //! Implements RFC 3758 §3.3 (when partial reliability may be used) and §3.5 (C5: timers).
 
@@ -123,8 +122,8 @@ impl Association {
         }
     }
 
-    /// Handles a SACK that arrives while a FORWARD TSN is unanswered. `skipped` is true if the SACK moved past
-    /// abandoned chunks.
+    /// Handles a SACK that arrives while a FORWARD TSN is unanswered. `skipped` is true if the SACK's cumulative TSN
+    /// now covers abandoned chunks.
     #[cold]
     pub(super) fn on_forward_answered(&mut self, ctx: &mut Ctx<'_>, skipped: bool) {
         let Some(index) = self.send.forward_path() else {
@@ -142,14 +141,15 @@ impl Association {
         }
     }
 
-    /// RFC 3758 §3.5 F5: reduces the congestion window for skipped chunks that were lost. The skip came before three
-    /// miss reports or T3-rtx could show the loss. Losses below the TSN offset `recovers_until` have already reduced
-    /// the window.
+    /// RFC 3758 §3.5 F5: reduces the congestion window for skipped chunks that were lost. The FORWARD TSN skipped them
+    /// before three miss reports or T3-rtx could show the loss. Losses below the TSN offset `recovers_until` have
+    /// already reduced the window.
     ///
-    /// In a SACK, skipped chunks look like chunks that arrived. A chunk counts as skipped only if the SACK arrives at
-    /// least half a round trip after the FORWARD TSN. A skipped chunk counts as lost if later chunks arrived before it,
-    /// or if its acknowledgement was overdue when it was abandoned. It also counts as lost if the SACK covers more
-    /// skipped bytes than a receiver leaves unacknowledged (RFC 9260 §6.2: two packets).
+    /// A SACK does not show whether a chunk arrived or was skipped. A chunk counts as skipped only if the SACK arrives
+    /// at least half a round trip after the FORWARD TSN was sent. A skipped chunk counts as lost in any of three cases:
+    /// - The peer had already acknowledged chunks that were sent later.
+    /// - The acknowledgement of the chunk was overdue when the FORWARD TSN was sent.
+    /// - The SACK covers more skipped bytes than a receiver leaves unacknowledged (RFC 9260 §6.2: two packets).
     #[cold]
     pub(super) fn reduce_window_for_skipped(
         &mut self,
@@ -193,8 +193,8 @@ impl Association {
         self.send.cancel(stream, self.extensions.agreed.partial_reliability);
     }
 
-    /// Emits the events about low buffered amounts and unused keys, and abandons expired messages. Must be called after
-    /// every change of the association.
+    /// Abandons expired messages. Also emits the events that a stream's buffered amount has become low, and that an
+    /// authentication key is no longer used. The caller must call this after every change of the association.
     #[inline]
     pub(crate) fn abandon_expired(&mut self, ctx: &mut Ctx<'_>) {
         self.send.reset_sack_work();

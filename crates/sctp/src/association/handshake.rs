@@ -22,8 +22,7 @@ use std::net::{IpAddr, SocketAddr};
 /// The number of times that a stale cookie may lead to a new INIT. One more stale cookie ends the handshake.
 const STALE_COOKIES: u32 = 4;
 
-/// The progress of the handshake at the initiator: the path of INIT and COOKIE ECHO, and when the last of these chunks
-/// was sent.
+/// The progress of the handshake at the initiator.
 #[derive(Debug, Default)]
 pub(crate) struct Handshake {
     /// The path on which INIT and COOKIE ECHO are sent.
@@ -54,13 +53,14 @@ impl Association {
     /// Records that an INIT was written on path `index`.
     pub(super) fn init_sent(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         self.outbox.set_handshake(false);
-        let mut now: Vec<IpAddr> = ctx.local_addresses_for(self.peer()).map(|local| local.ip()).collect();
-        now.shrink_to_fit();
+        let mut addresses: Vec<IpAddr> =
+            ctx.local_addresses_for(self.peer()).map(|local| local.ip()).collect();
+        addresses.shrink_to_fit();
         match self.handshake.listed_addresses.is_empty() {
-            true => self.handshake.listed_addresses = now,
-            // The INIT ACK may answer any of the INITs. So the peer certainly knows only addresses that all INITs
-            // listed.
-            false => self.handshake.listed_addresses.retain(|address| now.contains(address)),
+            true => self.handshake.listed_addresses = addresses,
+            // The INIT ACK may answer any of the INITs that were sent. So the peer certainly knows only the addresses
+            // that every INIT listed.
+            false => self.handshake.listed_addresses.retain(|address| addresses.contains(address)),
         }
         self.handshake.sent = Some(ctx.now);
         let path = self.paths.at(index);
@@ -94,8 +94,8 @@ impl Association {
     /// Moves the handshake to the next path after an INIT or COOKIE ECHO was lost.
     fn turn_handshake_path(&mut self) {
         // RFC 9260 §5.1: INIT and COOKIE ECHO try all addresses in turn, as retransmissions of DATA do.
-        let now = self.handshake_path();
-        self.handshake.path = self.paths.alternate(now).unwrap_or(now) as u8;
+        let current = self.handshake_path();
+        self.handshake.path = self.paths.alternate(current).unwrap_or(current) as u8;
     }
 
     pub(super) fn on_t1_init(&mut self, ctx: &mut Ctx<'_>) {
@@ -161,8 +161,8 @@ impl Association {
         match self.handshake.sent.filter(|_| !self.handshake.repeated) {
             Some(sent) => self.paths.at(path).on_round_trip(ctx.now - sent),
             // RFC 9260 §6.3.1 C5: a repeated INIT gives no round-trip time. But the peer has answered, so T1-cookie
-            // starts without the back-off of T1-init, as in Linux. Suppose that a COOKIE ACK is lost. A peer that
-            // already sends data might then give up before the backed-off timer repeats the COOKIE ECHO.
+            // starts without the back-off of T1-init, as in Linux. With the back-off, the COOKIE ECHO would be repeated
+            // late after the loss of a COOKIE ACK. A peer that already sends data might give up by that time.
             None => (0..self.paths.len()).for_each(|path| self.paths.at(path).forget_back_off()),
         }
         self.accept_offer(ctx, &offer, from);
@@ -191,7 +191,8 @@ impl Association {
     fn on_bad_init_ack(&mut self, ctx: &mut Ctx<'_>, tag: u32, refusal: &InitRefusal, from: SocketAddr) {
         match refusal {
             InitRefusal::SmallWindow => {
-                // RFC 9260 §3.3.3: an INIT ACK with a small window is dropped, and the association stays in its state.
+                // RFC 9260 §3.3.3: an INIT ACK with a small window does not end the association. It is answered with an
+                // ABORT.
                 self.refuse(ctx, from, tag, &Cause::InvalidMandatoryParam);
             }
             InitRefusal::InvalidMandatory => {
@@ -215,8 +216,8 @@ impl Association {
         }
     }
 
-    /// RFC 9260 §5.1.2: an INIT ACK belongs to this association if it lists any address that the association has.
-    /// Returns the path of that address.
+    /// RFC 9260 §5.1.2: an INIT ACK belongs to this association if it lists a peer address that this association
+    /// already knows. Returns the index of the path to that address.
     #[cold]
     pub(crate) fn path_of_init_ack(&self, mut chunks: Chunks<'_>) -> Option<usize> {
         if !matches!(self.state, State::CookieWait(_)) {
@@ -237,8 +238,8 @@ impl Association {
             // association.
             self.streams.forget_added();
         }
-        // RFC 9260 §5.1.1: use no more outbound streams than the peer accepts, and expect no more inbound streams than
-        // the peer has.
+        // RFC 9260 §5.1.1: limit the outbound streams to the number that the peer accepts, and the inbound streams to
+        // the number that the peer requests.
         self.streams.limit(offer.inbound, offer.outbound);
         let payloads = self.config.return_undelivered;
         let refused = self.send.drop_beyond(self.streams.outbound(), payloads);
@@ -280,7 +281,7 @@ impl Association {
             }
         }
         self.paths.reselect();
-        self.measure();
+        self.set_fragment_size();
     }
 
     /// RFC 9260 §5.1 E: handles a COOKIE ACK.
@@ -334,8 +335,8 @@ impl Association {
         self.check_probe(ctx.now);
     }
 
-    /// RFC 9260 §5.2.6: requests a new cookie with a longer lifetime, because our COOKIE ECHO arrived after the cookie
-    /// had expired.
+    /// RFC 9260 §5.2.6: requests a new cookie with a longer lifetime, because the cookie expired before our COOKIE ECHO
+    /// arrived.
     pub(super) fn on_stale_cookie(&mut self, ctx: &mut Ctx<'_>, staleness_us: u32) {
         let State::CookieEchoed(echo) = &mut self.state else {
             return;
@@ -348,8 +349,8 @@ impl Association {
         }
         let (stale_cookies, unanswered_echoes) = (echo.stale_cookies + 1, echo.retries);
         let (once, init_repeated) = (echo.retries == 0, echo.init_repeated);
-        // Data that the peer has acknowledged cannot be sent again. The peer may have accepted this data in an
-        // association that has ended since. A new association would then wait forever for the acknowledged data.
+        // Data that the peer has acknowledged cannot be sent again. If that data belongs to an association that the
+        // peer has ended, the peer would wait forever for these TSNs in the new association.
         let acknowledged = self.send.base() > 0;
         if stale_cookies > STALE_COOKIES || acknowledged {
             self.close(ctx, CloseReason::StaleCookie);
@@ -361,9 +362,8 @@ impl Association {
         let rtt = round_trip.map_or(0, |rtt| rtt.as_millis() as u64);
         let preserve = (u64::from(staleness_us) / 1000 + rtt).min(rtt + 1000);
         self.timers.stop(Timer::T1Cookie);
-        // RFC 9260 §6.3.1 C5: if the COOKIE ECHO was sent once, the ERROR that answers it measures the round trip. If
-        // the COOKIE ECHO was retransmitted, there is no measurement. But the peer has answered, so the new attempt
-        // starts without the back-off of the last attempt.
+        // RFC 9260 §6.3.1 C5: the ERROR that answers a COOKIE ECHO gives an RTT sample only if the COOKIE ECHO was sent
+        // once. After a retransmission there is no sample, but the back-off ends, because the peer has answered.
         let path = self.handshake_path();
         match round_trip.filter(|_| once) {
             Some(rtt) => self.paths.at(path).on_round_trip(rtt),
@@ -377,7 +377,8 @@ impl Association {
             unanswered_echoes,
         });
         self.outbox.set_handshake(true);
-        // The INIT ACK that follows measures the round trip, unless it may answer an earlier INIT.
+        // If the INIT was retransmitted, the next INIT ACK may answer an earlier copy. Then it gives no round-trip
+        // sample.
         self.handshake.repeated = init_repeated;
         // RFC 9260 §5.4: an INIT is not sent to an unverified address, so the current path is used.
         if !self.paths.get(self.handshake_path()).is_usable() {
@@ -385,9 +386,9 @@ impl Association {
         }
     }
 
-    /// Continues the handshake from another local address, because the old address was removed and the host no longer
-    /// receives answers there. If the INIT listed the new address, the handshake continues. Otherwise it starts again
-    /// with a new INIT, which the peer takes for the start of another association.
+    /// Continues the handshake from another local address after the old address was removed. If the INIT listed the new
+    /// address, the same handshake continues. Otherwise the handshake starts again with a new INIT, which the peer
+    /// takes for another association.
     pub(crate) fn begin_from_another(&mut self, ctx: &mut Ctx<'_>) {
         let (stale_cookies, unanswered_echoes) = match &self.state {
             State::CookieWait(init) => (init.stale_cookies, init.unanswered_echoes),
@@ -401,7 +402,8 @@ impl Association {
         let announced = self.extensions.asconf.as_ref().map(|asconf| asconf.usable(ctx, self.peer()));
         let echoes = matches!(self.state, State::CookieEchoed(_));
         let announced = announced.filter(|announced| echoes && !announced.is_empty());
-        // Acknowledged data cannot be sent again in a new association, so the handshake cannot start again.
+        // A new handshake would create a new association. If the peer has already acknowledged data, that data could
+        // not be sent again in the new association, so the handshake is not restarted.
         if local_addresses.is_empty() || announced.is_none() && self.send.base() > 0 {
             return;
         }
@@ -488,7 +490,7 @@ impl Association {
 
 /// Appends a list of the local addresses, unless there is only one.
 pub(crate) fn write_addresses(chunk: &mut ChunkWriter<'_>, addresses: impl Iterator<Item = IpAddr> + Clone) {
-    // RFC 9260 §3.3.2.1: without a list, the source address of the packet is the sender's only address.
+    // RFC 9260 §3.3.2.1: if the chunk lists no address, the source address of the packet is the sender's only address.
     if addresses.clone().nth(1).is_some() {
         addresses.for_each(|address| {
             Param::from(address).emit(chunk);

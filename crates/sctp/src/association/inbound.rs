@@ -27,7 +27,7 @@ pub(crate) struct PacketMeta {
     pub(crate) ecn: Ecn,
     pub(crate) tag: u64,
     pub(crate) bytes: usize,
-    /// Whether a valid AUTH chunk preceded the first chunk that is passed to `handle_packet`.
+    /// Whether the packet has a valid AUTH chunk before the first chunk that is passed to `handle_packet`.
     pub(crate) authenticated: bool,
 }
 
@@ -50,11 +50,11 @@ impl Association {
             let has_heartbeat = first.into_iter().chain(rest.framed()).any(|raw| raw.kind == Heartbeat::KIND);
             self.reset_shutdown_retry_count(ctx, has_heartbeat);
         }
-        let packets_before = ctx.final_packets.len();
+        let packets_before = ctx.stateless_packets.len();
         let mut data = false;
         let mut at_start = true;
         let mut next = first;
-        // If authentication is not in use, `guarded` costs one branch per chunk.
+        // Reads the flag once, so that each chunk costs only one branch if authentication is not in use.
         let guarded = self.extensions.agreed.auth;
         let mut authenticated = arrived.authenticated;
         while let Some(raw) = next {
@@ -95,8 +95,8 @@ impl Association {
                     }
                     Err(_) => self.on_malformed_chunk(ctx),
                 },
-                // RFC 9260 §6.10: INIT ACK and SHUTDOWN COMPLETE must be alone in their packet. If other chunks are in
-                // the packet, the chunk and the rest of the packet are dropped.
+                // RFC 9260 §6.10: INIT ACK and SHUTDOWN COMPLETE must be alone in their packet. Otherwise they and the
+                // rest of the packet are dropped.
                 InitAck::KIND | ShutdownComplete::KIND if !(at_start && rest.is_empty()) => break,
                 // If interleaving is disabled, I-DATA is handled like any unrecognized chunk (see `on_control`).
                 IData::KIND if self.config.interleaving => match IData::parse(raw) {
@@ -118,7 +118,7 @@ impl Association {
                 if aborted || rest.flatten().any(|chunk| matches!(chunk, Chunk::Abort(_))) {
                     // RFC 9260 §9.1: a packet that contains an ABORT is never answered, so answers to its earlier
                     // chunks are removed.
-                    ctx.final_packets.truncate(packets_before);
+                    ctx.stateless_packets.truncate(packets_before);
                 }
                 return;
             }
@@ -209,7 +209,7 @@ impl Association {
     }
 
     #[inline]
-    fn on_data(&mut self, ctx: &mut Ctx<'_>, data: &Data<'_>, arrived: &PacketMeta, seen: bool) {
+    fn on_data(&mut self, ctx: &mut Ctx<'_>, data: &Data<'_>, arrived: &PacketMeta, had_data: bool) {
         // RFC 9260 §6: DATA is dropped in a state that does not accept it.
         if !self.state.may_receive_data() {
             return;
@@ -223,13 +223,13 @@ impl Association {
         if self.extensions.reconfig.is_some() && self.comes_too_early(data.tsn, data.stream) {
             return self.refuse_early(ctx.now, arrived);
         }
-        self.record_mark(data.tsn, arrived, seen);
-        self.check_overdue(ctx.now, arrived, seen);
+        self.record_mark(data.tsn, arrived, had_data);
+        self.check_overdue(ctx.now, arrived, had_data);
         let taken = self.recv.on_data(data);
         self.on_taken(ctx, taken, data.stream, data.payload.len(), arrived);
     }
 
-    fn on_idata(&mut self, ctx: &mut Ctx<'_>, data: &IData<'_>, arrived: &PacketMeta, seen: bool) {
+    fn on_idata(&mut self, ctx: &mut Ctx<'_>, data: &IData<'_>, arrived: &PacketMeta, had_data: bool) {
         if !self.state.may_receive_data() {
             return;
         }
@@ -242,8 +242,8 @@ impl Association {
         if self.extensions.reconfig.is_some() && self.comes_too_early(data.tsn, data.stream) {
             return self.refuse_early(ctx.now, arrived);
         }
-        self.record_mark(data.tsn, arrived, seen);
-        self.check_overdue(ctx.now, arrived, seen);
+        self.record_mark(data.tsn, arrived, had_data);
+        self.check_overdue(ctx.now, arrived, had_data);
         let taken = self.recv.on_idata(data);
         self.on_taken(ctx, taken, data.stream, data.payload.len(), arrived);
     }
@@ -257,22 +257,21 @@ impl Association {
 
     /// RFC 4960 Appendix A: records the TSN of a packet with an ECN mark. The ECN Echo carries the lowest such TSN.
     #[inline]
-    fn record_mark(&mut self, tsn: Tsn, arrived: &PacketMeta, seen: bool) {
-        if !seen && arrived.ecn == Ecn::Ce {
+    fn record_mark(&mut self, tsn: Tsn, arrived: &PacketMeta, had_data: bool) {
+        if !had_data && arrived.ecn == Ecn::Ce {
             self.extensions.ecn.record_mark(tsn.0);
         }
     }
 
-    /// Records whether the DATA of a packet is late: a chunk or a part of a message was missing for longer than an RTO,
-    /// so the peer had data to send. Called before the first chunk of the packet is taken.
+    /// Records whether the DATA of a packet is late. DATA is late if no DATA arrived for longer than an RTO before the
+    /// packet, while a chunk or a part of a message was missing. Called before the first chunk of the packet is taken.
     #[inline]
-    fn check_overdue(&mut self, now: Instant, arrived: &PacketMeta, seen: bool) {
-        if !seen && self.paths.is_data_overdue(now, arrived.path) && self.recv.is_unfinished() {
+    fn check_overdue(&mut self, now: Instant, arrived: &PacketMeta, had_data: bool) {
+        if !had_data && self.paths.is_data_overdue(now, arrived.path) && self.recv.is_unfinished() {
             self.paths.on_data_overdue();
         }
     }
 
-    /// Counts a chunk with user data, and reports an error to the peer if the chunk was not accepted.
     /// Counts a received chunk with user data. If the stream of the chunk does not exist, reports this to the peer. If
     /// the chunk violates the protocol, aborts the association.
     #[inline]

@@ -56,7 +56,7 @@ use fast_path::FastPath;
 use handshake::Handshake;
 use identity::Identity;
 use negotiate::in_scope;
-use outbound::packet::FinalPacket;
+use outbound::packet::StatelessPacket;
 use outbox::Outbox;
 use shutdown::ShutdownProgress;
 use std::collections::VecDeque;
@@ -89,7 +89,7 @@ pub(crate) struct Ctx<'a> {
     pub(crate) path_changes: &'a mut Vec<PathChange>,
     pub(crate) interruptions: &'a mut Vec<Interruption>,
     /// Packets that are sent even if their association ends.
-    pub(crate) final_packets: &'a mut VecDeque<FinalPacket>,
+    pub(crate) stateless_packets: &'a mut VecDeque<StatelessPacket>,
     /// Whether associations that qualify may take the fast path.
     pub(crate) fast_path: bool,
 }
@@ -106,9 +106,8 @@ impl Ctx<'_> {
     }
 }
 
-/// Returns the addresses in `local_addresses` at which a peer with the address `peer` can reach this host. A peer at
-/// 127.0.0.1 is on this host. If no local address is a loopback address, such a peer can reach this host at any local
-/// address.
+/// Returns the addresses in `local_addresses` at which the peer at the address `peer` can reach this host. A peer on a
+/// loopback address is on this host itself. It can reach any local address if none of them is a loopback address.
 pub(crate) fn local_addresses_for(
     local_addresses: &[Local],
     peer: IpAddr,
@@ -118,7 +117,7 @@ pub(crate) fn local_addresses_for(
     local_addresses.iter().filter(move |local| any || fits(local)).map(|local| local.address)
 }
 
-/// The trace records. They are collected only while tracing is on.
+/// The trace records of the association, which are collected only while `on` is true.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
     pub(crate) on: bool,
@@ -178,18 +177,18 @@ pub(crate) struct AssociationInit {
 }
 
 impl Association {
-    pub(crate) fn new(start: AssociationInit, now: Instant) -> Self {
-        let AssociationInit { id, config, identity, streams, .. } = start;
+    pub(crate) fn new(init: AssociationInit, now: Instant) -> Self {
+        let AssociationInit { id, config, identity, streams, .. } = init;
         let initial_tsn = identity.initial_tsn();
-        let mut paths = start.paths;
+        let mut paths = init.paths;
         for (index, path) in paths.iter_mut().enumerate() {
-            path.set_seed(chances(&start.rng, index));
+            path.set_seed(congestion_seed(&init.rng, index));
         }
         let paths = Paths::new(paths, now);
         let segment = paths.get(0).chunk_limit() as u64;
         let mut association = Self {
             id,
-            state: start.state,
+            state: init.state,
             identity,
             streams: StreamCounts::new(&config, streams),
             timers: Timers::new(paths.len()),
@@ -200,14 +199,14 @@ impl Association {
             outbox: Outbox::default(),
             handshake: Handshake::default(),
             closing: ShutdownProgress::default(),
-            extensions: ActiveExtensions::new(start.auth),
+            extensions: ActiveExtensions::new(init.auth),
             stats: AssociationCounters::new(now),
-            rng: start.rng,
+            rng: init.rng,
             limit: None,
             recorded_window: 0,
             config,
         };
-        association.measure();
+        association.set_fragment_size();
         association
     }
 
@@ -284,7 +283,7 @@ impl Association {
     }
 
     /// RFC 9260 §7.3: sets the fragment size according to the path with the smallest MTU.
-    pub(crate) fn measure(&mut self) {
+    pub(crate) fn set_fragment_size(&mut self) {
         let largest = (self.paths.smallest_chunk_limit()
             - self.send.chunk_header()
             - self.extensions.auth_room()) as u32;
@@ -298,7 +297,7 @@ impl Association {
     pub(crate) fn set_udp_port(&mut self, path: usize, port: u16) {
         self.paths.set_udp_port(path, port);
         // RFC 6951 §5.6: a UDP header takes eight bytes of each packet, so the fragment size is set again.
-        self.measure();
+        self.set_fragment_size();
     }
 
     /// Returns an address of the peer, for callers that need only the IP version or the scope of the address.
@@ -309,7 +308,7 @@ impl Association {
     /// Returns a new path to `address`, from the local address that `source_for` selects.
     pub(crate) fn new_path(&self, ctx: &Ctx<'_>, address: SocketAddr, turn: usize) -> Option<Path> {
         let mut path = path_to(&self.config, ctx, address, turn)?;
-        path.set_seed(chances(&self.rng, self.paths.len()));
+        path.set_seed(congestion_seed(&self.rng, self.paths.len()));
         Some(path)
     }
 
@@ -391,7 +390,7 @@ impl Association {
         Some(received)
     }
 
-    /// Like [`recv`](Self::recv), but reads from any stream: the message that became readable first.
+    /// Like [`recv`](Self::recv), but reads from the stream that became readable first. Returns its number.
     pub(crate) fn recv_next(&mut self, out: &mut [u8]) -> Option<(u16, Received)> {
         let received = self.recv.read_next(out)?;
         if self.recv.wants_window_update() && self.state.may_receive_data() {
@@ -400,7 +399,7 @@ impl Association {
         Some(received)
     }
 
-    /// Like [`recv`](Self::recv), but continues across message boundaries.
+    /// Like [`recv`](Self::recv), but one call may read the bytes of several messages.
     #[inline]
     pub(crate) fn recv_bytes(
         &mut self,
@@ -481,7 +480,7 @@ impl Association {
         indices.map(move |i| self.paths.get(i).info((i == primary, i == current)))
     }
 
-    /// Returns the counters of the association. Some are stored in other parts of the association.
+    /// Returns the counters of the association.
     pub(crate) fn stats(&self) -> AssociationStats {
         self.stats.stats(self.recv.messages_completed())
     }
@@ -517,11 +516,13 @@ impl Association {
                 Timer::Sack => self.recv.sack_now(),
                 Timer::Probe => self.send.allow_probe(),
                 Timer::Reconfig => self.on_reconfig_timer(ctx),
-                // `Association` abandons expired messages after every change, so the timer itself has nothing to do.
+                // Expired messages are abandoned after every change of the association, so this timer has no work of
+                // its own.
                 Timer::Lifetime => {}
                 Timer::Asconf => self.on_t4(ctx),
                 Timer::Loss(path) => self.on_loss_timer(ctx, path),
-                // The pacing timer only causes a call of `poll_transmit`, in which pacing allows the next packet.
+                // The expiration itself makes the caller call `poll_transmit`, which may now send a packet. So this
+                // timer has no work of its own.
                 Timer::Pace(_) => {}
                 Timer::T3Rtx(path) => self.on_t3(ctx, path),
                 Timer::Heartbeat(path) => self.on_heartbeat_timer(ctx, path),
@@ -596,7 +597,7 @@ impl Association {
 }
 
 /// Returns the seed for the congestion controllers of the path with this index.
-fn chances(rng: &Rng, index: usize) -> u64 {
+fn congestion_seed(rng: &Rng, index: usize) -> u64 {
     rng.fork("congestion").next_u64().wrapping_add(index as u64)
 }
 

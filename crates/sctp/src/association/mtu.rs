@@ -85,8 +85,8 @@ impl Association {
     }
 
     /// RFC 8899 §4.3: checks whether packets on the path are too large to get through (a black hole). One sign is that
-    /// T3-rtx has expired twice for a chunk that was sent unfragmented each time. The other sign is that T3-rtx has
-    /// expired twice while HEARTBEATs were answered. A wrong suspicion costs two probes.
+    /// T3-rtx has expired twice for a chunk that was never IP-fragmented. The other sign is that T3-rtx has expired
+    /// twice while HEARTBEATs were answered. A wrong suspicion costs two probes.
     #[cold]
     pub(super) fn suspect_black_hole(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         let path = self.paths.get(index);
@@ -113,14 +113,14 @@ impl Association {
         }
         match found.change {
             MtuChange::Same => {}
-            MtuChange::Raised => self.measure(),
+            MtuChange::Raised => self.set_fragment_size(),
             MtuChange::Reduced => self.shrunk(index),
         }
     }
 
     /// Handles a reduced path MTU. Chunks in flight that are larger than the new MTU are marked as lost.
     fn shrunk(&mut self, index: usize) {
-        self.measure();
+        self.set_fragment_size();
         let largest = (self.paths.get(index).chunk_limit() - self.send.chunk_header())
             .saturating_sub(self.extensions.auth_room()) as u32;
         let flight = self.send.lose_larger(index, largest);

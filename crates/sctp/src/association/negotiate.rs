@@ -23,10 +23,10 @@ pub(crate) struct InitContents {
     pub(crate) addresses: Vec<IpAddr>,
     pub(crate) cookie: Option<Vec<u8>>,
     pub(crate) preserve_ms: u32,
-    /// The extensions that the sender supports.
+    /// The extensions that the sender supports, after the dependencies between extensions were applied.
     pub(crate) extensions: Extensions,
-    /// The extensions that the peer announced, before dependencies between them are applied. They determine which
-    /// extensions the INIT ACK announces.
+    /// The extensions that the peer announced, before the dependencies between extensions were applied. The INIT ACK
+    /// announces extensions according to this field.
     pub(crate) announced: Extensions,
     pub(crate) lists_extensions: bool,
     /// The peer's authentication parameters, if this side uses authentication.
@@ -79,9 +79,8 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<In
         let param = match Param::parse(raw) {
             // RFC 5061 §4.2: parameters that are not allowed in INIT and INIT ACK are skipped, even if malformed.
             _ if (0xc001..=0xc005).contains(&raw.kind) && ours.asconf => continue,
-            // If ASCONF is disabled, the parameters 0xC001 to 0xC005 are unrecognized. The Adaptation Layer Indication
-            // (0xC006, RFC 5061 §4.2.6) does not concern addresses. This parameter is passed to the application
-            // regardless of other extensions.
+            // If ASCONF is disabled, the parameters 0xC001 to 0xC005 are unrecognized. Parameter 0xC006 is not: the
+            // Adaptation Layer Indication (RFC 5061 §4.2.6) has nothing to do with ASCONF.
             _ if (0xc001..=0xc005).contains(&raw.kind) && !ours.asconf => Param::Unknown(raw),
             // RFC 9653 §4: the Zero Checksum Acceptable parameter is unrecognized if this side does not support the
             // extension.
@@ -145,8 +144,8 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<In
     }
     if ours.auth {
         offer.auth = AuthParams::read(random, chunks, hmacs).map_err(InitRefusal::Violates)?;
-        // RFC 4895 §6.1: the peer supports AUTH if it sends the authentication parameters, whatever its list of
-        // extensions contains.
+        // RFC 4895 §6.1: the peer supports AUTH if it sends the authentication parameters. Its list of extensions does
+        // not matter.
         offer.extensions.auth = offer.auth.is_some();
     }
     // RFC 5061 §6: a peer that supports ASCONF without AUTH is refused with an ABORT.
@@ -156,10 +155,9 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<In
     Ok(offer)
 }
 
-/// Returns whether `address` names the same host here as at the peer, whose address is `peer`. A loopback address
-/// always names the host that uses it. If a remote peer lists a loopback address, this side would send packets to
-/// itself. For the same reason this side does not list its own loopback address to a remote peer (as in Linux,
-/// `sctp_in_scope`).
+/// Returns whether `address` means the same host to this side and to a peer at `peer`. A loopback address always means
+/// the host that uses it. A loopback address of a remote peer would lead this side's packets back to itself. For the
+/// same reason this side does not list its own loopback address to a remote peer (as in Linux, `sctp_in_scope`).
 pub(crate) fn in_scope(address: IpAddr, peer: IpAddr) -> bool {
     address.is_loopback() == peer.is_loopback()
 }

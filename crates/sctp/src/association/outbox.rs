@@ -1,9 +1,10 @@
 //! Pending control chunks and their paths. A chunk is pending until `outbound` writes it.
 //!
 //! Handlers of events mark in the [`Outbox`] which chunks have to be sent. The number of queued complete chunks is
-//! limited. DATA, SACK, FORWARD TSN, RE-CONFIG, ASCONF and HEARTBEAT are marked in the modules that hold their state.
+//! limited. Pending DATA, SACK, FORWARD TSN, RE-CONFIG, ASCONF and HEARTBEAT chunks are not in the [`Outbox`], but in
+//! the modules that implement these chunks.
 //!
-//! This module implements no RFC rule: the rules for each chunk are in another module.
+//! This module only stores the marks and chunks. The RFC rules for each chunk are implemented in other modules.
 
 use std::collections::VecDeque;
 
@@ -115,12 +116,12 @@ impl Outbox {
             let start = buffer.len();
             buffer.extend_from_slice(chunk);
             if chunk.len() > room {
-                // The quoted chunk is too large for this path, so the quote is truncated and the length fields are
-                // adapted.
+                // The ERROR quotes a chunk and is too large for this path. The quote is truncated, and the length
+                // fields are adapted.
                 buffer.truncate(start + (room & !3));
-                let chunk = (buffer.len() - start) as u16;
-                buffer[start + 2..start + 4].copy_from_slice(&chunk.to_be_bytes());
-                buffer[start + 6..start + 8].copy_from_slice(&(chunk - 4).to_be_bytes());
+                let chunk_len = (buffer.len() - start) as u16;
+                buffer[start + 2..start + 4].copy_from_slice(&chunk_len.to_be_bytes());
+                buffer[start + 6..start + 8].copy_from_slice(&(chunk_len - 4).to_be_bytes());
             }
             alone = false;
             chunks.errors.pop_front();
@@ -133,7 +134,7 @@ impl Outbox {
         self.chunks.take_if(|chunks| chunks.heartbeat_acks.is_empty() && chunks.errors.is_empty());
     }
 
-    /// Sets whether a path MTU probe may be due on some path.
+    /// Sets whether any path may have a path MTU probe to send.
     pub(super) fn set_mtu_probes(&mut self, due: bool) {
         self.mtu_probes = due;
     }

@@ -57,9 +57,9 @@ impl Association {
         self.timers.set(Timer::Heartbeat(index), ctx.now + period);
     }
 
-    /// RFC 9260 §8.3: returns whether HEARTBEATs may be sent. HEARTBEATs stop once SHUTDOWN is sent, with one exception
-    /// (RFC 5061 §5.3 F14). If the peer has removed all verified addresses, another address must be verified before
-    /// SHUTDOWN can be repeated.
+    /// RFC 9260 §8.3: returns whether HEARTBEATs may be sent. HEARTBEATs stop once SHUTDOWN is sent, except if the peer
+    /// has removed all its verified addresses (RFC 5061 §5.3 F14). Then a HEARTBEAT must verify another address before
+    /// the SHUTDOWN can be retransmitted.
     fn may_heartbeat(&self) -> bool {
         self.state.may_send_data() || matches!(self.state, State::ShutdownSent) && self.is_stranded()
     }
@@ -117,7 +117,7 @@ impl Association {
         let outstanding = self.send.has_outstanding();
         let evidence = Evidence {
             outstanding,
-            // `retry` is `None` without another path. In that case data is sent on this path even if the path has
+            // `retry` is `None` if there is no other path. Then data is sent on this path even after the path has
             // failed.
             retry: self.config.hb_interval.filter(|_| self.paths.alternate(index).is_some()),
             max_retrans: self.config.path_max_retrans,
@@ -163,8 +163,8 @@ impl Association {
         let health = path.on_error(ctx.now, most);
         path.back_off();
         let active = path.is_active();
-        // RFC 9260 §8.1, §5.4: an error counts for the association only if it occurs on the current path and that path
-        // is verified. The exception is a current path on which nothing can be sent before it is verified.
+        // RFC 9260 §8.1, §5.4: an error on the current path counts for the association if that path is verified. If
+        // only HEARTBEATs can be sent until a path is verified, errors on the unverified current path count too.
         let is_stranded = self.is_stranded();
         if (confirmed || is_stranded) && index == self.paths.current() {
             self.paths.count_error(ctx.now);
@@ -178,8 +178,8 @@ impl Association {
             self.rescue_flight(ctx, index);
         }
         if is_stranded && index == self.paths.current() {
-            // RFC 5061 §5.3 F14: the path is the only path, and only HEARTBEATs can be sent on it before it is
-            // verified.
+            // RFC 5061 §5.3 F14: no data can be sent on the current path until a HEARTBEAT verifies it. So the next
+            // HEARTBEAT is sent at once.
             self.paths.at(index).ask_heartbeat();
         } else if !confirmed && active {
             // RFC 9260 §5.4: send one HEARTBEAT per RTO until the path is verified or fails. Several paths take turns,
@@ -201,12 +201,12 @@ impl Association {
         }
     }
 
-    /// Retransmits the data in flight on a path on which a HEARTBEAT was not answered. T3-rtx might expire much later:
-    /// timeouts have doubled it, and a tail loss probe restarts it. Until then the peer's application would get no
-    /// data, because later data waits for the data in flight.
+    /// Retransmits the data in flight on a path on which a HEARTBEAT was not answered. T3-rtx may expire much later,
+    /// because timeouts double its duration and a tail loss probe restarts it. Until then the peer's application would
+    /// get no data, because later data waits for the data in flight.
     fn rescue_flight(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         let path = self.paths.get(index);
-        // Data that was sent within the last round trip may still be acknowledged.
+        // If data was sent less than one round-trip time ago, its acknowledgement may still be on the way.
         let is_fresh = ctx.now < path.last_data_sent() + path.round_trip();
         let elsewhere = self.paths.alternate(index).is_some_and(|other| self.paths.get(other).is_sound());
         if path.flight() == 0 || is_fresh || !elsewhere || self.send.is_probing() {
@@ -335,18 +335,17 @@ impl Association {
         match icmp::advice(report.kind, report.target.is_ipv6(), encapsulated) {
             Advice::Ignore => {}
             Advice::Shrink(mtu) => self.on_too_big(ctx, index, mtu),
-            // Linux sends this ICMP error also if the buffer of a raw socket is full (raw_v4_input). RFC 5927 §5.2
-            // treats the error as a soft error for TCP. Here the error ends the association only after `SILENCES`
-            // timeouts have confirmed it. So only an ICMP error that arrives after the second timeout ends the
-            // association.
+            // Linux also sends this ICMP error if the buffer of a raw socket is full (raw_v4_input). RFC 5927 §5.2
+            // treats the error as a soft error for TCP. Here the error ends the association only if it arrives after
+            // `SILENCES` consecutive timeouts.
             Advice::Abort if self.is_icmp_unconfirmed(index) && !of_init && !encapsulated => {}
             Advice::Abort => {
                 if of_init == matches!(self.state, State::CookieWait(_)) {
                     self.close(ctx, CloseReason::NotListening);
                 }
             }
-            // Only T3-rtx and HEARTBEAT count errors. A forged or transient ICMP report must not add to the error
-            // counters.
+            // Only an expired T3-rtx or an unanswered HEARTBEAT increases an error counter. A forged or transient ICMP
+            // report must not.
             Advice::Error => {}
         }
     }

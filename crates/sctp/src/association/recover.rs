@@ -1,4 +1,4 @@
-//! Recovery, timers and probes for losses that are detected by time.
+//! Recovery from losses that are detected by time, with its timers and probes.
 //!
 //! Implements RFC 8985 §6.2 step 5 (the reordering timer) and §7.2 to §7.4 (tail loss probes). Duplicate TSNs can show
 //! that a reduction of the congestion window was unnecessary. Such a reduction is undone as in RFC 3708 §2.
@@ -13,15 +13,15 @@ use anabranch_base::Instant;
 use anabranch_congestion::Delivered;
 
 impl Association {
-    /// Detects losses on a path. `arrived` are the chunks of this path that a SACK newly reports as arrived. Returns
-    /// the number of bytes lost.
+    /// Detects losses on a path. `arrived` describes the chunks sent on this path that a SACK has newly acknowledged.
+    /// Returns the number of bytes lost.
     pub(super) fn detect_losses_by_time(&mut self, now: Instant, index: usize, arrived: &Delivered) -> u64 {
         let Some((by_time, smoothed)) = self.paths.at(index).on_delivered(now, arrived) else { return 0 };
         self.send.lose_by_time(now, index, by_time, smoothed)
     }
 
-    /// Applies the loss of `bytes` on a path. `reduces` is true for the first loss of a recovery, which reduces the
-    /// congestion window.
+    /// Records that `bytes` bytes sent on a path are lost. `reduces` is true for the first loss of each fast recovery.
+    /// Only this loss reduces the congestion window.
     pub(super) fn record_loss(&mut self, now: Instant, index: usize, bytes: u64, reduces: bool) {
         let path = self.paths.at(index);
         path.on_lost(now, bytes, reduces);
@@ -108,18 +108,18 @@ impl Association {
     /// retransmits the last chunk.
     fn probe_tail(&mut self, now: Instant, index: usize) {
         let rto = self.paths.get(index).rto();
-        let arrived = self.takes_new_on(now, index);
-        if !arrived {
+        let has_new_data = self.takes_new_on(now, index);
+        if !has_new_data {
             let Some(bytes) = self.send.take_tail(index) else { return };
             self.paths.at(index).lose(bytes);
         }
         self.stats.rare_mut().tail_probes += 1;
         let end = self.send.end();
         let path = self.paths.at(index);
-        path.probe_tail(arrived, end);
+        path.probe_tail(has_new_data, end);
         if path.flight() == 0 {
-            // No other chunk is in flight on this path. T3-rtx starts when the probe is sent, on the path that the
-            // probe uses.
+            // No other chunk is in flight on this path. T3-rtx starts later, when the probe is sent. It starts for the
+            // path on which the probe is sent.
             self.timers.stop(Timer::T3Rtx(index));
         } else {
             self.timers.set(Timer::T3Rtx(index), now + rto);

@@ -20,8 +20,8 @@ pub(crate) enum CookieCase {
     Restart,
     /// B: both sides began an association at the same time.
     Collision,
-    /// C: a COOKIE ECHO with a cookie of this side arrived late. Before it arrived, this side began the association
-    /// itself, with another local tag.
+    /// C: the COOKIE ECHO is late. After this side had sent the cookie, it began the association itself, with a new
+    /// local tag.
     Late,
     /// D: the COOKIE ECHO is repeated, because the COOKIE ACK was lost.
     Repeated,
@@ -56,8 +56,8 @@ impl Association {
         self.case(cookie) == CookieCase::Restart && !matches!(self.state, State::ShutdownAckSent)
     }
 
-    /// Handles a valid cookie from `source`. Returns false if the cookie changes nothing and the rest of its packet
-    /// must not be processed.
+    /// Handles a valid cookie from `source`. Returns false if the cookie is not accepted. In that case the caller must
+    /// not process the rest of the packet.
     pub(crate) fn on_cookie(&mut self, ctx: &mut Ctx<'_>, cookie: &Cookie, source: SocketAddr) -> bool {
         let path = self.paths.find_or_current(source.ip());
         match self.case(cookie) {
@@ -121,15 +121,15 @@ impl Association {
             adaptation: cookie.adaptation,
             ..InitContents::default()
         };
-        // RFC 4895 §6.1: the random number was chosen together with the local tag. The tag comes from the cookie, so
-        // the random number also comes from the cookie.
+        // RFC 4895 §6.1: the local tag and the random number were chosen together for one INIT ACK. Both are taken from
+        // the cookie.
         let before = self.extensions.auth.take();
         self.extensions.auth = cookie.auth.as_ref().map(|auth| {
             let keys = before.as_ref().map_or(ctx.keys, |auth| auth.keys()).clone();
             let mut auth = Auth::new(auth.ours(&self.config), keys);
-            // The old association had deactivated keys. These keys are free, because no packet of the new association
-            // is signed with them.
-            auth.leave(before.iter().flat_map(|auth| auth.deactivated_keys()));
+            // Keys that the old association has deactivated may be freed. The new association signs no packet with
+            // them.
+            auth.add_deactivated(before.iter().flat_map(|auth| auth.deactivated_keys()));
             Box::new(auth)
         });
         // RFC 9260 §5.2.2: use the stream counts that the INIT ACK contained. Streams that were added to the old

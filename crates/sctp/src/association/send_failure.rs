@@ -3,8 +3,8 @@
 //! A packet without a route never left the host, so the failure is known before any protocol timer expires. The
 //! packet's data is sent on another path at once, as if the path without a route were potentially failed. If there is
 //! no other path, the data waits until the host reports a change of its routes. A missing route does not count as an
-//! error of the path or association. Only T3-rtx and HEARTBEAT count errors, so an association whose host stays without
-//! a network ends after the usual time.
+//! error of the path or association. T3-rtx and HEARTBEAT still count errors. So the association ends after the usual
+//! time if the host stays without a network.
 //!
 //! Implements RFC 7829 §3 (2) for failures that this host detects itself, and RFC 1122 §3.3.1.4 (advice about dead
 //! gateways).

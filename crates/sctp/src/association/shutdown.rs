@@ -3,7 +3,7 @@
 //! Implements RFC 9260 §9.2.
 
 use super::acknowledge::Acknowledgement;
-use super::outbound::packet::FinalPacket;
+use super::outbound::packet::StatelessPacket;
 use super::timers::Timer;
 use super::{Association, Ctx, State};
 use crate::event::{CloseReason, Event};
@@ -32,12 +32,12 @@ impl ShutdownProgress {
         std::mem::take(&mut self.requested)
     }
 
-    /// Forgets the retries of an earlier SHUTDOWN and the path on which it was sent.
+    /// Resets the path and the number of retries of SHUTDOWN and SHUTDOWN ACK.
     pub(super) fn begin_again(&mut self) {
         (self.path, self.retries) = (None, 0);
     }
 
-    /// Forgets that SHUTDOWN and SHUTDOWN ACK use `path`, because the path was removed.
+    /// Makes SHUTDOWN and SHUTDOWN ACK use the current path, if they used `path`. Called when `path` is removed.
     pub(super) fn forget_path(&mut self, path: usize) {
         self.path = self.path.filter(|&other| usize::from(other) != path);
     }
@@ -206,20 +206,20 @@ impl Association {
                 // RFC 9260 §6.4: answer the address that the SHUTDOWN ACK came from; §5.4: if that address is
                 // unverified, answer another address.
                 let path = self.paths.confirmed_or_current(path);
-                let packet = FinalPacket::new(self.ends(path), self.identity.header_to_peer(), |bytes| {
+                let packet = StatelessPacket::new(self.ends(path), self.identity.header_to_peer(), |bytes| {
                     ShutdownComplete { reflected: false }.emit(bytes);
                 });
-                self.send_final(ctx, packet);
+                self.send_stateless(ctx, packet);
                 self.close(ctx, CloseReason::Shutdown);
             }
             // RFC 9260 §8.5.1 E, §9.2: the SHUTDOWN ACK belongs to a former association. Answer the chunk as if there
             // were no association, and continue the handshake.
             State::CookieWait(_) | State::CookieEchoed(_) => {
                 let header = self.identity.header(self.identity.local_tag());
-                let packet = FinalPacket::new(self.ends(path), header, |bytes| {
+                let packet = StatelessPacket::new(self.ends(path), header, |bytes| {
                     ShutdownComplete { reflected: true }.emit(bytes);
                 });
-                ctx.final_packets.push_back(packet);
+                ctx.stateless_packets.push_back(packet);
             }
             _ => {}
         }

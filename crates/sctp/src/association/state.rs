@@ -33,7 +33,8 @@ pub(crate) struct CookieWaitState {
     pub(crate) preserve_ms: Option<u32>,
     /// The number of stale cookies so far.
     pub(crate) stale_cookies: u32,
-    /// The number of COOKIE ECHOs that the peer may still answer although their cookies are stale.
+    /// The number of COOKIE ECHOs with earlier cookies that are still unanswered. The peer may yet report that these
+    /// cookies are stale.
     pub(crate) unanswered_echoes: u32,
 }
 
@@ -46,7 +47,7 @@ pub(crate) struct CookieEchoedState {
     pub(crate) retries: u32,
     /// The number of stale cookies so far.
     pub(crate) stale_cookies: u32,
-    /// The number of COOKIE ECHOs that the peer may still answer although their cookies are stale.
+    /// The number of COOKIE ECHOs sent with earlier cookies to which the peer may still report a stale cookie.
     pub(crate) unanswered_echoes: u32,
     /// Whether the INIT that the peer answered with this cookie was sent more than once.
     pub(crate) init_repeated: bool,

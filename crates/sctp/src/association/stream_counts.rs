@@ -4,8 +4,8 @@
 
 use crate::config::Config;
 
-/// The stream counts of one association. Before the handshake these are the counts that the association's INIT
-/// requests, and afterwards the counts that both sides agreed on.
+/// The stream counts of one association. Before the handshake they are the counts in our INIT, and afterwards the
+/// counts that both sides agreed on.
 #[derive(Debug)]
 pub(crate) struct StreamCounts {
     requested: u16,
@@ -43,8 +43,8 @@ impl StreamCounts {
         (self.outbound, self.inbound) = (self.requested, self.requested);
     }
 
-    /// RFC 9260 §5.1.1: limits the outbound streams to what the peer accepts, and the inbound streams to what the peer
-    /// has.
+    /// RFC 9260 §5.1.1: limits the outbound streams to the number that the peer accepts, and the inbound streams to the
+    /// number that the peer requests.
     pub(crate) fn limit(&mut self, peer_inbound: u16, peer_outbound: u16) {
         self.outbound = self.outbound.min(peer_inbound);
         self.inbound = self.inbound.min(peer_outbound);

@@ -23,8 +23,9 @@ macro_rules! timers {
         const ONCE: &[Timer] = &[$(Timer::$once,)*];
         const EACH_PATH: &[fn(usize) -> Timer] = &[$(Timer::$each,)*];
 
-        /// The indices of the association's timers in the table. `EachPath` has the indices of the timers of a path.
+        /// Numbers the timers of the association, from which `Timer::index` computes their table indices.
         enum Once { $($once,)* }
+        /// Numbers the timers of one path.
         enum EachPath { $($each,)* }
 
         impl Timer {
@@ -122,7 +123,6 @@ impl Timers {
         self.deadlines[timer.index()] = Instant::MAX;
     }
 
-    /// Stops all timers of a path.
     pub(crate) fn stop_path(&mut self, path: usize) {
         let first = ONCE.len() + EACH_PATH.len() * path;
         self.deadlines[first..first + EACH_PATH.len()].fill(Instant::MAX);
@@ -150,8 +150,8 @@ impl Timers {
         (earliest != Instant::MAX).then_some(earliest)
     }
 
-    /// Returns the earliest deadline if it is earlier than `bound`. In most calls `floor` shows that no deadline is
-    /// earlier, so the table is not searched.
+    /// Returns the earliest deadline if it is earlier than `bound`. In most calls the lower bound `floor` shows that no
+    /// deadline is earlier, so the table is not searched.
     #[inline]
     pub(crate) fn earlier_than(&mut self, bound: Instant) -> Option<Instant> {
         if self.floor >= bound { None } else { self.search_below(bound) }

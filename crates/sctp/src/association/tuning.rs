@@ -22,7 +22,7 @@ impl Association {
             self.paths.at(index).set_rto_bounds(&config);
         }
         if config.mss != before.mss {
-            self.measure();
+            self.set_fragment_size();
         }
         self.recv.tune(&config);
         self.send.set_buffer_limit(config.sndbuf);

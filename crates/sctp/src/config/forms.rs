@@ -128,7 +128,7 @@ pub(super) const BURST: Text<Option<u32>> = Text(
     |value| value.unwrap_or(0).to_string(),
 );
 
-/// An interval. `0` turns the function off.
+/// The interval between two events. `0` stands for `None`: there are no such events.
 pub(super) const INTERVAL: Text<Option<Duration>> = Text(
     |text| SpanOrZero.read(text).map(|span| (!span.is_zero()).then_some(span)),
     |value| format_duration(value.unwrap_or(Duration::ZERO)),

@@ -53,7 +53,7 @@ anabranch_base::knobs! {
             DELAYED_ACK, "longest delay of a SACK up to 500ms, such as 200ms; 0 = none";
         /// A SACK is sent at least every `ack_every` packets with DATA.
         ack_every: u32 = 2, "RFC 9260 §6.2", Count(1, 100), "packets of data to a SACK, from 1 to 100";
-        /// The maximum number of user bytes in a DATA chunk; `None` for what the path MTU allows.
+        /// The maximum number of user bytes in a DATA chunk. `None` means as many as the path MTU allows.
         mss: Option<u32> = None, "RFC 9260 §6.9",
             Or("auto", Exact(64, 65_000)),
             "most user bytes in a DATA chunk, such as 1452B, from 64B to 65000B; auto = what the path MTU allows";
@@ -114,7 +114,7 @@ anabranch_base::knobs! {
         assoc_silence: Duration = Duration::ZERO, "RFC 9260 §8.1: the number of errors alone",
             SpanOrZero,
             "how long errors in a row must have gone on to end an association, such as 100s; 0 = their number decides";
-        /// Max.Init.Retransmits: retransmissions of INIT and of COOKIE ECHO.
+        /// Max.Init.Retransmits: the maximum number of retransmissions of an INIT, and of a COOKIE ECHO.
         init_max_retrans: u32 = 8, "RFC 9260 §16",
             Count(0, 100), "retransmissions of INIT and of COOKIE ECHO, from 0 to 100";
         /// HB.interval. With `None`, HEARTBEATs are sent only to confirm addresses.
@@ -138,7 +138,7 @@ anabranch_base::knobs! {
             Span, "how long a State Cookie is good, such as 60s";
         /// DATA may be sent in the packet of the COOKIE ECHO.
         cookie_data: bool = true, "RFC 9260 §5.1 C (may)", SWITCH, "DATA rides with COOKIE ECHO: yes or no";
-        /// The number of streams that INIT and INIT ACK request and offer in each direction.
+        /// The number of streams in each direction. INIT and INIT ACK carry this number.
         streams: u16 = 100, OURS, Count(1, 65_535), "streams in each direction, from 1 to 65535";
         /// The number of streams that the peer may send on; `None` for the number in `streams`.
         inbound: Option<u16> = None, OURS,
@@ -234,15 +234,15 @@ anabranch_base::knobs! {
     beside {
         /// The largest timeout of an INIT, instead of `rto_max` (RFC 6458 §5.3.1 `sinit_max_init_timeo`).
         init_rto_max: Option<Duration> = None;
-        /// Whether messages can be read in the order in which they became readable, across all streams
-        /// (`Endpoint::recv_next`). Sockets need this setting. It is not a knob.
+        /// Whether the application can read the messages of all streams in the order in which they became readable
+        /// (`Endpoint::recv_next`). Sockets need this setting. It has no key for `Config::set`.
         track_arrivals: bool = false;
         /// Whether undelivered messages are returned to the application in `Event::SendFailed`. An application that
-        /// reads no events can turn this setting off, which saves the copies. The setting is not a knob.
+        /// reads no events can turn this setting off, which saves the copies. The setting has no key for `Config::set`.
         return_undelivered: bool = false;
-        /// The payload protocol identifier of messages, and of byte streams, for which the application gives none. Byte
-        /// streams accept received messages with this identifier or with 0. The application chooses it, so it is not a
-        /// knob.
+        /// The payload protocol identifier of messages and byte streams for which the application gives none. A byte
+        /// stream accepts received messages with this identifier or with 0. The application chooses this value, so it
+        /// is not a knob.
         ppid: u32 = 0;
         /// Endpoint pair shared keys that sign chunks if `auth` is on (RFC 4895 §4). They are not a knob, because the
         /// values of knobs are printed and secrets must not be printed.

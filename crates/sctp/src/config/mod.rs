@@ -108,7 +108,7 @@ pub enum SackPath {
 /// The retransmissions that are sent to an alternate destination (RFC 9260 §6.4.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RetransmitPath {
-    /// While its destination is active, a chunk is retransmitted to the same destination.
+    /// A chunk is retransmitted to the destination of its first transmission, as long as that destination is active.
     Same,
     /// Retransmissions after a timeout go to an alternate destination.
     Timeout,
@@ -141,12 +141,12 @@ pub enum SchedulerKind {
     RoundRobin,
     /// Streams are served in turn, and each packet holds chunks of one stream only.
     RoundRobinPacket,
-    /// The stream with the lowest value is served first (0 is the highest priority). Streams with the same value are
-    /// served in turn.
+    /// The stream with the lowest priority value is served first (0 is the highest priority). Streams with the same
+    /// priority value are served in turn.
     Priority,
     /// Each stream gets the same number of bytes.
     Fair,
-    /// Each stream gets bytes in proportion to its value (0 counts as 1).
+    /// Each stream gets bytes in proportion to its weight (a weight of 0 counts as 1).
     WeightedFair,
 }
 
@@ -195,7 +195,8 @@ impl Config {
         self.set_row(at, value, BY_USER)
             .map_err(|why| KnobError(format!("sctp:{key}={value}: {why} ({})", Self::ROWS[at].help)))?;
         if self.cc == Algorithm::Bbr && key == "cc" {
-            // `set_if_unset` keeps a value that the user has set. `check` rejects that value if it contradicts BBR.
+            // A knob that BBR needs is set here only if the user has not set it. If the user's value contradicts BBR,
+            // `check` rejects it.
             self.set_if_unset(&WITH_BBR, "goes with cc=bbr");
         }
         Ok(())
@@ -265,9 +266,8 @@ impl Config {
     /// Adapts the settings to a lower layer, such as DTLS, that transports the packets and adds `overhead` bytes to
     /// each. ICMP messages do not reach SCTP over such a layer, and the peer's lower layer may have small buffers.
     ///
-    /// If `pmtud` is `blackhole`, the setting for real networks, this method changes it to `plpmtud`, unless the user
-    /// has set `pmtud`. With `plpmtud`, the path MTU starts at 1200 bytes, overhead included, and probes search for a
-    /// larger MTU (RFC 8261 §4, RFC 8899).
+    /// Changes `pmtud` from `blackhole` to `plpmtud`, unless the user has set `pmtud`. With `plpmtud`, the path MTU
+    /// starts at 1200 bytes, overhead included, and probes search for a larger MTU (RFC 8261 §4, RFC 8899).
     ///
     /// ```
     /// # use anabranch_sctp::{Config, KnobError};

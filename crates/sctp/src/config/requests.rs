@@ -19,11 +19,11 @@ use std::fmt;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReconfigRequests {
-    /// Resets of the peer's outgoing streams and of this side's outgoing streams (`SCTP_ENABLE_RESET_STREAM_REQ`).
+    /// Requests that reset the outgoing streams of the peer or of this side (`SCTP_ENABLE_RESET_STREAM_REQ`).
     pub streams: bool,
-    /// Resets of all SSNs and TSNs (`SCTP_ENABLE_RESET_ASSOC_REQ`).
+    /// Requests that reset all SSNs and TSNs (`SCTP_ENABLE_RESET_ASSOC_REQ`).
     pub association: bool,
-    /// Additions of streams (`SCTP_ENABLE_CHANGE_ASSOC_REQ`).
+    /// Requests that add streams (`SCTP_ENABLE_CHANGE_ASSOC_REQ`).
     pub change: bool,
 }
 

@@ -42,7 +42,8 @@ impl SharedKeys {
     /// The largest number of keys.
     pub const MAX: usize = 256;
 
-    /// Creates a set with one key, which signs all chunks. The empty key is not in the set and therefore not accepted.
+    /// Creates a set with one key, which signs all chunks. Chunks that the peer signs with the empty key are not
+    /// accepted, unless `secret` is empty.
     ///
     /// ```
     /// use anabranch_sctp::{Config, SharedKeys};
@@ -94,7 +95,7 @@ impl SharedKeys {
     /// Returns true if the empty key is in the set. This key does not protect against anyone who has seen the
     /// handshake.
     #[must_use]
-    pub fn is_null(&self) -> bool {
+    pub fn has_empty_key(&self) -> bool {
         self.shorter_than(1).is_some()
     }
 
@@ -105,8 +106,8 @@ impl SharedKeys {
     }
 
     /// Parses a key file with one key per line: `ID HEX`, `ID hex:HEX` or `ID base64:TEXT`. The identifier `ID` is a
-    /// number from 0 to 65535. The last key signs, unless a line ends with `active`. Empty lines and lines that start
-    /// with `#` are ignored.
+    /// number from 0 to 65535. The key in a line that ends with `active` signs the chunks that are sent. If no line
+    /// does, the last key signs them. Empty lines and lines that start with `#` are ignored.
     ///
     /// ```
     /// use anabranch_sctp::SharedKeys;
@@ -223,7 +224,7 @@ fn base64(text: &str) -> Option<Vec<u8>> {
             bits &= (1 << count) - 1;
         }
     }
-    // RFC 4648 §3.5: the unused bits of the last digit must be zero.
+    // RFC 4648 §3.5: the bits of the last base64 character that belong to no byte must be zero.
     (bits == 0).then_some(bytes)
 }
 
@@ -263,7 +264,7 @@ mod tests {
             (keys.find(5), keys.find(3), keys.find(0)),
             (Some(&[0xaa][..]), Some(&[0xbb, 0xbb][..]), None)
         );
-        assert!(!keys.is_null() && SharedKeys::default().is_null());
+        assert!(!keys.has_empty_key() && SharedKeys::default().has_empty_key());
         assert_eq!((keys.shorter_than(2), keys.shorter_than(1)), (Some(5), None));
     }
 

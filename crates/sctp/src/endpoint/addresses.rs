@@ -41,8 +41,8 @@ impl Endpoint {
         self.local_addresses_changed(now);
     }
 
-    /// Removes a local address. Associations with dynamic addresses announce the removal to their peers. After the
-    /// removal of the last address, they wait with the announcement until another local address is added.
+    /// Removes a local address. Associations with dynamic addresses announce the removal to their peers. If this was
+    /// the last local address, the announcement is delayed until another local address is added.
     ///
     /// ```
     /// # use anabranch_sctp::testing::{address, Pair, Side};

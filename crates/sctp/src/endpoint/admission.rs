@@ -10,7 +10,7 @@
 use super::listen::MAX_PRESERVED;
 use super::{AssociationId, Endpoint};
 use crate::association::cookie::Cookie;
-use crate::association::outbound::packet::FinalPacket;
+use crate::association::outbound::packet::StatelessPacket;
 use anabranch_base::{Ecn, Engine, Instant, Packet};
 use anabranch_wire::sctp::{Abort, Cause, Header};
 use std::collections::{BTreeMap, VecDeque};
@@ -85,10 +85,10 @@ impl Admission {
 }
 
 impl Endpoint {
-    /// Requires that the application admits each association with a listening port. Each association is reported as a
-    /// [`Request`] by [`poll_request`](Self::poll_request), and waits until it is [admitted](Self::admit) or
-    /// [refused](Self::refuse). The number of waiting requests is limited to `most`. Peers beyond this limit have to
-    /// try again.
+    /// Requires that the application admits each association with a listening port.
+    /// [`poll_request`](Self::poll_request) reports each association as a [`Request`], which waits until it is
+    /// [admitted](Self::admit) or [refused](Self::refuse). At most `most` requests wait. A further peer gets no answer
+    /// and has to try again.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::{address, Pair, Side}, Associate, CloseReason, Config, Event};
@@ -148,17 +148,17 @@ impl Endpoint {
         let PendingCookieEcho { source, target, ecn, bytes, .. } = &pending;
         let packet = Packet { source: *source, target: *target, ecn: *ecn, tag: 0, payload: bytes };
         let reason = &reason[..reason.len().min(MAX_REASON)];
-        let abort = FinalPacket::answer(&packet, pending.header, pending.peer_tag, |bytes| {
+        let abort = StatelessPacket::answer(&packet, pending.header, pending.peer_tag, |bytes| {
             let mut chunk = Abort::default().open(bytes);
             Cause::UserAbort(reason).emit(&mut chunk);
             chunk.close();
         });
-        self.send_final(abort);
+        self.send_stateless(abort);
     }
 
-    /// RFC 9260 §8.5.1 B: withdraws the request of a peer that sends an ABORT. The ABORT has the local tag that the
-    /// association would have. If the configuration requires that ABORT is authenticated (RFC 4895 §6.3), the request
-    /// stays. Without an association there are no keys to verify the ABORT.
+    /// RFC 9260 §8.5.1 B: withdraws the request of a peer that sends an ABORT. `header` is the header of the ABORT,
+    /// and its tag must be the local tag in the cookie of the request. If the configuration requires that ABORT is
+    /// authenticated (RFC 4895 §6.3), the request stays. Without an association there are no keys to verify the ABORT.
     pub(super) fn withdraw(&mut self, now: Instant, header: Header) {
         if self.config.auth && self.config.guarded_chunks().has(Abort::KIND) {
             return;
@@ -167,11 +167,11 @@ impl Endpoint {
             let ports = |header: Header| (header.source_port, header.target_port);
             (pending.tag, ports(pending.header)) == (header.tag, ports(header))
         };
-        let Admission { waiting, new_requests: request, .. } = &mut self.admission;
+        let Admission { waiting, new_requests, .. } = &mut self.admission;
         if let Some(position) = waiting.iter().position(is_its) {
             waiting.remove(position);
-            request.retain(|request| request.id != RequestId(header.tag));
-            // A delayed copy of the withdrawn COOKIE ECHO must not cause a new request.
+            new_requests.retain(|request| request.id != RequestId(header.tag));
+            // The tag is remembered, so that a delayed copy of the COOKIE ECHO does not create the request again.
             self.used_cookies.add(now, self.config.cookie_life + MAX_PRESERVED, header.tag);
         }
     }
@@ -192,7 +192,7 @@ impl Endpoint {
     /// Keeps a packet that begins with a COOKIE ECHO until the application has decided on the association.
     #[cold]
     pub(super) fn hold_for_admission(&mut self, packet: &Packet<'_>, header: Header, cookie: &Cookie) {
-        let Admission { ports, waiting, new_requests: request, .. } = &mut self.admission;
+        let Admission { ports, waiting, new_requests, .. } = &mut self.admission;
         let most = ports.get(&cookie.local_port).copied().unwrap_or(0);
         let tag = cookie.local_tag;
         if waiting.len() >= most || waiting.iter().any(|pending| pending.tag == tag) {
@@ -211,7 +211,7 @@ impl Endpoint {
         });
         let mut addresses = vec![cookie.init_source];
         addresses.extend(cookie.addresses.iter().filter(|address| **address != cookie.init_source));
-        request.push_back(Request {
+        new_requests.push_back(Request {
             id: RequestId(tag),
             port: cookie.local_port,
             peer_port: cookie.peer_port,
@@ -231,7 +231,8 @@ mod tests {
     use crate::testing::{Pair, Side, address};
     use crate::{Associate, Config, Event};
 
-    /// Returns two endpoints and an association that `a` began. The request is pending at `b`.
+    /// Returns two endpoints and an association that endpoint `a` began. Endpoint `b` has neither accepted nor refused
+    /// it yet.
     fn asking() -> (Pair, crate::AssociationId) {
         let mut pair = Pair::new(Config::default(), Config::default(), 1, 1);
         pair.b.listen(80).expect("a free port");

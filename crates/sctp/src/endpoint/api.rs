@@ -122,7 +122,7 @@ impl Endpoint {
         let auth = self.new_auth(&config);
         let slot = self.new_slot();
         let id = self.id_of(slot);
-        let start = AssociationInit {
+        let init = AssociationInit {
             id,
             config,
             identity: Identity::new((local_port, ask.peer_port), local_tag, initial_tsn, initiator),
@@ -132,7 +132,7 @@ impl Endpoint {
             state: State::CookieWait(CookieWaitState::default()),
             auth,
         };
-        self.slots[slot as usize].association = Some(Box::new(Association::new(start, now)));
+        self.slots[slot as usize].association = Some(Box::new(Association::new(init, now)));
         Ok(slot)
     }
 
@@ -140,8 +140,8 @@ impl Endpoint {
     fn local_port_for(&mut self, ask: &Associate) -> Result<u16, AssociateError> {
         let taken = |port: u16| {
             ask.peer.iter().any(|peer| {
-                let pair = self.demux.pair(*peer, ask.peer_port, port);
-                self.demux.by_pair(pair).is_some()
+                let address_key = self.demux.address_key(*peer, ask.peer_port, port);
+                self.demux.by_address_key(address_key).is_some()
             })
         };
         if let Some(port) = ask.local_port {
@@ -150,8 +150,8 @@ impl Endpoint {
         self.free_port(|_| false).ok_or(AssociateError::NoPort)
     }
 
-    /// Returns an ephemeral port for which `taken` returns false. No association, listener or other SCTP stack on this
-    /// host uses the port.
+    /// Returns a free ephemeral port: no association, listener or other SCTP stack on this host uses the port, and
+    /// `taken` returns false for it.
     pub(crate) fn free_port(&mut self, taken: impl Fn(u16) -> bool) -> Option<u16> {
         let Self { ephemeral, ports, listeners, shard, other_shards, .. } = self;
         ephemeral.choose(|port| {
@@ -181,7 +181,7 @@ impl Endpoint {
         message: Message,
         payload: &[u8],
     ) -> Result<(), SendError> {
-        self.add(now, id, |association| association.send(now, message, payload))
+        self.send_on(now, id, |association| association.send(now, message, payload))
     }
 
     /// Queues `payload` as messages of `piece` bytes; the last message holds the remainder. Queues as many messages as
@@ -205,11 +205,11 @@ impl Endpoint {
         payload: &[u8],
         piece: usize,
     ) -> Result<usize, SendError> {
-        self.add(now, id, |association| association.send_pieces(now, message, payload, piece.max(1)))
+        self.send_on(now, id, |association| association.send_pieces(now, message, payload, piece.max(1)))
     }
 
     /// Runs `send` on an association, abandons expired messages, and updates the timers and queues.
-    fn add<R>(
+    fn send_on<R>(
         &mut self,
         now: Instant,
         id: AssociationId,
@@ -229,7 +229,8 @@ impl Endpoint {
         result
     }
 
-    /// Reads from a stream, at most the rest of one message per call. Returns `None` if there is nothing to read now.
+    /// Reads from a stream. One call never reads beyond the end of a message. Returns `None` if there is nothing to
+    /// read now.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, Message};
@@ -311,7 +312,8 @@ impl Endpoint {
         self.read(now, id, |association| association.recv_next(buffer), Option::is_none)
     }
 
-    /// Returns the stream from which [`recv_next`](Self::recv_next) would read, and the number of bytes.
+    /// Returns the stream from which [`recv_next`](Self::recv_next) would read, and the number of bytes that it could
+    /// read.
     #[must_use]
     pub fn next_readable(&self, id: AssociationId) -> Option<(u16, usize)> {
         self.upcoming(id).map(|upcoming| (upcoming.stream, upcoming.length))
@@ -331,9 +333,9 @@ impl Endpoint {
     }
 
     /// Reads from a stream as a sequence of bytes, across message boundaries, until the buffer is full or no readable
-    /// data is left. If `wanted` returns false for the payload protocol identifier of a message, the message is read
-    /// and dropped. Returns the number of bytes read, and whether no readable data is left. If none is left,
-    /// `Event::Readable` follows when more data arrives, as after a [`recv`](Self::recv) that returned `None`.
+    /// data is left. If `wanted` returns false for the payload protocol identifier of a message, the message is
+    /// dropped. Returns the number of bytes read, and true if no readable data is left. In that case `Event::Readable`
+    /// follows when more data arrives.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, Message};

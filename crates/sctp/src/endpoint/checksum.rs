@@ -1,15 +1,14 @@
 //! Verification of packets whose checksum may be missing.
 //!
 //! If the configuration states that a lower layer detects errors, a checksum of zero is accepted, except on packets
-//! that begin an association. A checksum of zero is also accepted on packets out of the blue. Otherwise a host that has
-//! lost its state could not answer packets of the old association.
+//! that begin an association. A checksum of zero is also accepted on packets out of the blue. This lets a host that has
+//! lost its state answer packets of the old association.
 //!
 //! Implements RFC 9653 §5.3. Which packets are sent without a checksum is decided in `association::outbound`.
 
 use anabranch_wire::sctp::{CookieEcho, Init, PacketView, packet};
 
-/// Parses a packet. The checksum may be missing if `may` returns true for the tag of the packet, and the packet does
-/// not begin an association.
+/// Parses a packet. A packet that does not begin an association may lack a checksum if `may` returns true for its tag.
 pub(super) fn read(bytes: &[u8], may: impl FnOnce(u32) -> bool) -> Option<PacketView<'_>> {
     if !packet::has_zero_checksum(bytes) {
         return PacketView::parse(bytes).ok();

@@ -80,7 +80,7 @@ impl Endpoint {
         endpoint
     }
 
-    /// Handles a datagram received from the channel, which holds one SCTP packet.
+    /// Handles a datagram received from the datagram channel. The datagram holds one SCTP packet.
     ///
     /// ```
     /// # use anabranch_base::{Engine, Instant, Rng, SendBatch};

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::net::{IpAddr, SocketAddr};
 
-/// A key of the demultiplexer: the peer's address and both ports. Made by [`Demux::pair`].
+/// A key of the demultiplexer: the peer's address and both ports. Made by [`Demux::address_key`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct AddressKey {
     pub(super) peer: IpAddr,
@@ -18,8 +18,8 @@ pub(super) struct AddressKey {
     udp_port: u16,
 }
 
-/// The maximum number of associations to which one ICMP message is passed. The message does not contain the UDP port
-/// that would identify the association.
+/// The maximum number of associations to which one ICMP message is passed. Associations over UDP can have the same
+/// address and SCTP ports. The message does not contain the UDP port that would distinguish them.
 const MAX_LOOKED_AT: usize = 16;
 
 /// Hashes a tag to itself. Tags are random and this side chooses them, so an attacker cannot cause collisions.
@@ -49,7 +49,7 @@ pub(crate) struct Demux {
     /// Whether the UDP port distinguishes peers that have the same address.
     udp_apart: bool,
     tags: HashMap<u32, u32, BuildHasherDefault<TagHasher>>,
-    pairs: BTreeMap<AddressKey, u32>,
+    address_keys: BTreeMap<AddressKey, u32>,
     /// The tag and slot that were found last. They are compared first, because packets for one association often arrive
     /// one after the other.
     last: Option<(u32, u32)>,
@@ -57,15 +57,15 @@ pub(crate) struct Demux {
 
 impl Demux {
     /// Creates an empty demultiplexer. Several applications on one host or behind one NAT may each have an SCTP stack
-    /// of their own (RFC 6951 §5.1). These stacks share an address, and none can know which SCTP ports the others use.
-    /// With `udp_apart`, the UDP ports of the stacks distinguish them. Without `udp_apart`, the lookup follows RFC 6951
-    /// §5.4, and the INIT of one application can restart the association of another.
+    /// (RFC 6951 §5.1). The stacks share an IP address, and may use the same SCTP ports. With `udp_apart`, the
+    /// demultiplexer distinguishes the stacks by their UDP ports. Without `udp_apart`, the lookup follows RFC 6951
+    /// §5.4, and the INIT of one application can restart the association of another application.
     pub(super) fn new(udp_apart: bool) -> Self {
         Self { udp_apart, ..Self::default() }
     }
 
-    /// Returns the demultiplexer key of an association with this address of the peer.
-    pub(super) fn pair(&self, peer: SocketAddr, peer_port: u16, local_port: u16) -> AddressKey {
+    /// Returns the key of an association with the peer's address `peer` and these SCTP ports.
+    pub(super) fn address_key(&self, peer: SocketAddr, peer_port: u16, local_port: u16) -> AddressKey {
         let udp_port = if self.udp_apart { peer.port() } else { 0 };
         AddressKey { peer: peer.ip(), peer_port, local_port, udp_port }
     }
@@ -88,15 +88,19 @@ impl Demux {
         Some(slot)
     }
 
-    pub(super) fn by_pair(&self, pair: AddressKey) -> Option<u32> {
-        self.pairs.get(&pair).copied()
+    pub(super) fn by_address_key(&self, address_key: AddressKey) -> Option<u32> {
+        self.address_keys.get(&address_key).copied()
     }
 
     /// Returns the slots of the associations with this address and these ports, whatever their UDP port. At most
     /// `MAX_LOOKED_AT` slots are returned.
     pub(super) fn by_address(&self, peer: IpAddr, peer_port: u16, local_port: u16) -> Vec<u32> {
-        let pair = |udp_port: u16| AddressKey { peer, peer_port, local_port, udp_port };
-        self.pairs.range(pair(0)..=pair(u16::MAX)).map(|(_, slot)| *slot).take(MAX_LOOKED_AT).collect()
+        let address_key = |udp_port: u16| AddressKey { peer, peer_port, local_port, udp_port };
+        self.address_keys
+            .range(address_key(0)..=address_key(u16::MAX))
+            .map(|(_, slot)| *slot)
+            .take(MAX_LOOKED_AT)
+            .collect()
     }
 
     pub(super) fn has_tag(&self, tag: u32) -> bool {
@@ -105,7 +109,7 @@ impl Demux {
 
     /// Returns the number of stored tags and the number of stored address keys.
     pub(super) fn sizes(&self) -> (usize, usize) {
-        (self.tags.len(), self.pairs.len())
+        (self.tags.len(), self.address_keys.len())
     }
 
     pub(super) fn add_tag(&mut self, tag: u32, slot: u32) {
@@ -117,19 +121,19 @@ impl Demux {
         self.last = None;
     }
 
-    /// Stores the address key `pair` for `slot`. Returns false if the key already belongs to a slot.
-    pub(super) fn add_pair(&mut self, pair: AddressKey, slot: u32) -> bool {
-        let entry = self.pairs.entry(pair);
+    /// Stores `address_key` for `slot`. Returns false if the key already belongs to a slot.
+    pub(super) fn add_address_key(&mut self, address_key: AddressKey, slot: u32) -> bool {
+        let entry = self.address_keys.entry(address_key);
         let free = matches!(entry, Entry::Vacant(_));
         entry.or_insert(slot);
         free
     }
 
-    /// Removes the address key `pair`. Returns false if the key belongs to another slot.
-    pub(super) fn remove_pair(&mut self, pair: AddressKey, slot: u32) -> bool {
-        let ours = self.pairs.get(&pair) == Some(&slot);
+    /// Removes `address_key`. Returns false if the key belongs to another slot.
+    pub(super) fn remove_address_key(&mut self, address_key: AddressKey, slot: u32) -> bool {
+        let ours = self.address_keys.get(&address_key) == Some(&slot);
         if ours {
-            self.pairs.remove(&pair);
+            self.address_keys.remove(&address_key);
         }
         ours
     }

@@ -25,8 +25,8 @@ pub(super) fn follow_port(association: &mut Association, path: usize, source: So
     }
 }
 
-/// Sets the UDP port of the path to the address in `source` to the port in `source`. Called after a COOKIE ECHO from
-/// `source` was accepted for an existing association.
+/// Finds the path to the IP address of `source`, and sets the UDP port of this path to the port of `source`. Called
+/// after a COOKIE ECHO from `source` was accepted for an existing association.
 pub(super) fn follow_cookie(association: &mut Association, source: SocketAddr) {
     if let Some(path) = association.paths().find(source.ip()) {
         follow_port(association, path, source);

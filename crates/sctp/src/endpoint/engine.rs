@@ -21,7 +21,7 @@ impl Endpoint {
     fn handle_on_fast_path(
         &mut self,
         now: Instant,
-        ends: (&SocketAddr, u64),
+        source_and_tag: (&SocketAddr, u64),
         chunk: SoleChunk,
         mut packet: PacketBytes<'_>,
     ) -> bool {
@@ -29,14 +29,14 @@ impl Endpoint {
         let (mut ctx, slots) = self.context(now);
         let Some(entry) = slots.get_mut(slot as usize) else { return false };
         let Some(association) = entry.association.as_deref_mut() else { return false };
-        if !association.handle_sole_chunk(&mut ctx, ends, chunk, &mut packet) {
+        if !association.handle_sole_chunk(&mut ctx, source_and_tag, chunk, &mut packet) {
             return false;
         }
         let next = association.timeout_before(entry.deadline);
         // With tracing on, an association that sends nothing is polled as well, to record what limits the sender.
         let quiet = association.sends_nothing() && !ctx.trace.on;
-        let waits = quiet || std::mem::replace(&mut entry.queued, true);
-        if !waits {
+        let skip_queueing = quiet || std::mem::replace(&mut entry.queued, true);
+        if !skip_queueing {
             self.ready.push_back(slot);
         }
         if let Some(next) = next {
@@ -68,9 +68,9 @@ impl Endpoint {
         // RFC 5061 §5.2 D2: an ASCONF may come from an address that it adds to the association.
         let known = known.or_else(|| association.path_of_asconf(view.chunks()));
         let ports = association.identity().has_ports_of(header);
-        // RFC 9260 §8.4: an association is bound to two ports. RFC 5061 §5.3 F13: an address that the peer has removed
-        // no longer belongs to the association. A packet from any other unknown address is discarded without an answer,
-        // because the peer may have more addresses than this side stores.
+        // RFC 9260 §8.4: a packet whose ports differ from those of the association is out of the blue. RFC 5061 §5.3
+        // F13: so is a packet from an address that the peer has removed. A packet from any other unknown address is
+        // discarded without an answer, because the peer may have more addresses than this side stores.
         if !ports || known.is_none() && association.paths().was_deleted(packet.source.ip()) {
             return self.on_out_of_the_blue(now, packet, view);
         }
@@ -117,12 +117,13 @@ impl Endpoint {
 impl Endpoint {
     /// Transmits the next packet that is sent independently of an association.
     #[cold]
-    fn transmit_final_packet(&mut self, out: &mut SendBatch) -> bool {
-        let Some(packet) = self.final_packets.pop_front() else { return false };
+    fn transmit_stateless_packet(&mut self, out: &mut SendBatch) -> bool {
+        let Some(packet) = self.stateless_packets.pop_front() else { return false };
         out.source = packet.source();
         out.target = packet.target();
         out.first_tag = self.next_tag;
-        // The packet gets a `lane` of its own, because its order relative to later packets does not matter.
+        // Packets of different lanes may be reordered. This packet gets a lane of its own, because its order relative
+        // to other packets does not matter.
         out.lane = self.next_tag as u32;
         self.next_tag += 1;
         out.push(packet.bytes());
@@ -142,12 +143,12 @@ impl Endpoint {
     fn handle_on_slow_path(&mut self, now: Instant, packet: &Packet<'_>, view: Option<PacketView<'_>>) {
         // RFC 9260 §6.8: a packet with a wrong checksum is ignored.
         let Some(view) = view else {
-            return self.discard(true);
+            return self.count_discarded(true);
         };
         let mut chunks = view.chunks();
         match chunks.next_raw() {
             Some(Ok(first)) => self.take_any(now, packet, &view, first, chunks),
-            _ => self.discard(false),
+            _ => self.count_discarded(false),
         }
     }
 
@@ -160,7 +161,7 @@ impl Endpoint {
     }
 
     #[cold]
-    fn discard(&mut self, unreadable: bool) {
+    fn count_discarded(&mut self, unreadable: bool) {
         self.totals.discarded += 1;
         self.totals.unreadable += u64::from(unreadable);
     }
@@ -228,8 +229,8 @@ impl Engine for Endpoint {
             PacketView::parse(packet.payload).ok()
         };
         let sole = view.as_ref().and_then(SoleChunk::of);
-        let (ends, bytes) = ((&packet.source, packet.tag), PacketBytes::Borrowed(packet.payload));
-        if !sole.is_some_and(|sole| self.handle_on_fast_path(now, ends, sole, bytes)) {
+        let (source_and_tag, bytes) = ((&packet.source, packet.tag), PacketBytes::Borrowed(packet.payload));
+        if !sole.is_some_and(|sole| self.handle_on_fast_path(now, source_and_tag, sole, bytes)) {
             self.handle_on_slow_path(now, &packet, view);
         }
     }
@@ -240,7 +241,7 @@ impl Engine for Endpoint {
             return self.handle_each(now, batch);
         };
         if !crc32c::is_valid_with_headroom(buffer, start) {
-            return self.discard(true);
+            return self.count_discarded(true);
         }
         let tag = batch.first_tag;
         let sole = PacketView::parse_verified(batch.bytes()).ok().as_ref().and_then(SoleChunk::of);
@@ -271,15 +272,15 @@ impl Engine for Endpoint {
             return;
         };
         let (source, target) = (packet.source.ip(), packet.target.ip());
-        let pair = self.demux.pair(packet.target, header.target_port, header.source_port);
-        if let Some(slot) = self.demux.by_pair(pair) {
+        let address_key = self.demux.address_key(packet.target, header.target_port, header.source_port);
+        if let Some(slot) = self.demux.by_address_key(address_key) {
             let waits = self.with(now, slot, |association, ctx| association.on_unsent(ctx, source, target));
             self.awaits_route |= waits == Some(true);
         }
     }
 
     fn handle_routes(&mut self, now: Instant) {
-        // Routes change often. If no association waits for a change (`awaits_route`), the slots need not be searched.
+        // Routes change often, so the associations are visited only if one of them waits for a change.
         if std::mem::take(&mut self.awaits_route) {
             for slot in 0..self.slots.len() as u32 {
                 self.with(now, slot, |association, ctx| association.routes_changed(ctx));
@@ -322,8 +323,8 @@ impl Engine for Endpoint {
 
     #[inline]
     fn poll_transmit(&mut self, now: Instant, out: &mut SendBatch) -> bool {
-        if !self.final_packets.is_empty() {
-            return self.transmit_final_packet(out);
+        if !self.stateless_packets.is_empty() {
+            return self.transmit_stateless_packet(out);
         }
         while let Some(&slot) = self.ready.front() {
             let mut tag = self.next_tag;
@@ -363,7 +364,7 @@ impl Engine for Endpoint {
 
     #[inline]
     fn has_output(&self) -> bool {
-        !(self.ready.is_empty() && self.final_packets.is_empty() && self.events.is_empty())
+        !(self.ready.is_empty() && self.stateless_packets.is_empty() && self.events.is_empty())
     }
 
     fn set_tracing(&mut self, on: bool) {

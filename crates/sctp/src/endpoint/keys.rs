@@ -58,7 +58,7 @@ impl Endpoint {
     /// pair.a.activate_key(Some(here), 1)?;
     /// pair.a.send(pair.now, here, Message::default(), b"hello")?;
     /// pair.settle();
-    /// assert_eq!(pair.b.readable_bytes(there, 0), 0, "the peer does not know it");
+    /// assert_eq!(pair.b.readable_bytes(there, 0), 0, "the peer does not have this key");
     /// assert_eq!(pair.a.activate_key(Some(here), 2), Err(KeyError::NoSuchKey));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -195,8 +195,8 @@ impl Endpoint {
         }
     }
 
-    /// RFC 4895 §6.3: returns whether a COOKIE ECHO is signed as required. The keys are those of its association or
-    /// those derived from its cookie.
+    /// RFC 4895 §6.3: returns whether a COOKIE ECHO is signed as required. If the association exists and uses AUTH, its
+    /// keys are used. Otherwise the keys are derived from the cookie.
     pub(super) fn cookie_is_authentic(
         &mut self,
         now: Instant,

@@ -12,7 +12,7 @@ use crate::association::extensions::Extensions;
 use crate::association::handshake::write_addresses;
 use crate::association::identity::Identity;
 use crate::association::negotiate::{InitContents, InitRefusal, read};
-use crate::association::outbound::packet::FinalPacket;
+use crate::association::outbound::packet::StatelessPacket;
 use crate::association::{Association, AssociationInit, State, local_addresses_for};
 use crate::config::Config;
 use crate::event::Event;
@@ -51,8 +51,8 @@ impl Endpoint {
         // RFC 9260 §5.1.2: any address that the INIT lists may identify an existing association.
         let listed = std::iter::once(packet.source.ip()).chain(offer.addresses.iter().copied());
         let listed = listed.map(|peer| SocketAddr::new(peer, packet.source.port()));
-        let pairs = listed.map(|peer| self.demux.pair(peer, header.source_port, local_port));
-        let found = pairs.filter_map(|pair| self.demux.by_pair(pair)).next();
+        let address_keys = listed.map(|peer| self.demux.address_key(peer, header.source_port, local_port));
+        let found = address_keys.filter_map(|address_key| self.demux.by_address_key(address_key)).next();
         let found = found.and_then(|slot| self.alive(slot).map(|_| slot));
         let config = found.and_then(|slot| self.alive(slot)).map_or(config, |known| known.config().clone());
         let mut random = None;
@@ -118,7 +118,7 @@ impl Endpoint {
         config: &Config,
     ) {
         let preserve = Duration::from_millis(u64::from(offer.preserve_ms)).min(MAX_PRESERVED);
-        // RFC 4895 §6.1: answer with authentication parameters if the peer has sent its own.
+        // RFC 4895 §6.1: the INIT ACK has authentication parameters only if the peer's INIT has them.
         let auth = offer.auth.clone().map(|peer| {
             let random = reply.random.unwrap_or_else(|| self.sealer.random(now, reply.tag, offer.tag));
             SealedAuth { random, peer }
@@ -147,7 +147,7 @@ impl Endpoint {
         let sealed = self.sealer.seal(now, &cookie);
         let most = MAX_AMPLIFICATION * packet.payload.len();
         // RFC 9260 §5.1 B: send the INIT ACK to the address that the INIT came from.
-        let answer = FinalPacket::answer(packet, header, offer.tag, |bytes| {
+        let answer = StatelessPacket::answer(packet, header, offer.tag, |bytes| {
             let ack = InitAck(Init {
                 tag: reply.tag,
                 window: crate::recv::first_window(config),
@@ -180,8 +180,8 @@ impl Endpoint {
             let addresses =
                 local_addresses_for(&self.local_addresses, packet.source.ip()).map(|local| local.ip());
             let room = write_addresses_that_fit(&mut chunk, addresses, packet.target.ip(), room);
-            // RFC 5061 §4.2.7: an INIT ACK lists the extensions of this side. If the peer's INIT had no such list, our
-            // list is left out when it does not fit, because the peer hardly needs it.
+            // RFC 5061 §4.2.7: an INIT ACK lists the extensions of this side. If the peer's INIT has no such list, the
+            // peer hardly needs ours. In that case our list is left out when it does not fit.
             let list = offer.lists_extensions || length_of(|chunk| write_rest(chunk, true)) - rest <= room;
             write_rest(&mut chunk, list);
             if let Some(adaptation) = adaptation {
@@ -197,7 +197,7 @@ impl Endpoint {
             }
             chunk.close();
         });
-        self.send_final(answer);
+        self.send_stateless(answer);
     }
 
     /// Begins the association of a valid cookie, if there is no existing association for the cookie. Returns its slot.
@@ -256,7 +256,7 @@ impl Endpoint {
 
     fn refuse_init(&mut self, packet: &Packet<'_>, header: Header, tag: u32, refusal: &InitRefusal) {
         match refusal {
-            // RFC 9260 §3.3.2: an INIT with tag 0 is discarded without an answer, even without an ABORT.
+            // RFC 9260 §3.3.2: an INIT with tag 0 is discarded. Not even an ABORT is sent.
             InitRefusal::InvalidMandatory if tag == 0 => self.totals.discarded += 1,
             InitRefusal::InvalidMandatory | InitRefusal::SmallWindow => {
                 self.abort_init(packet, header, tag, &[Cause::InvalidMandatoryParam]);
@@ -275,14 +275,14 @@ impl Endpoint {
 
     /// RFC 9260 §5.1, §8.4: answers an INIT with an ABORT that has the INIT's tag and no T bit.
     fn abort_init(&mut self, packet: &Packet<'_>, header: Header, tag: u32, causes: &[Cause<'_>]) {
-        let abort = FinalPacket::answer(packet, header, tag, |bytes| {
+        let abort = StatelessPacket::answer(packet, header, tag, |bytes| {
             let mut chunk = Abort::default().open(bytes);
             for cause in causes {
                 cause.emit(&mut chunk);
             }
             chunk.close();
         });
-        self.send_final(abort);
+        self.send_stateless(abort);
     }
 }
 
@@ -296,7 +296,8 @@ struct InitAckValues {
     outbound: u16,
     inbound: u16,
     tie_tags: (u32, u32),
-    /// The random number of an existing association, if the association keeps its tag.
+    /// The random number for AUTH (RFC 4895 §3.1) of an existing association, if the association keeps its verification
+    /// tag.
     random: Option<[u8; RANDOM]>,
 }
 
@@ -332,7 +333,7 @@ fn length_of(write: impl Fn(&mut ChunkWriter<'_>)) -> usize {
     chunk.length().next_multiple_of(4) - empty
 }
 
-/// Appends an address parameter to an error cause that quotes it.
+/// Appends `address` as an address parameter to an error cause.
 fn write_address(out: &mut Vec<u8>, address: IpAddr) {
     match address {
         IpAddr::V4(v4) => {

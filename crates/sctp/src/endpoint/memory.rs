@@ -1,4 +1,5 @@
-//! Counts the bytes that an endpoint holds for its peers. A flood of packets could increase this number.
+//! Counts the bytes that an endpoint holds for its peers. This is the memory that an attacker could try to exhaust with
+//! a flood of packets.
 //!
 //! `Endpoint::held_bytes` lists every field of the endpoint, so that the compiler demands a decision about each new
 //! field.
@@ -9,7 +10,7 @@ use super::Endpoint;
 use super::demux::AddressKey;
 use super::slots::Slot;
 use crate::association::Association;
-use crate::association::outbound::packet::FinalPacket;
+use crate::association::outbound::packet::StatelessPacket;
 use crate::event::Event;
 use crate::stats::{Interruption, PathChange};
 use anabranch_base::Instant;
@@ -60,23 +61,23 @@ impl Endpoint {
             ready,
             deadlines,
             events,
-            final_packets,
+            stateless_packets,
             path_changes,
             interruptions,
             claims,
         } = self;
         let associations = slots.iter().filter(|slot| slot.association.is_some()).count();
-        let pairs: usize = slots.iter().map(|slot| slot.pairs.len()).sum();
-        let packets: usize = final_packets.iter().map(|packet| packet.bytes().len()).sum();
+        let slot_address_keys: usize = slots.iter().map(|slot| slot.address_keys.len()).sum();
+        let packets: usize = stateless_packets.iter().map(|packet| packet.bytes().len()).sum();
         let words = 2 * ports.len() + free.len() + ready.len();
-        let (tags, ends) = demux.sizes();
+        let (tags, demux_address_keys) = demux.sizes();
         associations * size_of::<Association>()
             + slots.len() * size_of::<Slot>()
-            + (pairs + ends) * size_of::<AddressKey>()
-            + (words + 2 * tags + ends) * size_of::<u32>()
+            + (slot_address_keys + demux_address_keys) * size_of::<AddressKey>()
+            + (words + 2 * tags + demux_address_keys) * size_of::<u32>()
             + (2 * used_cookies.count() + deadlines.len()) * size_of::<(Instant, u32)>()
             + events.len() * size_of::<Event>()
-            + final_packets.len() * size_of::<FinalPacket>()
+            + stateless_packets.len() * size_of::<StatelessPacket>()
             + packets
             + path_changes.len() * size_of::<PathChange>()
             + interruptions.len() * size_of::<Interruption>()

@@ -32,7 +32,7 @@ pub use api::Associate;
 pub use shard::{Claim, OtherShards, Shard};
 
 use crate::association::cookie::CookieSigner;
-use crate::association::outbound::packet::FinalPacket;
+use crate::association::outbound::packet::StatelessPacket;
 use crate::association::{Ctx, Local, Trace};
 use crate::config::{Config, SharedKeys};
 use crate::error::ListenError;
@@ -78,7 +78,7 @@ pub struct Endpoint {
     /// equals the slot's `armed`.
     deadlines: BinaryHeap<Reverse<(Instant, u32)>>,
     events: VecDeque<Event>,
-    final_packets: VecDeque<FinalPacket>,
+    stateless_packets: VecDeque<StatelessPacket>,
     trace: Trace,
     next_tag: u64,
     totals: Totals,
@@ -92,7 +92,7 @@ pub struct Endpoint {
     replaces_restarted: bool,
     /// Whether an association has packets that the host could not send, so it waits for the host's routes to change.
     awaits_route: bool,
-    /// The index of this endpoint among those that share the port.
+    /// The index of this endpoint among the endpoints that share its addresses and port.
     shard: Shard,
     claims: VecDeque<Claim>,
     other_shards: Option<Arc<dyn OtherShards>>,
@@ -143,7 +143,7 @@ impl Endpoint {
             ready: VecDeque::new(),
             deadlines: BinaryHeap::new(),
             events: VecDeque::new(),
-            final_packets: VecDeque::new(),
+            stateless_packets: VecDeque::new(),
             trace: Trace::default(),
             next_tag: 1,
             totals: Totals::default(),
@@ -243,7 +243,7 @@ impl Endpoint {
             trace: &mut self.trace,
             path_changes: &mut self.path_changes,
             interruptions: &mut self.interruptions,
-            final_packets: &mut self.final_packets,
+            stateless_packets: &mut self.stateless_packets,
             fast_path: self.fast_path,
         };
         (ctx, &mut self.slots)

@@ -8,7 +8,7 @@ use super::encap;
 use crate::association::cookie::{Cookie, CookieEchoContext, VerifiedCookie};
 use crate::association::inbound::PacketMeta;
 use crate::association::negotiate::is_unicast;
-use crate::association::outbound::packet::FinalPacket;
+use crate::association::outbound::packet::StatelessPacket;
 use crate::event::CloseReason;
 use anabranch_base::time::Duration;
 use anabranch_base::{Instant, Packet};
@@ -25,7 +25,7 @@ pub(super) fn leads_cookie_echo(mut chunks: Chunks<'_>) -> bool {
 }
 
 /// Returns the demultiplexer keys under which the association of a cookie may be stored.
-fn pairs_of<'a>(
+fn address_keys_of<'a>(
     demux: &'a Demux,
     cookie: &'a Cookie,
     packet: &Packet<'_>,
@@ -34,14 +34,14 @@ fn pairs_of<'a>(
     let (peer_port, local_port) = (cookie.peer_port, cookie.local_port);
     let addresses = seen.into_iter().chain(cookie.addresses.iter().copied());
     let udp_port = packet.source.port();
-    addresses.map(move |peer| demux.pair(SocketAddr::new(peer, udp_port), peer_port, local_port))
+    addresses.map(move |peer| demux.address_key(SocketAddr::new(peer, udp_port), peer_port, local_port))
 }
 
 impl Endpoint {
     /// Returns whether the packet is, or may be, meant for another SCTP stack on this host. Without UDP encapsulation,
-    /// every SCTP stack on the host receives each packet, even packets that it sent to a local address. `other_shards`
-    /// may know whether another stack uses the port. A packet over loopback with equal source and destination address
-    /// may belong to any stack, so it is never answered.
+    /// every SCTP stack on the host receives each packet, even a packet from this host to itself. `other_shards` may
+    /// know whether another stack uses the port. A packet over loopback with equal source and destination address may
+    /// belong to any stack, so it is never answered.
     pub(super) fn is_overheard(&self, packet: &Packet<'_>, port: u16) -> bool {
         let (source, target) = (packet.source, packet.target);
         source.port() == 0 && source.ip().is_loopback() && source.ip() == target.ip()
@@ -51,23 +51,23 @@ impl Endpoint {
     /// Handles a packet whose verification tag is not the local tag of any association.
     pub(super) fn on_out_of_the_blue(&mut self, now: Instant, packet: &Packet<'_>, view: &PacketView<'_>) {
         let header = view.header;
-        let pair = self.demux.pair(packet.source, header.source_port, header.target_port);
-        if let Some(slot) = self.demux.by_pair(pair)
+        let address_key = self.demux.address_key(packet.source, header.source_port, header.target_port);
+        if let Some(slot) = self.demux.by_address_key(address_key)
             && self.alive(slot).is_some()
         {
             self.on_wrong_tag(now, slot, packet, view);
             return;
         }
-        if self.is_known_to_other_shard(pair) {
+        if self.is_known_to_other_shard(address_key) {
             self.totals.discarded += 1;
             return;
         }
         self.out_of_the_blue(now, packet, view);
     }
 
-    /// RFC 9260 §8.5.1: handles a packet that belongs to an existing association by its addresses and ports, but has
-    /// another tag. Only ABORT and SHUTDOWN COMPLETE may reflect the peer's tag. A SHUTDOWN ACK is answered during the
-    /// handshake.
+    /// RFC 9260 §8.5.1: handles a packet whose addresses and ports are those of an existing association, but whose
+    /// verification tag is not this side's. Only ABORT and SHUTDOWN COMPLETE may have the peer's tag instead, with the
+    /// T bit set. A SHUTDOWN ACK is answered during the handshake.
     fn on_wrong_tag(&mut self, now: Instant, slot: u32, packet: &Packet<'_>, view: &PacketView<'_>) {
         let Some(association) = self.alive(slot) else {
             return;
@@ -129,7 +129,7 @@ impl Endpoint {
         if silent || view.body().len() < 4 {
             return;
         }
-        let answer = FinalPacket::answer(packet, view.header, view.header.tag, |bytes| {
+        let answer = StatelessPacket::answer(packet, view.header, view.header.tag, |bytes| {
             if shutdown_ack {
                 // RFC 9260 §8.4, 5: reflect the tag in a SHUTDOWN COMPLETE.
                 ShutdownComplete { reflected: true }.emit(bytes);
@@ -138,7 +138,7 @@ impl Endpoint {
                 Abort { reflected: true, ..Abort::default() }.emit(bytes);
             }
         });
-        self.send_final(answer);
+        self.send_stateless(answer);
     }
 
     /// RFC 9260 §5.1.5, §5.2.4: handles a packet that begins with a COOKIE ECHO.
@@ -157,13 +157,13 @@ impl Endpoint {
         let others =
             self.local_addresses.iter().map(|local| local.address.ip()).filter(|&local| local != here);
         let local_addresses: Vec<IpAddr> = std::iter::once(here).chain(others).collect();
-        let echoed = CookieEchoContext {
+        let context = CookieEchoContext {
             local_port: header.target_port,
             peer_port: header.source_port,
             local_tag: header.tag,
             local_addresses: &local_addresses,
         };
-        let Some(opened) = self.sealer.open(now, echo.cookie, echoed) else {
+        let Some(opened) = self.sealer.open(now, echo.cookie, context) else {
             self.totals.discarded += 1;
             return;
         };
@@ -213,8 +213,8 @@ impl Endpoint {
             None if self.used_cookies.contains(now, cookie.local_tag) => {
                 self.refuse_cookie(packet, header, &cookie)
             }
-            // RFC 9260 §5.2.4: another endpoint has the association with these addresses and ports. A cookie made for
-            // that association would have a tag of that endpoint, so this cookie is discarded.
+            // RFC 9260 §5.2.4: another shard has the association with these addresses and ports. A cookie for that
+            // association would have a tag of that shard, so this cookie is discarded.
             None if self.is_known_elsewhere(&cookie, packet) => self.totals.discarded += 1,
             None if self.needs_admission(&cookie) => self.hold_for_admission(packet, header, &cookie),
             None => match self.accept(now, &cookie, packet) {
@@ -225,8 +225,8 @@ impl Endpoint {
         }
     }
 
-    /// Returns whether the cookie restarts this association, and the endpoint is set to replace restarted associations
-    /// by new ones.
+    /// Returns whether the cookie begins a new association in place of the one in `slot`. It does if the peer has
+    /// restarted and [`Endpoint::replace_restarted`] is on.
     fn is_replaced_by(&self, slot: u32, cookie: &Cookie) -> bool {
         self.replaces_restarted
             && self.listeners.contains(&cookie.local_port)
@@ -236,41 +236,43 @@ impl Endpoint {
     /// Sends an ABORT in answer to a valid cookie that begins no association.
     fn refuse_cookie(&mut self, packet: &Packet<'_>, header: Header, cookie: &Cookie) {
         let abort =
-            FinalPacket::answer(packet, header, cookie.peer_tag, |bytes| Abort::default().emit(bytes));
-        self.send_final(abort);
+            StatelessPacket::answer(packet, header, cookie.peer_tag, |bytes| Abort::default().emit(bytes));
+        self.send_stateless(abort);
     }
 
     /// Returns the slot of the existing association for which a cookie was made.
     fn slot_of(&self, cookie: &Cookie, packet: &Packet<'_>) -> Option<u32> {
-        let mut slots = pairs_of(&self.demux, cookie, packet).filter_map(|pair| self.demux.by_pair(pair));
+        let mut slots = address_keys_of(&self.demux, cookie, packet)
+            .filter_map(|address_key| self.demux.by_address_key(address_key));
         slots.find(|&slot| self.alive(slot).is_some())
     }
 
     /// Returns whether another endpoint that shares the port has the association for which a cookie was made.
     fn is_known_elsewhere(&self, cookie: &Cookie, packet: &Packet<'_>) -> bool {
-        pairs_of(&self.demux, cookie, packet).any(|pair| self.is_known_to_other_shard(pair))
+        address_keys_of(&self.demux, cookie, packet)
+            .any(|address_key| self.is_known_to_other_shard(address_key))
     }
 
     /// RFC 9260 §5.1.5 step 4: sends an ERROR with Stale Cookie. The staleness is in microseconds, rounded up
     /// (§3.3.10.3).
     fn send_stale_cookie(&mut self, packet: &Packet<'_>, header: Header, cookie: &Cookie, over: Duration) {
         let micros = over.as_nanos().div_ceil(1000).min(u128::from(u32::MAX)) as u32;
-        let error = FinalPacket::answer(packet, header, cookie.peer_tag, |bytes| {
+        let error = StatelessPacket::answer(packet, header, cookie.peer_tag, |bytes| {
             let mut chunk = Error::default().open(bytes);
             Cause::StaleCookie(micros).emit(&mut chunk);
             chunk.close();
         });
-        self.send_final(error);
+        self.send_stateless(error);
     }
 
     /// Queues a packet that belongs to no association.
-    pub(super) fn send_final(&mut self, packet: FinalPacket) {
+    pub(super) fn send_stateless(&mut self, packet: StatelessPacket) {
         /// The maximum number of queued packets, which limits the number of answers to a flood. The maximum is reached
         /// only if the caller does not poll the endpoint.
         const MAX_WAITING: usize = 1024;
-        if self.final_packets.len() < MAX_WAITING {
+        if self.stateless_packets.len() < MAX_WAITING {
             self.totals.stray_sent += 1;
-            self.final_packets.push_back(packet);
+            self.stateless_packets.push_back(packet);
         }
     }
 

@@ -16,7 +16,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// The index of an endpoint among those that share a port, and their number.
+/// The index of an endpoint among the endpoints that share a port, and the number of these endpoints.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shard {
     index: u32,
@@ -32,7 +32,7 @@ pub struct Claim {
     pub peer_port: u16,
     /// The local SCTP port.
     pub local_port: u16,
-    /// True if this endpoint has gained the association, false if it has lost the association.
+    /// True if the endpoint that sends this notice has gained the association, false if it has lost the association.
     pub gained: bool,
 }
 
@@ -74,7 +74,7 @@ impl Shard {
         self.count
     }
 
-    /// Returns the index of the shard, among `count` shards, to which a packet with this verification tag belongs.
+    /// Returns the index of the shard that owns `tag`, if there are `count` shards.
     #[must_use]
     pub fn of_tag(tag: u32, count: u32) -> u32 {
         tag % count.max(1)
@@ -157,7 +157,8 @@ impl Endpoint {
         }
     }
 
-    /// Returns whether another SCTP stack on this host uses the port.
+    /// Returns whether another SCTP stack on this host uses the port at `address` or, without an `address`, at any
+    /// local address.
     pub(super) fn has_neighbour(&self, address: Option<IpAddr>, port: u16) -> bool {
         self.other_shards.as_ref().is_some_and(|others| others.have_port(address, port))
     }
@@ -186,7 +187,8 @@ mod tests {
     use anabranch_wire::sctp::{ShutdownAck, packet};
     use std::net::SocketAddr;
 
-    /// Stands for other endpoints that have the association with this address of the peer (ports 5000 and 80).
+    /// A test double for the other shards. They have one association, with this address of the peer and the ports 5000
+    /// and 80.
     #[derive(Debug)]
     struct Theirs(IpAddr);
 
@@ -241,8 +243,8 @@ mod tests {
         alone.associate(Instant::ZERO, ask).expect("begun");
         assert_eq!(alone.poll_claim(), None);
     }
-    /// RFC 9260 §8.5 and §8.4: a packet of an association is not answered, even if another endpoint has the
-    /// association.
+    /// RFC 9260 §8.5 and §8.4: a packet that belongs to an association of another shard is not answered as out of the
+    /// blue.
     #[test]
     fn packets_of_another_shards_association_are_not_answered() {
         let mut endpoint = endpoint(Shard::new(1, 3).expect("there is one"));

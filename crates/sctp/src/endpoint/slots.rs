@@ -14,12 +14,12 @@ pub(crate) struct Slot {
     pub(crate) association: Option<Box<Association>>,
     /// Whether the slot is in the queue `ready`.
     pub(crate) queued: bool,
-    /// The association's current deadline. All other entries of the slot in the heap are outdated.
+    /// The association's current deadline. Heap entries of this slot with another deadline are outdated.
     pub(crate) deadline: Instant,
     /// The local tag under which the demultiplexer finds the association.
     pub(super) tag: Option<u32>,
-    pub(super) pairs: Vec<AddressKey>,
-    /// The value of `Paths::changes` when `pairs` was last updated.
+    pub(super) address_keys: Vec<AddressKey>,
+    /// The value of `Paths::changes` when `address_keys` was last updated.
     pub(super) changes: u32,
 }
 
@@ -60,13 +60,14 @@ impl Endpoint {
             queued: false,
             deadline: Instant::MAX,
             tag: None,
-            pairs: Vec::new(),
+            address_keys: Vec::new(),
             changes: 0,
         });
         (self.slots.len() - 1) as u32
     }
 
-    /// Runs `change` on an association, then updates the state of the slot that depends on the association.
+    /// Runs `change` on the association in a slot. Then updates what the slot derives from the association, such as its
+    /// deadline.
     pub(super) fn with<R>(
         &mut self,
         now: Instant,
@@ -166,24 +167,25 @@ impl Endpoint {
         let present = association.paths().iter().filter(|path| !path.is_removed());
         // There may be very many associations, most of them with a single path. So the list is allocated with no spare
         // capacity.
-        let mut pairs = Vec::with_capacity(association.paths().len());
-        pairs.extend(present.map(|path| self.demux.pair(path.address(), peer_port, local_port)));
-        let before = std::mem::take(&mut entry.pairs);
-        for &pair in before.iter().filter(|pair| !pairs.contains(pair)) {
-            if self.demux.remove_pair(pair, slot) {
-                self.claim(pair, false);
+        let mut address_keys = Vec::with_capacity(association.paths().len());
+        address_keys
+            .extend(present.map(|path| self.demux.address_key(path.address(), peer_port, local_port)));
+        let before = std::mem::take(&mut entry.address_keys);
+        for &address_key in before.iter().filter(|address_key| !address_keys.contains(address_key)) {
+            if self.demux.remove_address_key(address_key, slot) {
+                self.claim(address_key, false);
             }
         }
-        for &pair in &pairs {
-            if self.demux.add_pair(pair, slot) {
-                self.claim(pair, true);
+        for &address_key in &address_keys {
+            if self.demux.add_address_key(address_key, slot) {
+                self.claim(address_key, true);
             }
         }
-        self.slots[slot as usize].pairs = pairs;
+        self.slots[slot as usize].address_keys = address_keys;
     }
 
-    /// Removes an ended association from the demultiplexer. The association is forgotten once the application has read
-    /// all its data.
+    /// Removes an ended association from the demultiplexer. Its state is dropped once the application has read all
+    /// received data.
     #[cold]
     pub(super) fn retire(&mut self, now: Instant, slot: u32) {
         let entry = &mut self.slots[slot as usize];
@@ -202,9 +204,9 @@ impl Endpoint {
             }
         }
         entry.changes = 0;
-        for pair in std::mem::take(&mut entry.pairs) {
-            if self.demux.remove_pair(pair, slot) {
-                self.claim(pair, false);
+        for address_key in std::mem::take(&mut entry.address_keys) {
+            if self.demux.remove_address_key(address_key, slot) {
+                self.claim(address_key, false);
             }
         }
         let entry = &self.slots[slot as usize];

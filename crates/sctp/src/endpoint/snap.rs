@@ -53,9 +53,9 @@ impl Endpoint {
         bytes
     }
 
-    /// Begins an association that is established at once. `local` is the chunk that [`init_chunk`](Self::init_chunk)
-    /// returned, and `peer` the peer's chunk. Both sides call this function as soon as the channel is up.
-    /// `Event::Established` follows.
+    /// Begins an association that is established at once, which `Event::Established` reports. `local` is the INIT chunk
+    /// that [`init_chunk`](Self::init_chunk) returned, and `peer` is the INIT chunk of the peer. Both sides call this
+    /// function when the channel that carries SCTP packets, such as DTLS, is established.
     ///
     /// ```
     /// use anabranch_base::{Engine, Instant, Rng};
@@ -101,7 +101,8 @@ impl Endpoint {
         config.nr_sack = announced.nr_sack;
         config.inbound = Some(local.inbound);
         let ask = Associate { streams: Some(local.outbound), ..ask };
-        // Traces identify the association by the initiator's port, so both sides must name the same side as initiator.
+        // Traces identify the association by the initiator's port. The side with the larger tag counts as the
+        // initiator, so that both sides choose the same one.
         let initiator = local.tag > peer.tag;
         let identity = Some((local.tag, local.tsn, initiator));
         let slot = self.add_association(now, &ask, Arc::new(config), identity)?;
@@ -110,8 +111,8 @@ impl Endpoint {
     }
 }
 
-/// Returns the configuration for an INIT that is carried by signalling and gets no INIT ACK. Authentication is off,
-/// because its keys depend on more than the INIT.
+/// Returns the configuration for an INIT that signalling carries and that no INIT ACK answers. Authentication is off,
+/// because its keys cannot be derived from the INIT alone.
 fn bare(config: &Config) -> Config {
     let mut config = config.clone().without_addresses();
     config.auth = false;

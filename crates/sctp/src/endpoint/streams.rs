@@ -11,8 +11,8 @@ use crate::reliability::{Abandoned, Policy};
 use anabranch_base::Instant;
 
 impl Endpoint {
-    /// Returns the number of abandoned messages: on one stream or on all streams, by one policy or by any policy (RFC
-    /// 7496 §4.3, §4.4). Returns `None` if there is no such association.
+    /// Returns the number of abandoned messages (RFC 7496 §4.3, §4.4). `None` as the stream or the policy counts all
+    /// streams or all policies. Returns `None` if there is no such association.
     ///
     /// ```
     /// # use anabranch_base::time::Duration;
@@ -81,8 +81,8 @@ impl Endpoint {
 
     /// Resets `streams`, or all streams if the list is empty. The next ordered message of each of these streams has
     /// sequence number 0. Messages passed to `send` before this call are sent before the reset. Messages passed to
-    /// `send` from now on wait until the peer has agreed. `Event::StreamsReset` or `Event::ResetFailed` follows for
-    /// each direction, several times for long lists (RFC 6525 §6.3.2).
+    /// `send` from now on wait until the peer has agreed. For each direction, `Event::StreamsReset` or
+    /// `Event::ResetFailed` follows (RFC 6525 §6.3.2). A long list causes several such events.
     ///
     /// ```
     /// # use anabranch_sctp::testing::{Pair, Side};
@@ -166,9 +166,9 @@ impl Endpoint {
         self.with(now, slot, ask).unwrap_or(Err(ResetError::Unknown))
     }
 
-    /// Sets the scheduler that chooses among streams with data to send (RFC 8260 §4.3.2). The new scheduler takes
-    /// effect with the next message or, with interleaving, with the next chunk. A new association starts with the
-    /// scheduler of its configuration.
+    /// Sets the scheduler that chooses among streams with data to send (RFC 8260 §4.3.2). The new scheduler chooses the
+    /// stream of the next message or, with interleaving, of the next chunk. A new association starts with the scheduler
+    /// of its configuration.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, Message, SchedulerKind};

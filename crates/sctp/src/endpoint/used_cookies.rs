@@ -13,7 +13,8 @@ use std::collections::{BTreeSet, VecDeque};
 /// The maximum number of tags kept. When this number is reached, the oldest tag is dropped.
 const MAX_TAGS: usize = 65_536;
 
-/// The local tags of accepted associations that have ended.
+/// The local verification tags whose cookies are no longer valid: those of associations that have ended, and those of
+/// association requests that were refused.
 #[derive(Debug, Default)]
 pub(super) struct UsedCookies {
     tags: BTreeSet<u32>,
@@ -46,7 +47,8 @@ impl UsedCookies {
         self.expiries.len()
     }
 
-    /// Whether the tag is kept. May return true for the tag of a stale cookie, because this call removes no tags.
+    /// Returns whether the tag is stored. The tag of a stale cookie may still be stored, because this call removes
+    /// none.
     pub(super) fn has(&self, tag: u32) -> bool {
         self.tags.contains(&tag)
     }
@@ -65,8 +67,7 @@ impl UsedCookies {
 mod tests {
     use super::*;
 
-    /// RFC 9260 §5.3.1: while the cookie of an ended association may still be valid, no new association gets the tag of
-    /// the ended association.
+    /// RFC 9260 §5.3.1: no new association gets the tag of an ended association whose cookie may still be valid.
     #[test]
     fn a_used_tag_is_not_drawn_again() {
         let endpoint = || {

@@ -17,9 +17,10 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) enum Congestion {
     /// No data was sent yet. Congestion control will start with this configuration and with DATA chunks of at most
-    /// `chunk` bytes.
-    Initial { config: Arc<Config>, chunk: u32 },
-    /// Data was sent. `loss_control` is the state of loss recovery beyond RFC 9260 §7.2, if any is configured.
+    /// `max_chunk_size` bytes.
+    Initial { config: Arc<Config>, max_chunk_size: u32 },
+    /// Data was sent. `loss_control` is the state of the loss recovery methods that RFC 9260 §7.2 does not define;
+    /// `None` if none of them is configured.
     Running { controller: Algorithm, loss_control: Option<Box<LossControl>> },
 }
 
@@ -48,8 +49,8 @@ impl Path {
     #[cold]
     #[inline(never)]
     fn begin_congestion_control(&mut self) {
-        let Congestion::Initial { config, chunk } = &self.congestion else { return };
-        let controller = begin(config, (*chunk).into(), self.address.is_ipv6(), self.seed);
+        let Congestion::Initial { config, max_chunk_size } = &self.congestion else { return };
+        let controller = begin(config, (*max_chunk_size).into(), self.address.is_ipv6(), self.seed);
         self.congestion = Congestion::running(config, controller);
     }
 
@@ -64,7 +65,8 @@ impl Path {
         }
     }
 
-    /// Returns the state of loss recovery beyond RFC 9260 §7.2, if it is configured and data was sent.
+    /// Returns the state of the loss recovery methods that RFC 9260 §7.2 does not define. Returns `None` if none is
+    /// configured, or before data is sent.
     #[inline(always)]
     pub(super) fn loss_control(&self) -> Option<&LossControl> {
         match &self.congestion {
@@ -84,14 +86,16 @@ impl Path {
     pub(crate) fn window(&self) -> u64 {
         match &self.congestion {
             Congestion::Running { controller, .. } => controller.window(),
-            Congestion::Initial { config, chunk } => self.first(config, *chunk).initial_window,
+            Congestion::Initial { config, max_chunk_size } => {
+                self.initial_params(config, *max_chunk_size).initial_window
+            }
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn first(&self, config: &Config, chunk: u32) -> InitialParams {
-        params(config, chunk.into(), self.address.is_ipv6(), self.seed)
+    fn initial_params(&self, config: &Config, max_chunk_size: u32) -> InitialParams {
+        params(config, max_chunk_size.into(), self.address.is_ipv6(), self.seed)
     }
 
     /// Returns the slow-start threshold in bytes.
@@ -99,11 +103,13 @@ impl Path {
     pub(super) fn threshold(&self) -> u64 {
         match &self.congestion {
             Congestion::Running { controller, .. } => controller.ssthresh(),
-            Congestion::Initial { config, chunk } => self.first(config, *chunk).initial_ssthresh,
+            Congestion::Initial { config, max_chunk_size } => {
+                self.initial_params(config, *max_chunk_size).initial_ssthresh
+            }
         }
     }
 
-    /// Whether loss recovery beyond RFC 9260 §7.2 is in use, or will be once data is sent.
+    /// Whether the path uses loss recovery beyond RFC 9260 §7.2, or will use it after the first data is sent.
     pub(crate) fn is_controlled(&self) -> bool {
         match &self.congestion {
             Congestion::Running { loss_control, .. } => loss_control.is_some(),
@@ -125,16 +131,16 @@ impl Path {
     }
 }
 
-/// Creates the controller. `chunk` is the size of the largest DATA chunk in bytes. `seed` seeds the controller's
-/// random numbers.
-fn begin(config: &Config, chunk: u64, v6: bool, seed: u64) -> Algorithm {
+/// Creates the controller. `max_chunk_size` is the size of the largest DATA chunk in bytes. `seed` seeds the
+/// controller's random numbers.
+fn begin(config: &Config, max_chunk_size: u64, v6: bool, seed: u64) -> Algorithm {
     let variant = |variant| AlgorithmConfig::Sctp(sctp::Config { variant, ..sctp::Config::default() });
     let kind = match config.cc {
         Choice::Rfc2960 => variant(Variant::Rfc2960),
         Choice::Rfc4960 => variant(Variant::Rfc4960),
         Choice::Rfc9260 => variant(Variant::Rfc9260),
-        // RFC 9260 §7.2.3: ssthresh is a share of cwnd. The other settings are those of Linux's CUBIC, except for
-        // mechanisms that count segments.
+        // RFC 9260 §7.2.3: after a loss, ssthresh is computed from cwnd, not from the bytes in flight. The other
+        // settings are those of Linux's CUBIC, except for mechanisms that count segments.
         Choice::Cubic => AlgorithmConfig::Cubic(cubic::Config {
             threshold_of_window: true,
             alpha_rises: false,
@@ -142,17 +148,17 @@ fn begin(config: &Config, chunk: u64, v6: bool, seed: u64) -> Algorithm {
         }),
         Choice::Bbr => AlgorithmConfig::Bbr,
     };
-    Algorithm::new(kind, params(config, chunk, v6, seed))
+    Algorithm::new(kind, params(config, max_chunk_size, v6, seed))
 }
 
-fn params(config: &Config, chunk: u64, v6: bool, seed: u64) -> InitialParams {
+fn params(config: &Config, max_chunk_size: u64, v6: bool, seed: u64) -> InitialParams {
     let initial = match config.iw {
         InitialWindow::Packets(n) => congestion::InitialWindow::Packets(n),
         InitialWindow::Rfc4960 => congestion::InitialWindow::Rfc4960,
         InitialWindow::Rfc9260 if v6 => congestion::InitialWindow::Rfc9260V6,
         InitialWindow::Rfc9260 => congestion::InitialWindow::Rfc9260V4,
     };
-    InitialParams::new(chunk, initial).seeded(seed)
+    InitialParams::new(max_chunk_size, initial).seeded(seed)
 }
 
 #[cfg(test)]

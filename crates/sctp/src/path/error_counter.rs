@@ -33,8 +33,8 @@ impl ErrorCounter {
     }
 
     /// RFC 9260 §8.1: whether the peer is unreachable. The RFC decides by the number of errors alone. With more paths
-    /// or a smaller RTO.Min this number is reached earlier, so the association would survive only shorter outages. A
-    /// profile may therefore also require a minimum time since the first error (`assoc_silence`).
+    /// or a smaller RTO.Min this number is reached earlier, so the association would survive only shorter outages. The
+    /// setting `assoc_silence` therefore requires a minimum time since the first error as well.
     pub(crate) fn is_exceeded(&self, config: &Config, now: Instant) -> bool {
         self.count > config.assoc_max_retrans && now.since(self.since) >= config.assoc_silence
     }

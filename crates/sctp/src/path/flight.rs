@@ -13,8 +13,7 @@ use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_congestion::{Acked, Controller, Delivered};
 
-/// The data on one path that an acknowledgement newly covers, and the state of the path and the association at that
-/// time.
+/// The data on one path that an acknowledgement newly acknowledges, and the state of the path and of its association.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewlyAcked {
     /// Number of bytes newly acknowledged, chunk headers included.
@@ -88,8 +87,8 @@ impl Path {
         self.one_packet
     }
 
-    /// Whether a packet may be sent now. `is_recovering` tells whether the association is in loss recovery, and is
-    /// called only if the path uses loss recovery beyond RFC 9260 §7.2.
+    /// Whether a packet may be sent on this path now. `is_recovering` returns whether the association is in loss
+    /// recovery. It is called only if the path uses proportional rate reduction (RFC 6937).
     #[inline(always)]
     pub(crate) fn is_open(&self, is_recovering: impl Fn() -> bool) -> bool {
         // RFC 9260 §7.2.3: after a timeout only one packet may be in flight, until data is acknowledged.
@@ -141,7 +140,7 @@ impl Path {
     /// sent to another destination.
     pub(crate) fn on_chunk_repeated(&mut self, now: Instant, offset: u64, moved: bool) {
         if let Some(control) = self.congestion().1 {
-            control.on_repaired(now, offset);
+            control.on_retransmitted(now, offset);
         }
         self.stats.rare_mut().retransmitted += 1;
         if moved {
@@ -166,7 +165,7 @@ impl Path {
 
     /// Shrinks the congestion window of an idle path (RFC 9260 §7.2.1), once per RTO.
     #[inline]
-    pub(crate) fn account_rest(&mut self, now: Instant) {
+    pub(crate) fn shrink_if_idle(&mut self, now: Instant) {
         if self.flight == 0 {
             self.shrink_idle(now);
         }
@@ -186,11 +185,11 @@ impl Path {
 
     // Acknowledgements.
 
-    /// Returns the lowest TSN offset in flight, and the chunk being measured with its send time. If the search for the
-    /// lowest offset was cut short, the offset is `u64::MAX`, because any acknowledged chunk may be the lowest.
+    /// Returns the lowest TSN offset in flight, and the chunk whose round trip is measured, with its send time. The
+    /// offset is `u64::MAX` if the search for the lowest offset was cut short. In that case, any acknowledged chunk may
+    /// be the lowest.
     #[inline]
     pub(crate) fn awaited(&self) -> (u64, Option<(u64, Instant)>) {
-        // After a search that was cut short, any acknowledged chunk may be the lowest in flight.
         let earliest = if self.is_earliest_a_bound { u64::MAX } else { self.earliest };
         (earliest, self.timed)
     }
@@ -210,7 +209,8 @@ impl Path {
         before
     }
 
-    /// Ends the measurement after the measured chunk was acknowledged. Adds the sample, if there is one.
+    /// Ends the round-trip measurement, because the measured chunk was acknowledged. Passes the sample, if there is
+    /// one, to the RTT estimator.
     #[inline]
     pub(crate) fn end_measurement(&mut self, sample: Option<Duration>) {
         self.timed = None;
@@ -219,8 +219,8 @@ impl Path {
         }
     }
 
-    /// Takes a round-trip sample if the measured chunk is among the acknowledged chunks from TSN offset `begin` to
-    /// `end`. Each of these chunks was sent once.
+    /// Takes a round-trip sample if the TSN offset of the measured chunk is from `begin` up to, but not including,
+    /// `end`. The caller guarantees that all chunks in this range are acknowledged and were sent only once.
     #[inline(always)]
     pub(crate) fn measure_run(&mut self, now: Instant, begin: u64, end: u64) {
         if let Some((timed, at)) = self.timed
@@ -257,7 +257,8 @@ impl Path {
         revived
     }
 
-    /// RFC 9406 §4.2: updates the slow-start state after a SACK. Returns whether slow start is conservative.
+    /// RFC 9406 §4.2: updates the slow-start state after a SACK. Returns true if the window must grow more slowly, or
+    /// if slow start has ended.
     #[inline]
     pub(crate) fn is_conservative(
         &mut self,
@@ -321,8 +322,8 @@ impl Path {
     /// reduces the congestion window.
     pub(crate) fn on_lost(&mut self, now: Instant, bytes: u64, reduces: bool) {
         if reduces {
-            // RFC 9260 §7.2.4: the window is reduced once, on entering fast recovery, after it has grown by this
-            // SACK.
+            // RFC 9260 §7.2.4: the window is reduced once per fast recovery, when the recovery begins. The SACK that
+            // starts the recovery has already grown the window.
             let flight = self.flight;
             let (controller, loss_control) = self.congestion();
             controller.on_loss(now, flight, false);
@@ -377,8 +378,9 @@ impl Path {
         self.flight = 0;
     }
 
-    /// Ends the measurement of the round trip if the measured chunk was abandoned. `first` is the lowest TSN offset in
-    /// flight on this path. `flies` returns whether the chunk at an offset is in flight.
+    /// Called after chunks were abandoned. Ends the measurement of the round trip if the measured chunk is no longer
+    /// in flight. `first` is the lowest TSN offset in flight on this path. `flies` returns whether the chunk at a TSN
+    /// offset is in flight.
     pub(crate) fn disregard(&mut self, first: u64, flies: impl Fn(u64) -> bool) {
         self.set_earliest(first);
         self.timed = self.timed.filter(|&(timed, _)| flies(timed));

@@ -1,19 +1,22 @@
 //! Decides whether a destination address still answers.
 //!
 //! Owns the error counter of a path. HEARTBEATs are small and may arrive where data is lost. Examples are a path MTU
-//! black hole, a peer with small buffers, and a queue that drops only data. Answered HEARTBEATs therefore excuse only a
-//! few timeouts of data.
+//! black hole, a peer with small buffers, and a queue that drops only data. After a few timeouts of data in a row, an
+//! answered HEARTBEAT therefore no longer clears the errors of the path.
 //!
 //! Implements RFC 9260 §8.2 and RFC 7829 §3. The error counter of the association (RFC 9260 §8.1) is in
 //! `error_counter`.
 
-use super::Path;
+use super::{Path, mtu};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 
-/// An answered HEARTBEAT clears the errors of a path until more than this number of consecutive timeouts have occurred.
-/// It equals MAX_PROBES of RFC 8899 §5.1.2, so that a few random losses do not look like a path that drops all data.
+/// The number of consecutive T3-rtx expirations up to which an answered HEARTBEAT still clears the errors of a path. It
+/// equals MAX_PROBES of RFC 8899 §5.1.2, so that a few random losses do not look like a path that drops all data.
 const EXCUSED: u32 = 3;
+/// The number of timeouts in a row after which it is no coincidence that HEARTBEATs pass and data does not: the value of
+/// Path.Max.Retrans in RFC 9260 §16. A smaller setting fails a path sooner, but is no reason to end the association.
+const NO_COINCIDENCE: u32 = 5;
 
 /// The T3-rtx expirations since data was last acknowledged.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,24 +24,27 @@ pub(super) struct UnansweredData {
     timeouts: u32,
     /// The time at which T3-rtx last expired.
     last: Instant,
-    /// Whether a HEARTBEAT was answered after the first expiry of T3-rtx.
+    /// Whether the peer has answered a HEARTBEAT since the first of the `timeouts` expirations of T3-rtx.
     heartbeats_pass: bool,
+    /// The number of the `timeouts` at which the lowest chunk did not fit the path any more.
+    too_large: u32,
 }
 
 impl UnansweredData {
-    /// Whether T3-rtx has expired too often in a row to be a coincidence, while HEARTBEATs were answered.
+    /// Whether T3-rtx has expired more than [`EXCUSED`] times since data was last acknowledged, although a HEARTBEAT
+    /// was answered.
     fn is_lost_for_good(&self) -> bool {
         self.timeouts > EXCUSED && self.heartbeats_pass
     }
 }
 
-/// The facts that decide how far an answered HEARTBEAT clears the errors of a path.
+/// The input for the decision whether an answered HEARTBEAT clears the errors of a path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Evidence {
     /// Whether data is outstanding.
     pub(crate) outstanding: bool,
-    /// The time from the last timeout until data is tried again on a path that loses data. With `None`, data is not
-    /// tried again until some data is acknowledged.
+    /// The time from the last timeout until data is tried again on a path that answers HEARTBEATs but loses data. With
+    /// `None`, data is not tried again on this path.
     pub(crate) retry: Option<Duration>,
     /// The value of Path.Max.Retrans.
     pub(crate) max_retrans: u32,
@@ -62,21 +68,40 @@ impl Path {
         unanswered.timeouts = unanswered.timeouts.saturating_add(1);
         unanswered.last = now;
         if unanswered.is_lost_for_good() {
-            // RFC 9260 §8.2: the error counter is the number of consecutive errors, including errors that a HEARTBEAT
-            // ACK had cleared.
+            // RFC 9260 §8.2: the error counter is the number of consecutive errors. Here it includes errors that
+            // HEARTBEAT ACKs had cleared, because the data is still not acknowledged.
             self.errors = self.errors.max(unanswered.timeouts - 1);
         }
         self.on_error(now, max_retrans)
     }
 
-    /// Whether T3-rtx has expired since data was last acknowledged, although HEARTBEATs were answered after that
-    /// expiry.
+    /// Whether the peer answers HEARTBEATs but does not acknowledge data. T3-rtx has expired, a HEARTBEAT was answered
+    /// after that, and no data has been acknowledged since the expiry.
     pub(crate) fn passes_heartbeats_only(&self) -> bool {
         self.unanswered.as_ref().is_some_and(|unanswered| unanswered.heartbeats_pass)
     }
 
-    /// Updates the path after a HEARTBEAT was answered within `rtt`. Returns true if the path recovered from a
-    /// failure.
+    /// Whether data has been lost too often to be a coincidence, although all HEARTBEATs were answered.
+    pub(crate) fn delivers_heartbeats_only(&self) -> bool {
+        let lost = self.unanswered.as_ref().is_some_and(|unanswered| unanswered.is_lost_for_good());
+        lost && !self.awaits_heartbeat_ack()
+    }
+
+    /// Counts a timeout at which the lowest chunk, of `size` bytes, does not fit the path any more. Returns whether the
+    /// path drops all packets of that size. The size must exceed BASE_PLPMTU, which every path takes (RFC 8899 §5.1.2).
+    /// HEARTBEATs must pass, and there must be more timeouts than random losses explain.
+    pub(crate) fn on_too_large_timeout(&mut self, size: u64) -> bool {
+        let above_base = size > u64::from(mtu::base_plpmtu(self.address().is_ipv6()));
+        let passes = !self.awaits_heartbeat_ack();
+        self.unanswered.as_mut().is_some_and(|unanswered| {
+            unanswered.too_large += 1;
+            let certain = unanswered.timeouts > NO_COINCIDENCE && unanswered.too_large >= EXCUSED;
+            above_base && passes && unanswered.heartbeats_pass && certain
+        })
+    }
+
+    /// Updates the path when a HEARTBEAT ACK arrives. `rtt` is the time since the HEARTBEAT was sent. Returns true if
+    /// the path recovered from a failure.
     pub(super) fn on_heartbeat_answered(&mut self, now: Instant, rtt: Duration, evidence: Evidence) -> bool {
         let Evidence { outstanding, retry, max_retrans } = evidence;
         if !outstanding {
@@ -91,14 +116,14 @@ impl Path {
         let mut errors = 0;
         if let Some(lost) = unanswered.as_ref().filter(|it| it.is_lost_for_good()) {
             // RFC 9260 §8.1: HEARTBEATs may reach an address that DATA does not reach. So a HEARTBEAT ACK need not
-            // clear the association's error counter while data is outstanding. For the same reason, it changes neither
-            // the path's error counter nor the RTO that timeouts have doubled (§6.3.3 E2).
+            // clear the association's error counter while data is outstanding. For the same reason, it clears neither
+            // the path's error counter nor the back-off of the RTO (§6.3.3 E2).
             if retry.is_none_or(|wait| now < lost.last + wait) {
                 self.unanswered = unanswered;
                 return false;
             }
-            // The answer does not clear the error counter, but lowers it to at most Path.Max.Retrans. So data is tried
-            // on this path once more. If the counter is at this limit, the next timeout marks the path as failed.
+            // The answer lowers the error counter to at most Path.Max.Retrans. The path is then active, and data is
+            // tried on it. The next timeout marks a path as failed whose counter is at this limit.
             errors = self.errors.min(max_retrans);
         }
         // RFC 9260 §8.3: the answer gives a round-trip sample.
@@ -169,8 +194,8 @@ impl Path {
         self.awaits_route
     }
 
-    /// Returns and clears the record that the host had no route to the destination for the last packet. Called after
-    /// the host's routes have changed.
+    /// Returns whether the host had no route to this destination for the last packet, and sets this state to false.
+    /// Called after the host's routes have changed.
     pub(crate) fn take_unsent(&mut self) -> bool {
         std::mem::take(&mut self.awaits_route)
     }
@@ -198,11 +223,12 @@ impl Path {
         true
     }
 
-    /// Whether an acknowledgement up to `base` shows that this path works. If false, the acknowledged chunks may have
-    /// arrived through another path.
+    /// Whether an acknowledgement of all TSNs below `base` shows that this path works. If false, the acknowledged
+    /// chunks may have arrived through another path.
     #[inline]
     pub(super) fn is_shown_by(&self, base: u64) -> bool {
-        // RFC 7829 §3 (9): chunks sent to several addresses may have arrived through any of these addresses.
+        // RFC 7829 §3 (9): if a chunk was sent to several addresses, its acknowledgement does not show which of them
+        // works.
         let in_doubt = self.potentially_failed || !self.active && self.pf_max.is_some();
         !in_doubt || base > self.ambiguous_below
     }

@@ -81,6 +81,11 @@ impl Path {
         self.heartbeat.send_pending |= self.heartbeat.outstanding.is_none();
     }
 
+    /// Whether a HEARTBEAT is outstanding.
+    pub(super) fn awaits_heartbeat_ack(&self) -> bool {
+        self.heartbeat.outstanding.is_some()
+    }
+
     /// Cancels a requested HEARTBEAT.
     pub(crate) fn cancel_heartbeat(&mut self) {
         self.heartbeat.send_pending = false;
@@ -100,10 +105,10 @@ impl Path {
         self.stats.heartbeats_sent += 1;
     }
 
-    /// Whether other errors of the path already account for an unanswered HEARTBEAT. If so, the HEARTBEAT is not
-    /// counted as an error. While data is in flight, T3-rtx tests the path and counts its errors. RFC 9260 §8.3 sends
-    /// HEARTBEATs only to idle addresses, and §6.3.3 E2 doubles the RTO once per expiry. `error_counted` is set if a
-    /// T3-rtx expired at the same instant.
+    /// Returns whether an unanswered HEARTBEAT must not be counted as an error, because the same silence of the path is
+    /// already counted. While data is in flight, T3-rtx counts the errors (RFC 9260 §8.3 sends HEARTBEATs only to idle
+    /// addresses). If T3-rtx has just expired, no data is in flight, but `error_counted` is set. The RTO is then
+    /// doubled only once (§6.3.3 E2).
     pub(crate) fn is_silence_known(&self) -> bool {
         self.flight > 0 || self.heartbeat.error_counted
     }

@@ -20,7 +20,8 @@ pub(crate) enum Advice {
     Error,
 }
 
-/// Returns the reaction to a message of this kind. `encapsulated` says whether SCTP runs over UDP.
+/// Returns the reaction to an ICMP message of type `kind`, or to an ICMPv6 message if `v6` is true. `encapsulated` says
+/// whether SCTP runs over UDP.
 pub(crate) fn advice(kind: IcmpKind, v6: bool, encapsulated: bool) -> Advice {
     match (kind, v6) {
         // RFC 9260 §10: the message is used for path MTU discovery.

@@ -23,10 +23,11 @@ pub(crate) const LONGEST_ACK_DELAY: Duration = Duration::from_millis(200);
 #[derive(Debug, Default)]
 pub(crate) struct LossByTime {
     rack: Rack,
-    /// The TSN offset below which all chunks sent once are acknowledged, marked as lost, or in flight on another path.
+    /// The TSN offset at which the next search for lost chunks begins. Every chunk with a lower offset that was sent
+    /// only once is acknowledged, marked as lost, or in flight on another path.
     edge: u64,
     /// Offset and send time of chunks retransmitted to this path, oldest first.
-    repairs: VecDeque<(u64, Instant)>,
+    retransmissions: VecDeque<(u64, Instant)>,
     /// The time at which the next chunk is declared lost, unless an acknowledgement arrives earlier.
     reorder_at: Option<Instant>,
     /// Losses detected since the last report to the congestion controller.
@@ -39,8 +40,8 @@ impl LossByTime {
         self.lost.add(at, bytes);
     }
 
-    /// Returns the reordering window: the time by which a packet may arrive later than packets sent after it. `sure`
-    /// says whether a loss is already certain.
+    /// Returns the reordering window: the time by which a packet may arrive later than packets sent after it. `sure` is
+    /// true in a recovery, or after DupThresh later chunks were delivered.
     pub(crate) fn window(&self, smoothed: Option<Duration>, sure: bool) -> Duration {
         self.rack.window(smoothed, sure)
     }
@@ -50,24 +51,25 @@ impl LossByTime {
         self.rack.judge(now, at, end, window)
     }
 
-    /// Returns the TSN offset and send time of the oldest retransmission on this path that is neither known to have
-    /// arrived nor lost.
-    pub(crate) fn oldest_repair(&self) -> Option<(u64, Instant)> {
-        self.repairs.front().copied()
+    /// Returns the TSN offset and send time of the oldest retransmission in flight on this path. It is neither
+    /// acknowledged nor lost.
+    pub(crate) fn oldest_retransmission(&self) -> Option<(u64, Instant)> {
+        self.retransmissions.front().copied()
     }
 
     /// Removes the oldest retransmission, because it has arrived or is lost.
-    pub(crate) fn drop_repair(&mut self) {
-        self.repairs.pop_front();
+    pub(crate) fn drop_retransmission(&mut self) {
+        self.retransmissions.pop_front();
     }
 
-    /// Returns the TSN offset below which no chunk that was sent once has to be examined for loss any more.
+    /// Returns the TSN offset at which the search for lost chunks begins. No chunk below it that was sent once can
+    /// become lost.
     pub(crate) fn edge(&self) -> u64 {
         self.edge
     }
 
-    /// Records that below TSN offset `edge` no chunk that was sent once has to be examined for loss any more. The next
-    /// chunk counts as lost at `reorder_at`, unless an acknowledgement arrives earlier.
+    /// Records the result of a search for lost chunks. The next search begins at TSN offset `edge`. The next chunk
+    /// becomes lost at the time `reorder_at`, unless it is acknowledged earlier.
     pub(crate) fn judged(&mut self, edge: u64, reorder_at: Option<Instant>) {
         (self.edge, self.reorder_at) = (edge, reorder_at);
     }
@@ -84,7 +86,7 @@ pub(crate) enum LossDeadline {
     Never,
 }
 
-/// The facts that a SACK shows besides the chunks that it acknowledges.
+/// What a SACK has changed, apart from the chunks that it acknowledges.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SackFacts {
     /// The TSN offset below which all chunks are cumulatively acknowledged.
@@ -116,7 +118,8 @@ pub(crate) struct LossControl {
     /// Linux's HyStart is off on paths whose round-trip time is shorter than this value.
     hystart_min_rtt: Duration,
     pacer: Option<Pacer>,
-    /// The TSN offset below which the pacer, not the window, held back data.
+    /// The TSN offset of the next new chunk when the pacer last held back data. Until all chunks below it are
+    /// acknowledged, the window counts as full.
     paced_until: u64,
     /// Whether proportional rate reduction (RFC 6937) is on. `reduction` is its state in the current recovery.
     proportional: bool,
@@ -166,16 +169,16 @@ impl LossControl {
         self.tail_probe_allowed = false;
         if let Some(by_time) = &mut self.by_time {
             by_time.reorder_at = None;
-            by_time.repairs.clear();
+            by_time.retransmissions.clear();
             by_time.lost = NewlyLost::default();
         }
         self.reduction = None;
     }
 
     /// Records that the chunk at `offset` was retransmitted to this path.
-    pub(super) fn on_repaired(&mut self, now: Instant, offset: u64) {
+    pub(super) fn on_retransmitted(&mut self, now: Instant, offset: u64) {
         if let Some(by_time) = &mut self.by_time {
-            by_time.repairs.push_back((offset, now));
+            by_time.retransmissions.push_back((offset, now));
         }
     }
 
@@ -186,8 +189,8 @@ impl LossControl {
         }
     }
 
-    /// Records `bytes` of data sent in packets of `mss` bytes. The controller gives the pacing rate, or the window from
-    /// which the pacer derives the rate.
+    /// Tells proportional rate reduction and the pacer that `bytes` bytes were sent in packets of `mss` bytes. The
+    /// pacer uses the controller's pacing rate. If there is none, the pacer derives a rate from the congestion window.
     fn pace(
         &mut self,
         now: Instant,
@@ -216,7 +219,8 @@ impl LossControl {
 }
 
 impl Path {
-    /// RFC 9406 §4.2: updates HyStart after a SACK. Returns true if slow start is conservative or has ended.
+    /// RFC 9406 §4.2: updates HyStart after a SACK. Returns true if the window must grow more slowly (conservative slow
+    /// start), or if slow start has ended.
     pub(super) fn watch_slow_start(
         &mut self,
         now: Instant,
@@ -241,21 +245,22 @@ impl Path {
         }
     }
 
-    /// RFC 9260 §7.2.1, "fully utilized": returns the number of bytes in flight before a SACK. Suppose that an earlier
-    /// SACK found the window full, and that more data waits to be sent (`more`). The window then counts as full until
-    /// the association can send again, which changes `polls`. Otherwise a host that reads several SACKs at once would
-    /// grow the window for the first SACK only.
+    /// RFC 9260 §7.2.1, "fully utilized": returns the number of bytes in flight before a SACK. `polls` counts the calls
+    /// of `poll_transmit`, and `more` says whether more data waits to be sent. If a SACK found the window full, the
+    /// window counts as full until the next call, while more data waits. Otherwise a host that reads several SACKs at
+    /// once would grow the window for the first SACK only.
     #[inline]
     pub(super) fn flight_before(&self, polls: u64, more: bool) -> u64 {
         if more && self.window_full_at == Some(polls) { self.flight.max(self.window()) } else { self.flight }
     }
 
-    /// Whether the sender used its window, if `flight` bytes were in flight before a SACK that acknowledges up to
-    /// `acked`.
+    /// Whether the sender used the whole congestion window. `flight` is the number of bytes in flight before a SACK
+    /// arrived. `acked` is the offset of the first TSN that the SACK does not acknowledge, from the initial TSN.
     ///
-    /// RFC 9260 §7.2.1 requires a full window. With the newer mechanisms the rules of TCP (and Linux) apply. The window
-    /// was used if less than one packet was free, or if in slow start half of it was used. It was also used if the
-    /// pacer held data back (RFC 9002 §7.8). In these cases the application did not limit the sender.
+    /// RFC 9260 §7.2.1 requires a full window. With a mechanism of this module, the rules of TCP (and Linux) apply
+    /// instead. The window then counts as used in three cases: less than one packet was free, or slow start used half
+    /// of the window, or the pacer held data back (RFC 9002 §7.8). In these cases the application did not limit the
+    /// sender.
     #[inline]
     pub(super) fn fills_window(&self, flight: u64, acked: u64) -> bool {
         let window = self.window();
@@ -265,8 +270,8 @@ impl Path {
             || (window < self.threshold() && 2 * flight > window)
     }
 
-    /// Returns whether tail loss probes or proportional rate reduction allow a packet to be sent. Returns `None` if
-    /// neither mechanism decides.
+    /// Returns whether a packet may be sent, if a tail loss probe or proportional rate reduction decides this.
+    /// Otherwise returns `None`.
     #[inline(never)]
     pub(super) fn is_open_by(
         &self,
@@ -345,7 +350,8 @@ impl Path {
         let SackFacts { base, end, is_recovered, repaired, spurious: needless, idle } = *facts;
         let flight = self.flight;
         if needless && self.is_controlled() {
-            // RFC 8985 §6.2 step 4: a spurious retransmission widens the reordering window for all later data.
+            // RFC 8985 §6.2 step 4: a spurious retransmission widens the reordering window, even of a path that has not
+            // sent data yet. The loss recovery state is created for this purpose.
             self.congestion();
         }
         let Some((controller, Some(control))) = self.begun() else { return };
@@ -367,8 +373,8 @@ impl Path {
         }
     }
 
-    /// Returns when the loss timer expires, or `None` without loss detection by time. `is_quiet` returns whether no
-    /// loss is known.
+    /// Returns when the loss timer expires, or `None` if losses are not detected by time (RFC 8985). `is_quiet` returns
+    /// true if no loss is known.
     #[inline]
     pub(crate) fn loss_deadline(&mut self, is_quiet: impl Fn() -> bool) -> Option<LossDeadline> {
         let (flight, alone) = (self.flight, self.flight <= self.chunk_limit() as u64);
@@ -377,8 +383,8 @@ impl Path {
         let control = control?;
         let by_time = control.by_time.as_mut()?;
         if flight == 0 {
-            // The path has no data in flight, so the chunk that might be lost has arrived or moved to another path. A
-            // chunk that is sent later on this path is not overdue yet.
+            // The path has no data in flight. The chunk that might be lost has arrived or moved to another path, so the
+            // deadline must not apply to a chunk that is sent later.
             by_time.reorder_at = None;
         }
         if let Some(at) = by_time.reorder_at {
@@ -391,7 +397,8 @@ impl Path {
         Some(LossDeadline::Probe(LossProbe::timeout(smoothed, alone, LONGEST_ACK_DELAY)))
     }
 
-    /// Whether a chunk may be lost. If it does not arrive before the loss timer expires, it counts as lost.
+    /// Whether the loss timer runs for a chunk that may be lost. The chunk counts as lost if it is not acknowledged
+    /// before the timer expires.
     pub(crate) fn suspects_loss(&self) -> bool {
         self.loss_control().and_then(|control| control.by_time.as_ref()?.reorder_at).is_some()
     }
@@ -403,11 +410,11 @@ impl Path {
         }
     }
 
-    /// RFC 8985 §7.3: prepares a tail loss probe. If `arrived` is true, the probe is new data, otherwise a
-    /// retransmitted chunk. `end` is the TSN offset of the next new chunk.
-    pub(crate) fn probe_tail(&mut self, arrived: bool, end: u64) {
+    /// RFC 8985 §7.3: prepares a tail loss probe. If `has_new_data` is true, new data can be sent on the path, and the
+    /// probe carries it; otherwise the probe is a retransmitted chunk. `end` is the TSN offset of the next new chunk.
+    pub(crate) fn probe_tail(&mut self, has_new_data: bool, end: u64) {
         let Some(control) = self.congestion().1 else { return };
-        if arrived {
+        if has_new_data {
             control.tail_probe_allowed = true;
         } else {
             control.probe.on_sent(end, true);

@@ -3,8 +3,7 @@
 //! Each path has its own RTT and RTO, congestion window, bytes in flight, error counter, heartbeat and MTU. [`health`]
 //! counts errors, [`heartbeat`] probes the path, and [`verify`] checks that an address is the peer's. [`select`]
 //! chooses among paths. [`flight`] tracks data in flight, its acknowledgement and its loss. [`congestion`] has the
-//! controller that limits data in flight. [`mtu`] sets packet sizes, and [`icmp`] reads ICMP messages. Other modules
-//! call the path that an event concerns.
+//! controller that limits data in flight. [`mtu`] sets packet sizes, and [`icmp`] reads ICMP messages.
 //!
 //! Implements RFC 9260 §14.3 (the data of a transport address).
 
@@ -50,19 +49,20 @@ pub(crate) struct Path {
     has_no_source: bool,
     /// RFC 9260 §8.2: whether the destination is active, that is, it answers.
     active: bool,
-    /// RFC 7829 §3: whether the path is potentially failed. Data is sent on other paths while another path is active.
+    /// RFC 7829 §3: whether the path is potentially failed. If it is, data is sent on an active path, if there is one.
     potentially_failed: bool,
     /// Whether the host had no route to the destination for the last packet.
     awaits_route: bool,
     /// RFC 7829 §3 (PFMR): the path becomes potentially failed after more errors than this number. With `None`, the
     /// path never becomes potentially failed.
     pf_max: Option<u32>,
-    /// RFC 7829 §3 (9): chunks below this TSN offset may also have been sent to another destination.
+    /// RFC 7829 §3 (9): chunks below this TSN offset may also have been sent to another destination. Their
+    /// acknowledgement does not show that this path works.
     ambiguous_below: u64,
     /// Number of consecutive errors of this path.
     errors: u32,
-    /// The expirations of T3-rtx since data was last acknowledged, which answered HEARTBEATs do not clear; `None` if
-    /// there were none.
+    /// The expirations of T3-rtx since data was last acknowledged; `None` if there were none. Unlike `errors`, answered
+    /// HEARTBEATs do not clear them.
     unanswered: Option<Box<health::UnansweredData>>,
     rtt: RttEstimator,
     congestion: Congestion,
@@ -70,12 +70,13 @@ pub(crate) struct Path {
     seed: u64,
     /// Number of bytes of DATA chunks in flight, headers and padding included.
     flight: u64,
-    /// The value of `Paths::polls` when the last SACK found the congestion window full; `None` if it was not full.
+    /// The number of calls of `poll_transmit` (`Paths::polls`) when the last SACK found the congestion window full;
+    /// `None` if it was not full.
     window_full_at: Option<u64>,
     /// The lowest TSN offset in flight on this path, or a lower bound at which the search for the lowest TSN offset
     /// starts.
     earliest: u64,
-    /// Whether `earliest` is only a lower bound, because the search was cut short.
+    /// Whether `earliest` is only a lower bound, because the search for the lowest TSN offset ended early.
     is_earliest_a_bound: bool,
     /// RFC 9260 §6.3.1 C4: the chunk whose round trip is being measured, and its send time.
     timed: Option<(u64, Instant)>,
@@ -123,7 +124,7 @@ impl Path {
             errors: 0,
             unanswered: None,
             rtt,
-            congestion: Congestion::Initial { config: config.clone(), chunk: mtu },
+            congestion: Congestion::Initial { config: config.clone(), max_chunk_size: mtu },
             seed: 0,
             flight: 0,
             window_full_at: None,
@@ -149,8 +150,8 @@ impl Path {
 
     /// Resets congestion control (RFC 9260 §5.2.4 A, §7.2.5).
     fn reset_congestion(&mut self, config: &Arc<Config>) {
-        let chunk = self.chunk_limit() as u32;
-        self.congestion = Congestion::Initial { config: config.clone(), chunk };
+        let max_chunk_size = self.chunk_limit() as u32;
+        self.congestion = Congestion::Initial { config: config.clone(), max_chunk_size };
     }
 
     /// Replaces the congestion controller.
@@ -179,8 +180,8 @@ impl Path {
         self.active = false;
     }
 
-    /// Changes the local address. A path from another address is a new path, so measurements and congestion control
-    /// start again.
+    /// Changes the local address. Packets from another local address take another route, so measurements and congestion
+    /// control start again.
     pub(crate) fn set_source(&mut self, config: &Arc<Config>, source: SocketAddr, mtu: u32) {
         let mut fresh = Self::new(config, self.address, source, mtu, self.last_used);
         fresh.confirmed = self.confirmed;
@@ -191,7 +192,7 @@ impl Path {
         fresh.last_data = self.last_data;
         fresh.stats = std::mem::take(&mut self.stats);
         if fresh.flight > 0 {
-            // Data stays in flight after the change, so its acknowledgements need a congestion controller.
+            // Data is in flight, so its acknowledgements need a congestion controller.
             fresh.congestion();
         }
         *self = fresh;
@@ -264,7 +265,7 @@ impl Path {
         self.confirmed && self.active && !self.has_no_source
     }
 
-    /// Whether the address is confirmed and has a source address, even if it does not answer.
+    /// Whether the peer's address is confirmed and this host has a source address for it. The peer need not answer.
     pub(crate) fn is_reachable(&self) -> bool {
         self.confirmed && !self.has_no_source
     }

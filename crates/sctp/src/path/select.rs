@@ -30,8 +30,7 @@ pub(crate) struct Paths {
     /// The counter of consecutive errors on all paths together.
     errors: ErrorCounter,
     /// For each direction, the time and the path of the last progress of user data. Kept only if the association has
-    /// several paths and has sent data. Before that, the silence of the peer is no interruption, because the peer has
-    /// nothing to answer.
+    /// several paths and has sent data. Before that, a silent peer does not mean that a path is interrupted.
     progress: Option<Box<[Progress; 2]>>,
 }
 
@@ -41,11 +40,11 @@ struct Progress {
     at: Instant,
     /// The path on which user data last made progress; `None` if there was no progress since the last pause.
     path: Option<usize>,
-    /// Whether the next progress is late: since the last progress the path has failed, or data that is known to be
-    /// outstanding has waited for longer than an RTO.
+    /// Whether the next progress will end an interruption. True if, since the last progress, the path has failed, or
+    /// outstanding data has waited for longer than an RTO.
     late: bool,
-    /// Whether the receive window was closed after the last progress, so that the peer must not send. Always false for
-    /// sent data.
+    /// For received data: whether the receive window was closed after the last progress, so that the peer must not
+    /// send. For sent data: always false.
     closed: bool,
 }
 
@@ -60,8 +59,8 @@ impl Progress {
     }
 }
 
-/// An interruption of user data: no data made progress between `since` and now. The data resumed on another path, on a
-/// path that had failed, or after data had waited for longer than an RTO.
+/// An interruption of user data that began at `since` and has just ended. The data resumed on another path, on a path
+/// that had failed, or after data had waited for longer than an RTO.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Interruption {
     pub(crate) since: Instant,
@@ -71,8 +70,8 @@ pub(crate) struct Interruption {
     pub(crate) received: bool,
 }
 
-/// Interruptions shorter than this time are not reported. Concurrent multipath transfer changes paths all the time, and
-/// SACKs are delayed.
+/// Interruptions shorter than this time are not reported. Such short ones also occur without a failure: concurrent
+/// multipath transfer changes paths all the time, and receivers delay SACKs.
 const SHORTEST_INTERRUPTION: Duration = Duration::from_millis(100);
 
 impl Paths {
@@ -142,7 +141,8 @@ impl Paths {
         self.changes += 1;
     }
 
-    /// Removes a path. The path `successor` takes over its roles. The index stays unused until another address gets it.
+    /// Removes a path. Where it was the primary path, the path for new data or the path for SACKs, `successor` replaces
+    /// it. The index stays unused until another address gets it.
     pub(crate) fn remove(&mut self, path: usize, successor: usize) {
         self.list[path].removed = true;
         self.list[path].withdraw();
@@ -239,15 +239,15 @@ impl Paths {
         self.progress.as_ref().is_some_and(|progress| overdue(&progress[1]))
     }
 
-    /// Records that data arrives late, although the peer had data to send.
+    /// Records that incoming DATA is late: it arrives after a silence during which the peer had data to send.
     pub(crate) fn on_data_overdue(&mut self) {
         if let Some([_, received]) = self.progress.as_deref_mut() {
             received.late = true;
         }
     }
 
-    /// Records that DATA has arrived on a path. `closed` says whether the receive window is closed now. Returns the
-    /// interruption that has ended, if there was one.
+    /// Records that DATA from the peer has arrived on a path. `closed` says whether this side's receive window is
+    /// closed now. Returns the interruption of the data transfer that this DATA has ended, if any.
     #[inline]
     pub(crate) fn on_data_from(&mut self, now: Instant, path: usize, closed: bool) -> Option<Interruption> {
         self.data_from = path;
@@ -257,19 +257,20 @@ impl Paths {
         Some(Interruption { received: true, ..interruption? })
     }
 
-    /// Records that data sent to a path was acknowledged. Returns the interruption that has ended, if there was one.
+    /// Records that data sent to a path was acknowledged. Returns the interruption of the data transfer that this
+    /// acknowledgement has ended, if any.
     #[inline]
     pub(crate) fn on_data_acked(&mut self, now: Instant, path: usize) -> Option<Interruption> {
         self.progress.as_mut()?[0].advance(now, path)
     }
 
-    /// Whether the data acknowledged last was sent to this path.
+    /// Whether the chunk that was acknowledged last was sent on this path.
     pub(crate) fn is_last_sent_on(&self, path: usize) -> bool {
         self.progress.as_ref().is_some_and(|progress| progress[0].path == Some(path))
     }
 
-    /// Records that data is sent to a path while no chunk is outstanding. The pause before this data does not count as
-    /// an interruption, in either direction and on any path.
+    /// Records that data is sent on `path` while no chunk is outstanding. Interruptions are measured from now on, in
+    /// both directions: the pause before this data does not count as an interruption.
     pub(crate) fn on_data_begun(&mut self, now: Instant, path: usize) {
         if self.list.len() > 1 {
             let progress = |path| Progress { at: now, path, late: false, closed: false };
@@ -281,24 +282,24 @@ impl Paths {
         }
     }
 
-    /// Records that the path has failed or potentially failed. If data resumes on this path later, this counts as an
-    /// interruption, although the path is the same.
+    /// Records that the path has failed or potentially failed. The pause until data passes again then counts as an
+    /// interruption, even if the data passes on the same path.
     pub(crate) fn on_failed(&mut self, path: usize) {
         for progress in self.progress.iter_mut().flat_map(|both| both.iter_mut()) {
             progress.late |= progress.path == Some(path);
         }
     }
 
-    /// Records that no acknowledgement of data on any path has arrived for an RTO. The RTO is the bound: a wait that
-    /// ends before it is an ordinary round trip, queue or delayed SACK (RFC 9260 §6.3.1).
+    /// Records that no data on any path was acknowledged for an RTO, so outgoing data is interrupted. A shorter wait is
+    /// an ordinary round trip, queue or delayed SACK (RFC 9260 §6.3.1).
     pub(crate) fn on_data_timeout(&mut self) {
         if let Some([sent, _]) = self.progress.as_deref_mut() {
             sent.late = true;
         }
     }
 
-    /// RFC 9260 §6.4: returns the path to which SACKs are sent: the path on which DATA last arrived or, if `elsewhere`
-    /// is true, preferably another path.
+    /// RFC 9260 §6.4: returns the path for SACKs. This is the path on which DATA last arrived. If `elsewhere` is true,
+    /// another path is preferred.
     #[inline]
     pub(crate) fn for_sack(&self, elsewhere: bool) -> usize {
         let same = self.data_from;
@@ -375,10 +376,10 @@ impl Paths {
         self.list[0].address.ip()
     }
 
-    /// Returns the path whose two addresses share the longest prefix (RFC 6724 §6 rule 9). A host that lost the source
-    /// address of its data does not know which networks its other addresses reach. From one network there may be no
-    /// route to the peer's address in another network. If the ASCONF were sent between such addresses, only an expiry
-    /// of T4 would show its loss.
+    /// Returns the usable path whose source and destination address share the longest prefix (RFC 6724 §6 rule 9). This
+    /// path is used when the host has lost the source address of its data. Another local address may be in a network
+    /// that cannot reach the peer's address. An ASCONF between such addresses would be lost, and only an expiry of T4
+    /// would reveal the loss.
     pub(crate) fn nearest(&self) -> usize {
         let near = |index: usize| {
             let path = &self.list[index];
@@ -388,7 +389,7 @@ impl Paths {
             let path = &self.list[index];
             !path.removed && path.is_usable()
         });
-        // If several paths are equally near, the current path is preferred.
+        // If several paths share equally many leading address bits, the current path is preferred.
         usable.fold(self.current, |best, index| if near(index) > near(best) { index } else { best })
     }
 
@@ -403,8 +404,8 @@ impl Paths {
         if this.is_sound() {
             return None;
         }
-        // RFC 7829 §3 (4): if no path is sound, the path with the fewest errors is used. If the numbers of errors are
-        // equal, another path than `path` is preferred.
+        // RFC 7829 §3 (4): if all paths have failed or are potentially failed, the usable path with the fewest errors
+        // is chosen. If the numbers of errors are equal, a path other than `path` is preferred.
         let least =
             others.clone().filter(|&o| self.list[o].is_usable()).map(|o| self.list[o].errors).min()?;
         let better = !this.is_usable() || least <= this.errors;
@@ -413,9 +414,9 @@ impl Paths {
             .filter(|_| better)
     }
 
-    /// If every destination has failed, moves data to the next confirmed destination (RFC 9260 §8.2 leaves the choice
-    /// open). If the configuration enables potentially failed paths, moves data to the path with the fewest errors (RFC
-    /// 7829 §4.1).
+    /// If every destination has failed, makes the next confirmed destination the current one (RFC 9260 §8.2 leaves the
+    /// choice open). If the configuration enables the state "potentially failed", makes the destination with the fewest
+    /// errors the current one (RFC 7829 §4.1).
     pub(crate) fn rotate(&mut self) {
         if self.list.iter().any(Path::is_usable) {
             return;
@@ -439,8 +440,8 @@ impl Paths {
 }
 
 /// Returns the local address from which to reach `target`: the address that shares the longest prefix with `target`. If
-/// several addresses share equally long prefixes, `turn` selects one of them, so that the addresses of multi-homed
-/// hosts pair up in order.
+/// several addresses share equally long prefixes, `turn` selects one of them. Callers pass the index of the path, so
+/// the n-th path uses the n-th address.
 pub(crate) fn source_for(local: &[SocketAddr], target: IpAddr, turn: usize) -> Option<SocketAddr> {
     let shared = |source: &SocketAddr| common_bits(source.ip(), target);
     let longest = local.iter().filter_map(shared).max()?;

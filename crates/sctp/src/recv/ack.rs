@@ -5,7 +5,7 @@
 //!
 //! Implements RFC 9260 §6.2 (delayed acknowledgements) and RFC 7053 §5.2.
 
-/// The time at which a packet with DATA must be acknowledged.
+/// How soon a packet with DATA must be acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AckTiming {
     /// A SACK is sent with the next call of `poll_transmit`.
@@ -29,11 +29,11 @@ pub(crate) struct Ack {
     gaps: bool,
     /// Whether data was refused since the last SACK.
     refused: bool,
-    /// Whether new data has arrived since the last SACK. `has_repeated_packet` says whether a packet without new data
-    /// has arrived since that SACK.
+    /// Whether new data has arrived since the last SACK.
     has_new_data: bool,
+    /// Whether a packet without new data has arrived since the last SACK.
     has_repeated_packet: bool,
-    /// Number of bytes that may still be used for SACKs caused only by packets without new data.
+    /// The number of bytes that SACKs may still use in total if the packets that they answer carry no new data.
     allowance: usize,
     /// Properties of the chunks of the current packet, which decide when a SACK is due.
     in_packet: InPacket,
@@ -66,14 +66,13 @@ impl Ack {
         }
     }
 
-    /// Counts the `bytes` of a received packet with DATA. SACKs that only repeat information may use as many bytes in
-    /// total as these packets.
+    /// Adds the size in bytes of a received packet with DATA to the allowance for SACKs that report no new data.
     pub(crate) fn count_bytes(&mut self, bytes: usize) {
         self.allowance = (self.allowance + bytes).min(MAX_SACK);
     }
 
-    /// Returns the largest permitted size in bytes of a SACK sent now. `header` is the size of the packet header,
-    /// which is not included.
+    /// Returns the largest permitted size in bytes of a SACK sent now. The packet header of `header` bytes is not part
+    /// of this size.
     pub(crate) fn most_bytes(&self, header: usize) -> usize {
         // RFC 9260 §6.2: a packet of duplicates is answered by an immediate SACK. If there are gaps, that SACK may be
         // forty times as large as the packet. To prevent amplification, all these SACKs together may have only as many

@@ -17,7 +17,7 @@ use anabranch_wire::sctp::{Skipped, SkippedMessage, Tsn};
 pub(crate) enum Forwarded {
     /// The cumulative TSN has advanced.
     New,
-    /// The cumulative TSN was already at the value in the chunk or beyond it.
+    /// The receiver's cumulative TSN was not below the New Cumulative TSN of the chunk, so the chunk has no effect.
     Old,
 }
 
@@ -76,9 +76,9 @@ impl RecvHalf {
         Ok(forwarded)
     }
 
-    /// Advances the cumulative TSN to `cumulative`. The tracker then advances further, over chunks right after
-    /// `cumulative` that have already arrived. Returns whether the cumulative TSN is new, and one past the TSN offset
-    /// of `cumulative`.
+    /// Advances the cumulative TSN to `cumulative`, and further over the chunks right after `cumulative` that have
+    /// already arrived. Returns `Forwarded::New` and the TSN offset right after `cumulative`. If `cumulative` is not
+    /// new, returns `Forwarded::Old` and the next expected TSN offset.
     fn skip_tsns(&mut self, cumulative: Tsn) -> (Forwarded, u64) {
         let ahead = self.tracker.ahead(cumulative.0);
         let end = self.tracker.next();
@@ -152,7 +152,7 @@ mod tests {
     }
 
     /// RFC 3758 §3.6: abandoned messages may be missing. All other messages are delivered whole, once and in order.
-    /// Dropped data is not charged to the buffer.
+    /// Data of abandoned messages that was dropped takes no room in the receive buffer.
     #[test]
     fn messages_that_are_not_abandoned_arrive_whole_and_in_order() {
         for seed in 0..400 {
@@ -305,9 +305,8 @@ mod tests {
         }
     }
 
-    /// RFC 9260 §6.9: an unfinished message may be delivered in parts only after all chunks before it have arrived or
-    /// were skipped. With the window closed, no chunk arrives after a FORWARD TSN, so the FORWARD TSN itself triggers
-    /// the delivery.
+    /// RFC 9260 §6.9: an unfinished message may be delivered in parts once all chunks before it have arrived or were
+    /// skipped. Here the window is closed, so no more chunks arrive. The FORWARD TSN itself must trigger the delivery.
     #[test]
     fn what_is_given_up_sets_free_what_lies_behind_it() {
         let mut config = Config::default();
@@ -365,7 +364,7 @@ mod tests {
         assert_eq!(half.on_forward(far, std::iter::empty()), Ok(Forwarded::New));
         assert_eq!(half.on_forward(far.plus(1 << 31), std::iter::empty()), Ok(Forwarded::Old));
         assert_eq!(half.cumulative(), far);
-        // The message after the skipped message is the next on a stream that was not in use before.
+        // No message was received on stream 27 before. The FORWARD TSN skipped its messages up to SSN 9.
         let data = |ssn: u16| Data {
             tsn: far.plus(u32::from(ssn) - 8),
             stream: 27,
@@ -375,7 +374,7 @@ mod tests {
             payload: b"x",
             ..Data::default()
         };
-        // The FORWARD TSN listed stream 27 as its tenth, with SSN 9, so SSN 10 is next.
+        // Therefore the next message that can be read has SSN 10.
         half.on_data(&data(10)).expect("an honest peer");
         assert_eq!(half.readable_bytes(27), 1);
     }

@@ -1,10 +1,10 @@
-//! Accounts for the memory of the receive buffer apart from the message bytes, and for memory that associations
-//! share.
+//! Accounts for two kinds of memory: what the receive buffer uses in addition to the message bytes, and memory that
+//! several associations share.
 //!
 //! Bookkeeping is the memory of fragment entries, message boundaries and stream states. While there is little
-//! bookkeeping, the window counts only message bytes. Bookkeeping above 512 KiB and above a quarter of the buffer
-//! lowers the window as message bytes do. Therefore a peer that sends single bytes, or uses very many streams, cannot
-//! take more of this host's memory than other peers.
+//! bookkeeping, the window counts only message bytes. Bookkeeping beyond 512 KiB (or a quarter of the buffer, if that
+//! is more) lowers the window as message bytes do. Therefore a peer that sends single bytes, or uses very many streams,
+//! cannot take more of this host's memory than other peers.
 //!
 //! If associations share memory, the window also depends on the memory that this association may still use
 //! (`base::Budget`). The same memory is offered to all peers, and the first to send takes it. Data that arrives when
@@ -48,29 +48,29 @@ impl RecvHalf {
         bytes
     }
 
-    /// Returns the number of bytes of bookkeeping that are not charged to the window.
+    /// Returns the number of bytes that bookkeeping may take before it reduces the advertised window.
     #[inline]
     fn allowance(&self) -> u64 {
         (self.window.capacity() / 4).max(LITTLE)
     }
 
-    /// Whether there is so much bookkeeping that a part of it is charged to the window.
+    /// Returns whether bookkeeping takes so much memory that a part of it reduces the advertised window.
     #[inline]
     pub(super) fn is_crowded(&self) -> bool {
         self.bookkeeping() > self.allowance()
     }
 
     /// RFC 9260 §6.2: whether the chunk at `offset` is accepted while the window is closed. Chunks beyond the highest
-    /// TSN are refused. Chunks that fill a gap are accepted up to a bound. An honest sender counted these chunks
-    /// against the window before it sent the later chunks, so they exceed the window by little. With shared memory,
-    /// other associations may lower the window while there are large gaps. Only the lowest missing chunk is accepted in
-    /// this case, because the application can then read on.
+    /// TSN are refused. Chunks that fill a gap are accepted up to `SLACK`, because an honest sender counted them
+    /// against the window before it sent the later chunks. With shared memory, other associations may lower the window
+    /// while there are large gaps. Then only the lowest missing chunk is accepted, because the application can read on
+    /// when it has arrived.
     pub(super) fn takes_beyond(&self, offset: u64) -> bool {
         let Some(account) = &self.account else {
             return offset < self.tracker.end() && !self.window.is_overrun(SLACK);
         };
         let fills = offset < self.tracker.end() && offset == self.tracker.next();
-        // An empty buffer accepts one chunk, however small the limit of the account.
+        // An empty buffer accepts one chunk if the account's limit is larger than the memory for bookkeeping.
         let alone = self.window.is_empty() && account.limit() > self.bookkeeping();
         alone || fills && !self.window.is_overrun(1)
     }
@@ -84,7 +84,7 @@ impl RecvHalf {
         }
     }
 
-    /// Adjusts the window to the bookkeeping and the shared memory in use now.
+    /// Recomputes the upper limit of the window from the memory that bookkeeping and other associations use now.
     #[inline]
     pub(super) fn size_window(&mut self) {
         if self.account.is_some() || self.window.is_lowered() || self.is_crowded() {
@@ -92,7 +92,8 @@ impl RecvHalf {
         }
     }
 
-    /// Lowers the window by the charged bookkeeping and by the memory that other associations hold.
+    /// Lowers the receive window by the bytes of bookkeeping beyond the free allowance. If memory is shared, the window
+    /// is also limited to this association's part of the shared memory.
     pub(super) fn lower_ceiling(&mut self) {
         let (bookkeeping, used) = (self.bookkeeping(), self.window.used());
         let mut ceiling = self.window.capacity().saturating_sub(bookkeeping.saturating_sub(self.allowance()));
@@ -108,15 +109,15 @@ impl RecvHalf {
 
 /// The receive buffer gets 1/`PART` of the guaranteed minimum memory of an association.
 const PART: u64 = 4;
-/// Bytes of memory per message byte held: buffers have room to grow, and are reused.
+/// Bytes of memory per message byte held: buffers have spare capacity, and empty buffers are kept for reuse.
 const TIMES: u64 = 3;
 /// Bookkeeping in bytes of a fragment or message that waits.
 const PIECE: u64 = 256;
 /// Bookkeeping in bytes of a message boundary.
 const MESSAGE: u64 = 32;
-/// Bookkeeping in bytes of a stream in use, in the receiving half and in the layers above.
+/// The memory in bytes for the bookkeeping of one stream in use, in the receiving half and in the layers above.
 const STREAM: u64 = 768;
-/// The number of bytes by which chunks that fill gaps may exceed the advertised window.
+/// Chunks that fill gaps between received TSNs may exceed the advertised window by this number of bytes.
 const SLACK: u64 = 1 << 16;
-/// Bookkeeping up to this number of bytes is not charged, however small the buffer is.
+/// Bookkeeping of up to this number of bytes never reduces the advertised window, however small the receive buffer is.
 const LITTLE: u64 = 512 << 10;

@@ -53,7 +53,7 @@ pub(crate) struct RecvHalf {
     tracker: Tracker,
     ack: Ack,
     window: Window,
-    /// Reassembles DATA. `None` while every arriving chunk holds a whole message, and this message is the next in
+    /// Reassembles DATA. `None` until it is needed: as long as each chunk holds a whole message that is the next in
     /// order.
     reassembly: Option<Box<Reassembly>>,
     /// RFC 8260 §2.2.1: whether the peer sends I-DATA.
@@ -62,7 +62,7 @@ pub(crate) struct RecvHalf {
     interleaved: Option<Box<Interleaved>>,
     order: Order,
     streams: u16,
-    /// Number of streams whose bookkeeping is not charged: the streams granted in the handshake.
+    /// Number of streams whose bookkeeping does not count as used memory: the inbound streams granted in the handshake.
     uncharged_streams: u16,
     /// The memory account, if associations share memory.
     account: Option<Box<Account>>,
@@ -100,7 +100,7 @@ impl RecvHalf {
         order
     }
 
-    /// RFC 8260 §2.2.1: selects whether the peer sends I-DATA or DATA.
+    /// RFC 8260 §2.2.1: sets whether this side expects I-DATA or DATA from the peer.
     pub(crate) fn set_interleaving(&mut self, on: bool) {
         self.interleaves = on;
         self.interleaved = None;
@@ -132,9 +132,7 @@ impl RecvHalf {
                 return DataOutcome::Refused;
             }
         };
-        // RFC 9260 §6.2: while the advertised window is 0, chunks beyond the highest TSN are refused. Chunks that fill
-        // a gap are accepted up to a bound. An honest sender counted these chunks against the window before it sent the
-        // later chunks, so they exceed the window by little.
+        // RFC 9260 §6.2: while the advertised window is 0, only some chunks that fill a gap are accepted.
         if self.is_crowded() {
             self.lower_ceiling();
         }
@@ -228,7 +226,7 @@ impl RecvHalf {
         self.ack.packet_counts()
     }
 
-    /// Applies changed configuration values. The window keeps its size.
+    /// Applies changed configuration values. The size of the receive buffer does not change.
     pub(crate) fn tune(&mut self, config: &Config) {
         self.ack.tune(config.ack_every, !config.delack.is_zero());
     }
@@ -292,7 +290,7 @@ impl RecvHalf {
         }
     }
 
-    /// Like [`emit_sack`](Self::emit_sack), if there are gaps.
+    /// The part of [`emit_sack`](Self::emit_sack) for a SACK with gap blocks.
     #[inline(never)]
     fn emit_sack_with_gaps(&mut self, buffer: &mut Vec<u8>, room: usize) {
         // `FEW_GAPS` is usually enough. Clearing an array for the maximum number would touch kilobytes.
@@ -370,8 +368,8 @@ impl RecvHalf {
         self.order.messages_read()
     }
 
-    /// Reads bytes across message boundaries, skipping messages for whose payload protocol identifier `wanted`
-    /// returns false. Returns the number of bytes, and whether all readable data was read.
+    /// Reads bytes across message boundaries. If `wanted` returns false for the payload protocol identifier of a
+    /// message, the message is skipped. Returns the number of bytes, and true if all readable data was read.
     #[inline]
     pub(crate) fn read_bytes(
         &mut self,

@@ -23,8 +23,8 @@ impl Pool {
     }
 
     pub(crate) fn put(&mut self, mut buffer: Vec<u8>) {
-        /// The largest number of bytes kept. The number is limited because the next message may put a single byte into
-        /// a large buffer.
+        /// The largest number of bytes kept. The limit is needed because a large buffer may next hold a message of a
+        /// single byte.
         const KEPT: usize = 256 << 10;
         if !self.shared && self.kept_bytes + buffer.capacity() <= KEPT {
             buffer.clear();

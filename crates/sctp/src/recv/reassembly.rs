@@ -129,8 +129,8 @@ impl Reassembly {
     }
 
     /// RFC 9260 §6.9: delivers a large message in parts so that buffer space does not run out. Only the earliest
-    /// message is delivered in parts, and only if nothing before it is missing. So a message that waits for buffer
-    /// space blocks no complete message.
+    /// incomplete message is delivered in parts, and only if all TSNs before it have arrived. Therefore a message whose
+    /// remaining fragments wait for buffer space does not block a complete message.
     #[inline]
     pub(super) fn deliver_in_parts(&mut self, next: u64, order: &mut Order, at_once: bool) {
         let Some(first) = self.assemblies.front_mut().filter(|first| first.begin < next) else {
@@ -189,8 +189,7 @@ impl Reassembly {
         loop {
             let Assembly { next, tsn, .. } = self.assemblies[at];
             let Some(fragment) = self.take_waiting(next) else {
-                // The ascending order of `assemblies` is kept, because a message never grows past the start of the next
-                // message.
+                // `assemblies` stays in ascending order: a message never grows past the start of the next message.
                 return Ok(());
             };
             let part = Fragment {
@@ -283,8 +282,8 @@ impl Reassembly {
         if self.waiting.is_empty() { None } else { self.waiting.remove(&offset) }
     }
 
-    /// Removes fragments held below `next`. All TSN offsets below `next` have arrived, so these fragments belong to no
-    /// message.
+    /// Removes the stored fragments whose TSN offsets are below `next`. All chunks below `next` have arrived, and these
+    /// fragments were not joined to a message. Without abandoned messages, this is a protocol violation by the peer.
     #[inline]
     fn advance(&mut self, next: u64) -> Result<(), Violation> {
         if self.waiting.is_empty() { Ok(()) } else { self.advance_waiting(next) }
@@ -304,8 +303,8 @@ impl Reassembly {
         Ok(())
     }
 
-    /// RFC 3758 §3.6: drops the messages that lack chunks below `end`, which will not arrive. `next` is the lowest TSN
-    /// offset that is still missing after the skip.
+    /// RFC 3758 §3.6: drops the unfinished messages with missing chunks at TSN offsets below `end`, because these
+    /// chunks will not arrive. `next` is the lowest TSN offset that is still missing after the skip.
     pub(super) fn skip_to(&mut self, end: u64, next: u64, order: &mut Order) -> Result<(), Violation> {
         self.peer_abandons = true;
         while self.assemblies.front().is_some_and(|assembly| assembly.next < end) {

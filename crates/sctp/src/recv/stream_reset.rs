@@ -34,7 +34,7 @@ impl RecvHalf {
         self.tracker.has_gaps() || self.is_inside(&[])
     }
 
-    /// Makes `streams` expect number 0 next. An empty list stands for all streams.
+    /// Sets the next expected sequence number of each stream in `streams` to 0. An empty list stands for all streams.
     pub(crate) fn reset(&mut self, streams: &[u16]) {
         if let Some(interleaved) = &mut self.interleaved {
             // Messages are released in order and no message is in progress, so this call cannot fail.
@@ -60,17 +60,17 @@ impl RecvHalf {
         if let Some(interleaved) = &mut self.interleaved {
             interleaved.take_dropped();
         }
-        self.window.hold(self.order.held_bytes());
+        self.window.set_used(self.order.held_bytes());
     }
 
     /// RFC 9260 §5.2.4 A: takes over the data received before a restart of the peer. The numbers of all streams start
-    /// again. Complete, acknowledged messages of `before` can still be read if nothing before them is missing. All
+    /// again. Complete messages of `before` can still be read if no earlier message of their stream is missing. All
     /// other data is dropped.
     pub(crate) fn inherit(&mut self, before: Self) {
         self.order = before.order;
         self.order.end_all();
         self.order.take_dropped();
-        self.window.hold(self.order.held_bytes());
+        self.window.set_used(self.order.held_bytes());
     }
 
     /// Allows the peer to send on `more` additional streams.

@@ -110,7 +110,7 @@ fn messages_survive_any_order_of_arrival() {
     }
 }
 
-/// Returns a chunk of 20 bytes, which is a whole message or a part of one.
+/// Returns a DATA chunk with 20 bytes of user data. `begin` and `end` set its B and E bits.
 fn part(tsn: u32, (stream, ssn): (u16, u16), begin: bool, end: bool) -> Data<'static> {
     Data { tsn: Tsn(tsn), stream, ssn: Ssn(ssn), begin, end, payload: &[7; 20], ..Data::default() }
 }
@@ -208,8 +208,8 @@ fn tiny_messages_that_wait_are_bounded() {
         let count = (0..40_000).take_while(|&n| matches!(send(n), DataOutcome::New(_))).count();
         (half, count)
     };
-    // The messages wait for the first message of their stream, or for the application. In both cases their memory is
-    // limited to the buffer and a small constant.
+    // First, the messages wait for an earlier message of their stream. Then, they wait until the application reads
+    // them. In both cases their memory is limited to the receive buffer (64 KiB) plus 512 KiB.
     for (first_ssn, readable, each) in [(1, false, 256 + 1), (0, true, 32 + 1)] {
         let (mut half, count) = taken(first_ssn);
         let most = (64 + 512) << 10;
@@ -265,8 +265,8 @@ fn a_hole_of_a_closed_window_is_filled_up_to_a_bound() {
     assert_eq!(half.take(104), DataOutcome::Refused);
 }
 
-/// If memory is shared and other associations have taken all of it, only the lowest missing chunk is accepted. This
-/// rule applies only while the buffer holds no more data than when the window was lowered.
+/// If other associations have taken all shared memory, only the lowest missing chunk is accepted. This chunk, too, is
+/// refused if the buffer holds more data than at the moment when the window was lowered.
 #[test]
 fn a_lowered_window_accepts_only_the_lowest_gap() {
     let budget = Budget::new(16 << 20, 1_000);
@@ -289,8 +289,8 @@ fn a_lowered_window_accepts_only_the_lowest_gap() {
 /// makes progress.
 #[test]
 fn one_chunk_is_taken_alone() {
-    // The guaranteed minimum of an association is 8 bytes. The receive buffer gets a quarter of this, two bytes, and a
-    // third of two bytes is no window.
+    // The guaranteed minimum of an association is 8 bytes. The receive buffer gets a quarter of it, two bytes. The
+    // window is a third of these, rounded down to 0.
     let budget = Budget::new(16_000, 1_000);
     let mut config = Config::default();
     config.memory = Some(budget.clone());
@@ -305,7 +305,7 @@ fn one_chunk_is_taken_alone() {
     }
 }
 
-/// RFC 9260 §3.3.2: the first a_rwnd is the part of the shared memory that is available, but at least 1500.
+/// RFC 9260 §3.3.2: the available shared memory limits the first a_rwnd, which is at least 1500 bytes.
 #[test]
 fn the_first_window_is_what_may_be_had() {
     let budget = Budget::new(16 << 20, 1_000);
@@ -313,15 +313,15 @@ fn the_first_window_is_what_may_be_had() {
     config.rcvbuf = 4 << 20;
     assert_eq!(first_window(&config), 4 << 20);
     config.memory = Some(budget.clone());
-    // The window is a third of a sum. The sum is a quarter of 8,388 bytes, plus an eighth of the half of the budget
-    // that is not guaranteed to any association.
+    // Half of the budget is guaranteed: 8,388 bytes to each of 1,000 associations. The receive buffer may use a quarter
+    // of that guarantee, and an eighth of the other half of the budget. The window is a third of this memory.
     assert_eq!(first_window(&config), 350_249);
     let mut others = Account::new(&budget, 1);
     others.set_usage(16 << 20);
     assert_eq!(first_window(&config), 1_500);
 }
 
-/// The buffers kept for reuse are bounded by their bytes. None is kept if memory is shared.
+/// The total size of the buffers kept for reuse is limited. If associations share a memory budget, no buffer is kept.
 #[test]
 fn a_pool_keeps_so_many_bytes() {
     for (shared, kept) in [(false, 4), (true, 0)] {

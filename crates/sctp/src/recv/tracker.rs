@@ -53,7 +53,8 @@ impl Tracker {
         self.initial
     }
 
-    /// Continues with TSN `next` of the peer. Offsets continue as before, and missing TSNs are no longer expected.
+    /// Expects `next` as the peer's next TSN, because the TSNs were reset. The TSN offsets continue without a jump, and
+    /// missing TSNs are no longer expected.
     pub(crate) fn renumber(&mut self, next: u32) {
         self.next = self.end();
         self.runs.clear();
@@ -248,8 +249,8 @@ mod tests {
         }
     }
 
-    /// However scattered the arriving TSNs are, the number of runs is bounded: new runs are refused, but existing runs
-    /// grow.
+    /// However scattered the arriving TSNs are, the number of runs is bounded. At the bound, TSNs that would start a
+    /// new run are refused, but TSNs next to a run are accepted.
     #[test]
     fn runs_are_bounded() {
         let mut tracker = Tracker::new(0);

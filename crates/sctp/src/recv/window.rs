@@ -1,9 +1,9 @@
 //! Computes the advertised receiver window.
 //!
-//! Stores how many bytes are buffered and which window was advertised last. Every accepted byte, in order or not, is
-//! charged to the window, and is credited when the application reads it. If there is much bookkeeping, it is charged as
-//! well: the module `memory` lowers the ceiling. Otherwise single-byte messages, or very many streams, would take many
-//! times the size of the buffer.
+//! Stores how many bytes are buffered and which window was advertised last. Every accepted byte, in order or not,
+//! reduces the window until the application reads the byte. If the receiver needs much memory besides the data, the
+//! module `memory` also reduces the window. Otherwise single-byte messages, or very many streams, would take many times
+//! the size of the buffer.
 //!
 //! Implements RFC 9260 §6.2 (a_rwnd), and the receiver's half of silly-window avoidance (RFC 1122 §4.2.3.3).
 
@@ -50,18 +50,19 @@ impl Window {
     }
 
     /// Sets the number of buffered bytes, whatever was charged before.
-    pub(crate) fn hold(&mut self, bytes: u64) {
+    pub(crate) fn set_used(&mut self, bytes: u64) {
         self.used = bytes;
     }
 
-    /// RFC 9260 §6.2: whether chunks are refused: the buffer is full, or a window of 0 was advertised and there is
-    /// still no room. Once there is room again, chunks are accepted even before a new window is advertised.
+    /// RFC 9260 §6.2: returns whether chunks are refused, because the buffer is full, or because a window of 0 was
+    /// advertised and there is still no room. Once there is room, chunks are accepted even before a new window is
+    /// advertised.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.used >= self.ceiling || self.shut && self.free() == 0
     }
 
-    /// Whether the bytes in use exceed the largest advertised window by `slack` bytes or more.
+    /// Whether the receive buffer holds at least `slack` bytes more than the largest advertised window allows.
     pub(crate) fn is_overrun(&self, slack: u64) -> bool {
         self.used >= self.ceiling.max(self.used_before) + slack
     }
@@ -95,7 +96,7 @@ impl Window {
         self.ceiling < self.capacity
     }
 
-    /// Sets the part of the capacity that may be used now.
+    /// Sets the number of bytes of the capacity that may be used now.
     #[inline]
     pub(crate) fn set_ceiling(&mut self, bytes: u64) {
         if self.ceiling >= self.used {
@@ -109,7 +110,7 @@ impl Window {
     #[inline]
     fn free(&self) -> u64 {
         let free = self.ceiling.saturating_sub(self.used);
-        // RFC 9260 §6.2: a small window is not advertised, because it would invite the peer to send small chunks.
+        // RFC 9260 §6.2: a small window is advertised as 0, because it would invite the peer to send small chunks.
         if free < self.min_advertised() { 0 } else { free }
     }
 
@@ -136,8 +137,8 @@ impl Window {
         self.peer_view.min(u64::from(u32::MAX)) as u32
     }
 
-    /// RFC 9260 §6.2: whether to advertise the window in a SACK. That is the case once the free space exceeds the
-    /// window that the peer sees by a quarter of the usable buffer.
+    /// RFC 9260 §6.2: whether to send a SACK only to advertise the window. True if the free space is larger than the
+    /// last advertised window by at least a quarter of the usable buffer.
     #[inline]
     pub(crate) fn wants_update(&self) -> bool {
         self.free() >= self.peer_view + (self.ceiling / 4).max(1)

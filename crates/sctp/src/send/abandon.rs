@@ -24,7 +24,7 @@ use crate::reliability::{Abandoned, Policy, Reliability};
 use anabranch_base::Instant;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Maximum number of completed messages whose limits are dropped at a time.
+/// Maximum number of completed messages whose limits are removed in one call.
 const FORGOTTEN: usize = 24;
 
 /// The limit after which a message is abandoned.
@@ -59,8 +59,8 @@ impl Limited {
     }
 }
 
-/// The order of abandoning messages to make room: priority, age and index. The last message in this order is
-/// abandoned first.
+/// The rank of a message that may make room: priority, age and index. The message with the highest rank is abandoned
+/// first. Older messages have a higher rank.
 type Rank = (u32, std::cmp::Reverse<u64>, u32);
 
 /// A message that was abandoned.
@@ -103,7 +103,8 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// Creates the state before any message is limited. `base` is the TSN offset of the lowest outstanding chunk.
+    /// Creates the state of an association without messages of limited reliability. `base` is the TSN offset of the
+    /// lowest outstanding chunk.
     pub(super) fn beginning_at(base: u64) -> Self {
         Self { point: AckPoint::beginning_at(base), ..Self::default() }
     }
@@ -215,8 +216,8 @@ impl SendHalf {
     }
 
     /// RFC 7496 §3.2: abandons messages of lower priority to make room for a new message. The lowest priority goes
-    /// first, then unsent before sent messages, then older before newer messages. No message is abandoned if all such
-    /// messages together would not make enough room.
+    /// first. Within a priority, unsent messages go before sent messages, and older before newer messages. No message
+    /// is abandoned if all of them together would not make enough room.
     fn make_room(&mut self, missing: u64, reliability: Reliability, skips: bool) {
         let Some(limits) = &self.limits else {
             return;
@@ -251,8 +252,8 @@ impl SendHalf {
         let Some(limits) = &mut self.limits else {
             return;
         };
-        // A SACK may complete thousands of messages at once. At most `FORGOTTEN` limits are dropped now, and the other
-        // limits after the next packets.
+        // A SACK may complete thousands of messages at once. One call drops the limits of at most `FORGOTTEN` messages.
+        // Later calls drop the rest.
         for message in std::iter::from_fn(|| self.queue.take_completed_limited()).take(FORGOTTEN) {
             limits.forget(message);
         }
@@ -389,8 +390,8 @@ impl SendHalf {
                 // counts as outstanding at the peer.
                 self.peer_window += u64::from(entry.length);
             }
-            // A chunk abandoned in flight counts as in flight until it is acknowledged or found missing. For abandoned
-            // chunks, `fast` means that they no longer count as in flight.
+            // A chunk abandoned in flight counts as in flight until it is acknowledged or found missing. `fast` of an
+            // abandoned chunk is true once the chunk no longer counts as in flight.
             let is_settled = entry.state != ChunkState::InFlight;
             if let Some(entry) = self.outstanding.at(offset) {
                 entry.fast = is_settled;

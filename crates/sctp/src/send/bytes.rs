@@ -41,14 +41,14 @@ pub(super) struct StreamBytes {
 struct Freed(BTreeMap<u64, u64>);
 
 impl StreamBytes {
-    /// Returns the position after the last byte, where the next message begins.
+    /// Returns the stream position after the last queued byte. The next message begins at this position.
     #[inline]
     pub(super) fn end(&self) -> u64 {
         self.base + self.ring.len() as u64
     }
 
-    /// Appends `payload`. The ring usually holds no more than `most` bytes. Returns the number of bytes by which the
-    /// ring's memory has grown.
+    /// Appends `payload`. Returns the number of bytes by which the ring's memory has grown. A ring of `most` bytes or
+    /// more gets no spare memory.
     #[inline]
     pub(super) fn push(&mut self, payload: &[u8], most: u64) -> u64 {
         let fits = self.ring.capacity() - self.ring.len() >= payload.len();
@@ -58,8 +58,8 @@ impl StreamBytes {
     }
 
     /// Grows the ring, so that it has room for at least `more` additional bytes. A small ring doubles. A larger ring
-    /// grows by a quarter, because unused capacity is memory, too. The ring gets no spare capacity beyond `most` bytes,
-    /// because a larger ring is freed as soon as it is empty.
+    /// grows by a quarter, to save memory. A ring of more than `most` bytes is freed when it is empty, so it gets no
+    /// spare capacity.
     #[cold]
     fn grow(&mut self, more: usize, most: u64) -> u64 {
         let (length, capacity) = (self.ring.len(), self.ring.capacity());
@@ -139,12 +139,12 @@ impl StreamBytes {
         }
     }
 
-    /// Prefetches the bytes after position `position`. All bytes before `position` have been sent.
+    /// Prefetches the bytes after position `position` into the CPU cache. All bytes before `position` have been sent.
     #[inline]
     pub(super) fn approach(&mut self, position: u64) {
         if self.end() > position + SHORT {
-            // `position` can lie before `base`: a message with its own buffer keeps its position while later messages
-            // are cancelled.
+            // `position` can lie before `base`, the start of the ring. A message with its own buffer keeps its
+            // position, even if the messages before and after it are cancelled.
             let from = self.prefetched_to.max(position).max(self.base);
             let to = (position + AHEAD).min(from + MAX_AHEAD);
             if from < to {
@@ -219,8 +219,7 @@ mod tests {
         }
     }
 
-    /// A ring filled to its usual size has no more memory than that size, so the memory is kept when the ring is
-    /// empty.
+    /// A ring that is filled to its usual size `most` gets no more memory than this size. A larger message still fits.
     #[test]
     fn a_ring_grows_to_what_it_may_hold() {
         for most in [(64_u64 << 10), 200_000, 1 << 20, 4 << 20] {
@@ -229,7 +228,7 @@ mod tests {
                 bytes.push(&[7; 1_000], most);
             }
             assert!(bytes.capacity() <= most, "{} of {most}", bytes.capacity());
-            // Pushes twice as many bytes as the ring's usual size, which the ring accepts.
+            // A message of twice the ring's usual size must fit, too.
             bytes.push(&vec![7; 2 * most as usize], most);
             assert!(bytes.capacity() >= 2 * most);
         }

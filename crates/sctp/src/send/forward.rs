@@ -17,16 +17,16 @@ use std::collections::{BTreeMap, VecDeque};
 pub(super) struct AckPoint {
     /// One past the TSN offset of the Advanced.Peer.Ack.Point.
     advanced: u64,
-    /// One past the TSN offset up to which the last FORWARD TSN skips chunks, and the time at which that FORWARD TSN
-    /// was sent.
+    /// The New Cumulative TSN of the last FORWARD TSN, as a TSN offset plus one, and the time at which that FORWARD TSN
+    /// was sent (`last_sent_at`).
     last_sent: u64,
     last_sent_at: Instant,
     /// The path that the last FORWARD TSN was sent to.
     last_path: usize,
     /// The FORWARD TSNs that skip chunks not yet cumulatively acknowledged, in ascending order. Each entry has one past
-    /// the highest TSN offset that is skipped, and the time at which this was first requested.
+    /// the highest skipped TSN offset, and the time at which the skip was first requested.
     sent_forwards: VecDeque<(u64, Instant)>,
-    /// Number of T3-rtx expirations since the sending of a FORWARD TSN that skips the chunk at `unanswered_at`.
+    /// Number of T3-rtx expirations since a FORWARD TSN that skips the chunk at `unanswered_at` was sent.
     unanswered: u32,
     unanswered_at: u64,
     /// Whether the last FORWARD TSN had room for only some of the streams. The other streams are listed after the peer
@@ -56,7 +56,7 @@ impl AckPoint {
             self.advanced += 1;
         }
         self.is_truncated &= self.last_sent > base;
-        // RFC 3758 §3.5 C3: a new FORWARD TSN is sent if the Advanced.Peer.Ack.Point has moved beyond the last FORWARD
+        // RFC 3758 §3.5 C3: a new FORWARD TSN is sent if the Advanced.Peer.Ack.Point has moved since the last FORWARD
         // TSN.
         self.send_pending |= self.advanced > self.last_sent.max(base) && !self.is_truncated;
         self.send_pending &= self.advanced > base;
@@ -73,14 +73,15 @@ impl AckPoint {
         }
     }
 
-    /// Whether T3-rtx has expired at least `times` times since a FORWARD TSN that skips all outstanding chunks was
-    /// sent.
+    /// Whether a FORWARD TSN that skips all outstanding chunks was sent, and T3-rtx has since expired `times` times or
+    /// more.
     fn is_unanswered_over(&self, outstanding: &Outstanding, times: u32) -> bool {
         let all = self.advanced == outstanding.end() && self.last_sent == outstanding.end();
         all && (times == 0 || self.unanswered_at == outstanding.base() && self.unanswered >= times)
     }
 
-    /// Records that a FORWARD TSN for all chunks below TSN offset `point` was sent to a path.
+    /// Records that a FORWARD TSN, which skips all chunks below TSN offset `point`, was sent on the path with the index
+    /// `path`.
     fn record_sent(&mut self, now: Instant, base: u64, point: u64, path: usize) {
         self.is_truncated = point < self.advanced;
         (self.last_sent, self.last_sent_at, self.last_path) = (point, now, path);
@@ -111,7 +112,7 @@ impl SendHalf {
         self.limits.as_ref().is_some_and(|limits| limits.point.is_pending(self.outstanding.base()))
     }
 
-    /// Returns the path of the last FORWARD TSN, if messages may be abandoned.
+    /// Returns the path to which the last FORWARD TSN was sent. `None` if no message may be abandoned.
     pub(crate) fn forward_path(&self) -> Option<usize> {
         self.limits.as_ref().map(|limits| limits.point.last_path)
     }
@@ -154,9 +155,9 @@ impl SendHalf {
         }
     }
 
-    /// Whether no data waits to be sent, all unacknowledged chunks were abandoned, and the peer does not answer the
-    /// FORWARD TSN that skips these chunks. The peer counts as not answering once T3-rtx has expired `times` times
-    /// since that FORWARD TSN. Abandoned chunks count as acknowledged (RFC 3758 §3.5 A2).
+    /// Whether a shutdown no longer waits for abandoned chunks. No data waits to be sent, and all unacknowledged chunks
+    /// were abandoned (RFC 3758 §3.5 A2). The peer has not acknowledged the FORWARD TSN that skips these chunks,
+    /// although T3-rtx has expired `times` times.
     pub(crate) fn is_given_up(&self, times: u32) -> bool {
         self.queue.unsent_bytes() == 0
             && self.limits.as_ref().is_some_and(|l| l.point.is_unanswered_over(&self.outstanding, times))

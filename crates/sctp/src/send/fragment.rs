@@ -15,8 +15,8 @@ pub(crate) fn cut(total: u32, done: u32, largest: u32, room: usize, header: usiz
     if header + (piece as usize).next_multiple_of(4) <= room {
         return Some(piece);
     }
-    // RFC 9260 §6.9: a message that fits into one chunk is not fragmented. A fragment of a larger message may fill up
-    // the packet.
+    // RFC 9260 §6.9: a message that fits into one chunk is not fragmented. A fragment of a larger message may fill
+    // the rest of the packet.
     let fill = room.saturating_sub(header) & !3;
     (total > largest && fill >= MIN_FRAGMENT).then_some(fill as u32)
 }

@@ -1,7 +1,7 @@
 //! Counts miss indications, and starts and ends fast retransmit and fast recovery.
 //!
-//! Owns the exit point of fast recovery and the permission to send one packet of retransmissions beyond the
-//! congestion window.
+//! Owns two values: the exit point of fast recovery, and the permission to send one packet of retransmissions beyond
+//! the congestion window.
 //!
 //! Implements RFC 9260 §7.2.4, §6.7 (which chunks count as missing) and §6.2.1 D iv.
 
@@ -37,9 +37,9 @@ struct SpuriousRetransmissions {
 
 impl Recovery {
     /// Counts a retransmission of a chunk.
-    pub(super) fn on_repaired(&mut self) {
-        if let Some(doubt) = &mut self.spurious_detection {
-            doubt.sent = doubt.sent.saturating_add(1);
+    pub(super) fn on_retransmitted(&mut self) {
+        if let Some(detection) = &mut self.spurious_detection {
+            detection.sent = detection.sent.saturating_add(1);
         }
     }
 
@@ -100,7 +100,7 @@ impl SendHalf {
     }
 
     /// RFC 3758 §3.5 F5: enters fast recovery because of a skipped chunk. The skipped chunk is not retransmitted. If no
-    /// chunk is outstanding, no other chunk can be part of the same loss, and fast recovery is not entered.
+    /// other chunk is outstanding, fast recovery is not entered, because the loss cannot concern other chunks.
     pub(crate) fn enter_recovery_of_skipped(&mut self) {
         let (base, end) = (self.outstanding.base(), self.outstanding.end());
         self.recovery.exit = Some(end).filter(|&end| end > base);
@@ -145,9 +145,10 @@ impl SendHalf {
     /// window reduction were unnecessary, that reduction was spurious (RFC 3708 §2). In this case returns the path of
     /// the reduction.
     pub(crate) fn on_spurious(&mut self, count: u64) -> Option<usize> {
-        let doubt = self.recovery.spurious_detection.as_mut()?;
-        doubt.spurious = doubt.spurious.saturating_add(count.min(u64::from(u32::MAX)) as u32);
-        let path = (doubt.sent > 0 && doubt.spurious >= doubt.sent).then_some(usize::from(doubt.path))?;
+        let detection = self.recovery.spurious_detection.as_mut()?;
+        detection.spurious = detection.spurious.saturating_add(count.min(u64::from(u32::MAX)) as u32);
+        let path = (detection.sent > 0 && detection.spurious >= detection.sent)
+            .then_some(usize::from(detection.path))?;
         self.recovery.spurious_detection = None;
         Some(path)
     }
@@ -191,7 +192,8 @@ pub(super) fn count_misses(
         let Some(entry) = outstanding.at(offset) else {
             break;
         };
-        // For a retransmitted chunk, only chunks sent after the retransmission count as evidence.
+        // If this chunk was retransmitted, only an acknowledged chunk that was sent after the retransmission shows that
+        // it is missing.
         let eligible = !entry.fast && (!entry.was_retransmitted || evidence > entry.sent_at);
         let state = entry.state;
         if eligible && state == ChunkState::InFlight {

@@ -1,4 +1,4 @@
-//! The sending half of an association, from user message to acknowledged byte.
+//! The sending half of an association: user messages, until all their bytes are acknowledged.
 //!
 //! [`queue`] holds each message as a whole until its last byte is acknowledged. [`outstanding`] holds the chunks that
 //! were cut from the messages and sent. [`permission`] says whether more chunks may be sent. [`sack`] processes
@@ -55,8 +55,8 @@ pub(crate) struct SendHalf {
     peer_window: u64,
     /// Set while a closed window is being probed. The probe interval doubles with each probe.
     probing: Option<Probing>,
-    /// Whether the peer's last SACK reported a closed window. Cleared when T3-rtx expires. If true, the peer may have
-    /// refused data.
+    /// Whether the peer's last SACK reported a closed window. The peer may then have refused data. Cleared when T3-rtx
+    /// expires.
     saw_closed_window: bool,
     dupthresh: u8,
     /// Whether losses are detected by time (RFC 8985) instead of miss indications.
@@ -67,7 +67,7 @@ pub(crate) struct SendHalf {
     /// The TSN offsets at which reset streams start again at number 0 (RFC 6525), ascending. An offset stays in the
     /// list while a chunk below it is outstanding.
     resets: Vec<u64>,
-    /// The work that the SACKs of the current packet have caused so far.
+    /// Limits the work that the SACKs of one received packet may cause.
     sack_work: SackWorkLimit,
     /// Messages that may be abandoned; `None` until the first such message is queued.
     limits: Option<Box<abandon::Limits>>,
@@ -103,7 +103,8 @@ impl SendHalf {
         }
     }
 
-    /// Returns an empty outcome of a SACK for `paths` paths. `records_arrivals` says whether newly arrived chunks are recorded.
+    /// Returns an empty outcome of a SACK for `paths` paths. `records_arrivals` says whether newly arrived chunks are
+    /// recorded.
     #[inline]
     pub(crate) fn take_outcome(&mut self, paths: usize, records_arrivals: bool) -> Box<SackOutcome> {
         let mut outcome = self.outcome.take().unwrap_or_default();
@@ -111,8 +112,8 @@ impl SendHalf {
         outcome
     }
 
-    /// Keeps the memory of an outcome for the next SACK. If associations share memory and no SACK is expected, the
-    /// memory is freed instead, because many associations may be idle.
+    /// Keeps the allocation of a processed outcome, so that the next SACK can reuse it. Frees the allocation instead if
+    /// associations share memory and this one expects no SACK, because many associations may be idle.
     #[inline]
     pub(crate) fn keep_outcome(&mut self, outcome: Box<SackOutcome>) {
         if !(self.queue.is_shared() && self.is_idle()) {
@@ -120,7 +121,8 @@ impl SendHalf {
         }
     }
 
-    /// Resets the work limits after a packet, for the SACKs of the next packet.
+    /// Resets the count of the work that SACKs have caused. Called after each packet, because the limit applies to
+    /// the SACKs of one packet.
     #[inline]
     pub(crate) fn reset_sack_work(&mut self) {
         self.sack_work = SackWorkLimit::default();
@@ -197,12 +199,12 @@ impl SendHalf {
     }
 
     /// Returns the number of unsent and unacknowledged bytes of `stream`. If one SACK acknowledges more than about
-    /// 2,000 chunks, the chunks beyond this number count until their memory is freed, a few packets later.
+    /// 2,000 chunks, the remaining chunks count for a few more packets, until their memory is freed.
     pub(crate) fn buffered_on(&self, stream: u16) -> u64 {
         self.queue.buffered_on(stream)
     }
 
-    /// Sets the threshold of `stream`: a buffered amount at or below it is reported as low.
+    /// Sets the threshold of `stream` in bytes. A buffered amount at or below the threshold is reported as low.
     pub(crate) fn set_low(&mut self, stream: u16, low: Option<u64>) {
         self.queue.set_low(stream, low);
     }
@@ -255,12 +257,12 @@ impl SendHalf {
         self.queue.messages_of(key)
     }
 
-    /// Whether a message is to be authenticated with this key and is not fully acknowledged.
+    /// Returns whether `message` is to be authenticated with `key` and is not fully acknowledged.
     pub(crate) fn asks_for(&self, message: u32, key: u16) -> bool {
         self.queue.asks_for(message, key)
     }
 
-    /// Takes over the state of `before` that outlives a restart of the association.
+    /// When the association restarts, takes over from the old send half, `before`, what outlives the restart.
     pub(crate) fn inherit(&mut self, before: &mut Self) {
         self.queue.inherit(&mut before.queue);
     }
@@ -284,7 +286,8 @@ impl SendHalf {
         self.outstanding.tsn(self.outstanding.end())
     }
 
-    /// Returns the TSN offset of the chunk with this TSN. The offset may be below the first or beyond the last chunk.
+    /// Converts a TSN to an offset in the list of outstanding chunks. If the TSN is not outstanding, the offset is
+    /// before the first or after the last outstanding chunk.
     pub(crate) fn offset_of(&self, tsn: u32) -> i64 {
         self.outstanding.base() as i64 + i64::from(self.outstanding.ahead(tsn)) - 1
     }
@@ -350,6 +353,11 @@ impl SendHalf {
     pub(crate) fn repeats_within(&self, path: usize, limit: u64) -> bool {
         let entry = self.earliest_on(path).and_then(|offset| self.outstanding.get(offset));
         entry.is_some_and(|entry| entry.was_retransmitted && entry.size() <= limit)
+    }
+
+    /// Returns the size in bytes of the lowest chunk that is not cumulatively acknowledged, header included.
+    pub(crate) fn lowest_size(&self) -> u64 {
+        self.outstanding.get(self.base()).map_or(0, |entry| entry.size())
     }
 
     // The peer's window.

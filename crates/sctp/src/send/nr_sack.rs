@@ -1,8 +1,8 @@
 //! Processes an NR-SACK. The peer may not drop chunks that it reports in NR gap blocks, so their bytes are freed at
 //! once.
 //!
-//! The entry of a chunk in an NR gap block stays until the chunk is cumulatively acknowledged. If the peer nevertheless
-//! drops the chunk later, this is ignored: the chunk has arrived, and its bytes are freed.
+//! The entry of a chunk in an NR gap block stays until the chunk is cumulatively acknowledged. A later SACK without
+//! this chunk does not make it outstanding again, because its bytes are freed.
 //!
 //! Implements draft-natarajan-tsvwg-sctp-nrsack §4 (the sender).
 
@@ -63,8 +63,8 @@ impl SendHalf {
         Ok(())
     }
 
-    /// Returns the number of user bytes in chunks that NR gap blocks have acknowledged, but that the last SACK does not
-    /// report. The peer sent that SACK before these chunks arrived, so its a_rwnd does not account for them.
+    /// Returns the number of user bytes that NR gap blocks have acknowledged, although the last SACK does not report
+    /// them. The peer sent that SACK before these bytes arrived, so its a_rwnd does not account for them.
     #[cold]
     pub(super) fn nr_acked_unreported(&self) -> u64 {
         let runs = &self.outstanding.runs;
@@ -84,8 +84,8 @@ impl SendHalf {
             .sum()
     }
 
-    /// Frees the bytes of an acknowledged chunk. A chunk whose gap block was ignored, or that was abandoned, stays
-    /// unchanged.
+    /// Frees the bytes of a chunk in an NR gap block. Does nothing if the chunk was abandoned, or if its gap block was
+    /// ignored.
     fn free_chunk(&mut self, offset: u64) {
         let Some(&entry) = self.outstanding.get(offset) else { return };
         if entry.state == ChunkState::Acked {

@@ -50,7 +50,7 @@ impl SendHalf {
         u64::from(length) <= self.peer_window || self.may_probe()
     }
 
-    /// Nagle's algorithm: whether the unsent data is less than a full packet and must wait for an acknowledgement.
+    /// Nagle's algorithm: whether new data must wait for an acknowledgement, because it does not fill a packet.
     #[inline]
     fn is_held_back(&self, config: &Config, established: bool) -> bool {
         config.nagle
@@ -59,8 +59,8 @@ impl SendHalf {
             && self.queue.unsent_bytes() < u64::from(self.largest)
     }
 
-    /// RFC 9260 §6.1 D: whether the burst limit allows a packet. The limit is Max.Burst packets at one instant, and
-    /// Max.Burst more packets once all of these are acknowledged.
+    /// RFC 9260 §6.1 D: whether the burst limit allows a packet. The limit is Max.Burst packets at one instant. Another
+    /// burst may follow at the same instant if no chunk is outstanding.
     #[inline]
     fn burst_allows(&mut self, config: &Config, now: Instant) -> bool {
         let Some(most) = config.max_burst else {

@@ -22,12 +22,13 @@ pub(super) struct Probing {
     acked: u32,
 }
 
-/// The meaning of an expired T3-rtx.
+/// The consequences of an expired T3-rtx.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Expired {
     /// Whether T3-rtx expired for a probe of a closed window. Such an expiry does not indicate congestion.
     pub(crate) probe: bool,
-    /// Whether the peer has sent no SACK since the last probe. If so, the expiry counts as an error.
+    /// Whether the peer has sent no SACK since the last probe. If so, the expiry of T3-rtx increments the error
+    /// counters.
     pub(crate) silent: bool,
 }
 
@@ -44,8 +45,8 @@ impl SendHalf {
         Some(self.outstanding.awaits_nothing() && u64::from(cut.length) > self.peer_window)
     }
 
-    /// Starts to probe the closed window. If the next probe has to wait for the timer, returns the number of probes
-    /// sent so far.
+    /// Starts to probe the closed window. Returns the number of probes sent so far if the next probe must wait for the
+    /// timer, otherwise `None`.
     pub(crate) fn begin_probing(&mut self) -> Option<u32> {
         let probing = self.probing.get_or_insert_default();
         (!probing.allowed).then_some(probing.sent.into())
@@ -94,12 +95,12 @@ impl SendHalf {
     }
 
     /// Returns the number of acknowledged user bytes of probes since the window was closed. A peer that never reads
-    /// could acknowledge probes forever, so these bytes do not show that the peer reads.
+    /// could acknowledge probes forever. So these bytes are no evidence that the peer reads.
     pub(crate) fn probed_bytes(&self) -> u64 {
         self.probing.map_or(0, |probing| probing.acked.into())
     }
 
-    /// Returns the meaning of an expired T3-rtx.
+    /// Returns the consequences of an expired T3-rtx, and records the expiry.
     pub(crate) fn on_t3(&mut self) -> Expired {
         let single = self.outstanding.end() - self.outstanding.base() == 1;
         let probing = self.probing.filter(|_| self.peer_window == 0 || single);
@@ -108,7 +109,7 @@ impl SendHalf {
             // not reduce the congestion window either.
             Some(probing) => !probing.answered,
             // A peer with a closed window has refused the data. As long as its SACKs report the window as closed, the
-            // expiry is not an error.
+            // expiry of T3-rtx is not an error.
             None => !std::mem::take(&mut self.saw_closed_window),
         };
         if let Some(probing) = &mut self.probing {

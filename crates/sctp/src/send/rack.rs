@@ -1,8 +1,8 @@
 //! Detects lost chunks by time.
 //!
-//! Chunks sent once are in the order of their send times. One TSN offset per path is therefore enough: all chunks below
-//! it were already examined. Retransmitted chunks are listed in the order of retransmission. So each chunk is examined
-//! only once or twice, however large the window is.
+//! Chunks that were sent once are in the order of their send times, and are examined in this order. One TSN offset per
+//! path says where the examination continues. Retransmitted chunks are listed in the order of retransmission. So each
+//! chunk is examined only once or twice, however large the window is.
 //!
 //! Implements RFC 8985 §6.2 step 5 and §7.3, as far as they concern chunks.
 
@@ -24,7 +24,8 @@ fn is_open(entry: &Entry) -> bool {
     }
 }
 
-/// Stores up to which TSN offset the last SACK reports all chunks that have arrived.
+/// The range of TSNs about which the last SACK gives complete information. Above this range, arrived chunks may be
+/// missing from the SACK.
 ///
 /// RFC 9260 §6.7: a SACK reports as many of the lowest Gap Ack Blocks as fit into it and leaves out the rest. Some
 /// stacks report at most 16 or 20 blocks. Chunks beyond the last block may have arrived as well.
@@ -32,7 +33,8 @@ fn is_open(entry: &Entry) -> bool {
 pub(crate) struct Horizon {
     /// The largest number of gap blocks in a SACK of this peer so far.
     max_blocks: usize,
-    /// The last SACK does not report chunks at or above this TSN offset.
+    /// The last SACK gives no information about chunks at or above this TSN offset. `u64::MAX` if it reports all
+    /// arrived chunks.
     end: u64,
 }
 
@@ -42,8 +44,7 @@ impl Horizon {
     }
 
     /// Records a SACK. `blocks` is the number of its gap blocks, and `highest` is the TSN offset at which the last
-    /// block ends. If no earlier SACK had more blocks, and the number of blocks is not small, this SACK may have left
-    /// out further blocks.
+    /// block ends. A SACK with at least [`FEW`] blocks may be cut off, unless an earlier SACK of the peer had more.
     pub(crate) fn record(&mut self, blocks: usize, highest: u64) {
         self.end = if blocks >= self.max_blocks { highest } else { u64::MAX };
         self.max_blocks = self.max_blocks.max(blocks);
@@ -75,7 +76,7 @@ impl SendHalf {
         let window = by_time.window(smoothed, sure);
         let mut until: Option<Instant> = None;
         let mut wait = |at: Instant| until = Some(until.map_or(at, |earlier| earlier.min(at)));
-        while let Some((offset, at)) = by_time.oldest_repair() {
+        while let Some((offset, at)) = by_time.oldest_retransmission() {
             if offset >= self.horizon.end {
                 break;
             }
@@ -96,7 +97,7 @@ impl SendHalf {
                     Verdict::Unknown => break,
                 }
             }
-            by_time.drop_repair();
+            by_time.drop_retransmission();
         }
         let mut offset = by_time.edge().max(self.outstanding.base());
         while let Some(entry) = self.outstanding.get(offset).filter(|_| offset < self.horizon.end) {
@@ -161,8 +162,8 @@ impl SendHalf {
 mod tests {
     use super::*;
 
-    /// RFC 9260 §6.7: if no earlier SACK had more gap blocks, this SACK may have left out further blocks. A SACK with
-    /// fewer blocks than an earlier SACK has left out none.
+    /// RFC 9260 §6.7: a SACK with 16 or more gap blocks may have left out further blocks, unless an earlier SACK had
+    /// more blocks. A SACK with fewer than 16 blocks, or fewer than an earlier SACK, has left out none.
     #[test]
     fn the_horizon_is_where_a_full_sack_ends() {
         let mut horizon = Horizon::new();

@@ -1,7 +1,8 @@
 //! Stream resets, as far as they concern sent data.
 //!
-//! Messages queued during a reset are held back under a ticket ([`queue`](super::queue)). A FORWARD TSN never lists
-//! sequence numbers from before a reset together with numbers from after that reset.
+//! Messages queued during a reset are held back until the reset ends. The caller releases them with a ticket that
+//! identifies the reset ([`queue`](super::queue)). A FORWARD TSN never lists sequence numbers from before a reset
+//! together with numbers from after that reset.
 //!
 //! Implements no RFC rule: `association::reconfig` implements RFC 6525.
 
@@ -28,7 +29,7 @@ impl SendHalf {
         self.queue.is_held(streams)
     }
 
-    /// Whether all messages queued before this ticket was issued have a TSN.
+    /// Whether all messages that were queued before the reservation `ticket` was issued have TSNs.
     pub(crate) fn is_clear(&self, ticket: ReservationId) -> bool {
         self.queue.is_clear(ticket)
     }

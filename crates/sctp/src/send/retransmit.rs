@@ -9,12 +9,12 @@ use anabranch_base::trace::SendCause;
 impl SendHalf {
     /// Marks every chunk in flight on `path` for retransmission.
     pub(crate) fn lose_path(&mut self, path: usize, cause: SendCause) {
-        // RFC 9260 §6.2.1 C: marked chunks no longer count as outstanding at the peer.
+        // RFC 9260 §6.2.1 C: chunks that are marked for retransmission no longer use the peer's window.
         self.peer_window += mark_path(&mut self.outstanding, path as u8, cause);
     }
 
-    /// Marks for retransmission all chunks in flight on `path` that have more than `largest` user bytes. ICMP has
-    /// reported that the network drops packets of this size. Returns the number of bytes that leave the flight.
+    /// Marks for retransmission all chunks in flight on `path` that have more than `largest` user bytes. Such chunks no
+    /// longer fit into the reduced path MTU. Returns the number of bytes that leave the flight.
     pub(crate) fn lose_larger(&mut self, path: usize, largest: u32) -> u64 {
         let (marked, flight) = mark_larger(&mut self.outstanding, path as u8, largest, SendCause::Fast);
         self.peer_window += marked;
@@ -35,15 +35,15 @@ fn mark_path(outstanding: &mut Outstanding, path: u8, cause: SendCause) -> u64 {
             outstanding.set(offset, ChunkState::Lost(cause));
             marked += u64::from(length);
         } else if entry.path == path && entry.state == ChunkState::Abandoned {
-            // An abandoned chunk no longer counts as in flight. Its loss has no other consequence (RFC 3758 §3.5 F5).
+            // An abandoned chunk is not retransmitted. It only stops counting as in flight (RFC 3758 §3.5 F5).
             entry.fast = true;
         }
     }
     marked
 }
 
-/// Marks the chunks in flight on `path` with more than `largest` user bytes. Returns the number of user bytes marked,
-/// and the number of bytes that leave the flight.
+/// Marks the chunks in flight on `path` with more than `largest` user bytes as lost. Returns the number of their user
+/// bytes, and the number of bytes by which the flight shrinks.
 fn mark_larger(outstanding: &mut Outstanding, path: u8, largest: u32, cause: SendCause) -> (u64, u64) {
     let (mut marked, mut flight) = (0, 0);
     for offset in outstanding.base()..outstanding.end() {

@@ -17,14 +17,15 @@ use anabranch_wire::sctp::{GapBlock, SackView, Tsn};
 pub(crate) struct AckedRun {
     /// The TSN offset of the run's first chunk.
     pub(crate) begin: u64,
-    /// The size of all chunks of the run in bytes, headers included.
+    /// The total size of these chunks in bytes, including their headers.
     pub(crate) size: u64,
     /// The path that all of these chunks were sent to.
     pub(crate) path: u8,
 }
 
 impl SendHalf {
-    /// Processes a SACK. `waiting` returns, for each path, the chunks whose acknowledgement the path waits for.
+    /// Processes a SACK. `waiting` takes the index of a path. It returns the lowest TSN offset in flight on the path,
+    /// and the chunk that measures the round-trip time.
     pub(crate) fn on_sack(
         &mut self,
         now: Instant,
@@ -35,7 +36,7 @@ impl SendHalf {
         self.on_sack_of(now, sack, sack.gaps(), sack.gaps().len(), waiting, outcome)
     }
 
-    /// Processes a SACK whose gap blocks are `gaps`. `reported` is their number.
+    /// Processes a SACK. `gaps` are its gap blocks, and `reported` is the number of gap blocks.
     #[inline]
     pub(super) fn on_sack_of(
         &mut self,
@@ -131,11 +132,13 @@ impl SendHalf {
     ) -> Result<(), SackError> {
         let count = self.begin(cumulative, outcome)?;
         let before = self.outstanding.in_flight();
-        // RFC 9260 §3.3.8: earlier gap blocks beyond the Cumulative TSN Ack remain valid.
+        // RFC 9260 §3.3.8: a SHUTDOWN has no gap blocks. Chunks that gap blocks of earlier SACKs acknowledged stay
+        // acknowledged.
         self.take_cumulative(now, count, &waiting, outcome, &mut Newest::default());
         self.recovery.on_cumulative(self.outstanding.base());
-        // A SHUTDOWN has no a_rwnd. The data that a SHUTDOWN acknowledges is assumed to have left the peer's buffer.
-        // Otherwise the peer's window would shrink with every chunk sent until it had to be probed.
+        // A SHUTDOWN has no a_rwnd. It is assumed that the peer's application has read the data that a SHUTDOWN
+        // acknowledges. Otherwise the peer's window would shrink with every chunk sent, and could be opened only by a
+        // window probe.
         self.peer_window += before - self.outstanding.in_flight();
         self.on_answered(false);
         Ok(())
@@ -187,10 +190,10 @@ impl SendHalf {
             match entry.state {
                 ChunkState::Abandoned => {
                     outcome.skipped = true;
-                    outcome.land_skipped(offset, &entry);
+                    outcome.on_abandoned_skipped(offset, &entry);
                 }
                 ChunkState::Acked => {}
-                // The bytes of this chunk were freed when it was acknowledged.
+                // The bytes of this chunk were freed earlier, when an NR gap block acknowledged it.
                 ChunkState::Freed => continue,
                 _ => acknowledge(now, offset, &entry, false, waiting, outcome, newest),
             }
@@ -246,7 +249,7 @@ impl SendHalf {
             ack.acked += size;
             ack.acked_in_flight += size;
             ack.earliest |= base <= expected.earliest;
-            // RFC 9260 §6.3.1 C4, C5: a retransmitted chunk gives no round-trip sample, as in `acknowledge`.
+            // RFC 9260 §6.3.1 C4, C5: as in `acknowledge`, a retransmitted chunk gives no round-trip sample.
             if let Some((timed, at)) = expected.timed
                 && let Some(entry) = timed.checked_sub(base).and_then(|i| entries[..run].get(i as usize))
             {
@@ -337,7 +340,7 @@ impl SendHalf {
                 return;
             };
             if entry.state == ChunkState::Abandoned {
-                outcome.land(&entry);
+                outcome.on_abandoned_arrived(&entry);
                 if let Some(entry) = self.outstanding.at(offset) {
                     entry.fast = true;
                 }

@@ -43,7 +43,7 @@ pub(crate) enum SackError {
 pub(crate) struct SackOutcome {
     /// The effects on each path, by path index.
     pub(crate) paths: Vec<PathAck>,
-    /// The newly arrived chunks by path index. Empty if arrived chunks are not recorded.
+    /// For each path, the chunks that the SACK newly reports as arrived. Empty if arrived chunks are not recorded.
     pub(crate) arrived: Vec<Delivered>,
     /// Whether the cumulative TSN ack point advanced.
     pub(crate) cumulative: bool,
@@ -60,14 +60,15 @@ pub(crate) struct SackOutcome {
 }
 
 impl SackOutcome {
-    /// Sizes the outcome for this number of paths. `arrived` says whether arrived chunks are recorded.
+    /// Gives the outcome one entry for each of `paths` paths. If `records_arrivals` is set, arrived chunks are recorded
+    /// too.
     #[inline]
-    pub(crate) fn fit(&mut self, paths: usize, arrived: bool) {
+    pub(crate) fn fit(&mut self, paths: usize, records_arrivals: bool) {
         if self.paths.len() != paths {
             self.paths.reserve_exact(paths.saturating_sub(self.paths.len()));
             self.paths.resize(paths, PathAck::default());
         }
-        if arrived && self.arrived.len() != paths {
+        if records_arrivals && self.arrived.len() != paths {
             self.arrived.resize(paths, Delivered::default());
         }
     }
@@ -75,7 +76,7 @@ impl SackOutcome {
     /// Removes an abandoned chunk from the flight, because it has arrived. RFC 3758 §3.5 A2: the chunk does not grow
     /// the congestion window.
     #[cold]
-    pub(super) fn land(&mut self, entry: &Entry) {
+    pub(super) fn on_abandoned_arrived(&mut self, entry: &Entry) {
         if !entry.fast
             && let Some(ack) = self.paths.get_mut(usize::from(entry.path))
         {
@@ -83,11 +84,12 @@ impl SackOutcome {
         }
     }
 
-    /// Like [`land`](Self::land), for a chunk that is cumulatively acknowledged. The association decides whether the
-    /// chunk was lost.
+    /// Like [`on_abandoned_arrived`](Self::on_abandoned_arrived), for an abandoned chunk that the cumulative
+    /// TSN ack covers. The ack does not show whether the chunk arrived or the peer skipped it, so the association
+    /// decides.
     #[cold]
-    pub(super) fn land_skipped(&mut self, offset: u64, entry: &Entry) {
-        self.land(entry);
+    pub(super) fn on_abandoned_skipped(&mut self, offset: u64, entry: &Entry) {
+        self.on_abandoned_arrived(entry);
         if !entry.fast {
             let Entry { path, sent_at, miss_indications, .. } = *entry;
             self.skips.push(Skip { offset, path, size: entry.size(), sent_at, missed: miss_indications > 0 });
@@ -95,7 +97,7 @@ impl SackOutcome {
     }
 }
 
-/// A chunk that was abandoned in flight. No gap block reported it before it was cumulatively acknowledged.
+/// An abandoned chunk that was in flight until it was cumulatively acknowledged. No gap block had reported it before.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Skip {
     pub(crate) offset: u64,
@@ -113,8 +115,8 @@ pub(crate) struct Waiting {
     pub(crate) timed: Option<(u64, Instant)>,
 }
 
-/// One past the TSN offset of the highest newly acknowledged chunk, and the time at which the latest newly acknowledged
-/// chunk was sent.
+/// The highest TSN offset of the newly acknowledged chunks plus one (`end`), and the latest time at which one of these
+/// chunks was sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Newest {
     pub(super) end: u64,

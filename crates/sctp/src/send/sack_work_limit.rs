@@ -1,9 +1,9 @@
 //! Limits the work that the SACKs of one packet can cause.
 //!
-//! Tens of thousands of small chunks may be outstanding. A SACK may report each chunk differently than the last SACK,
-//! and so change every entry. After changes to [`CHUNKS`] chunks, further changes wait for the next SACK. The next SACK
-//! repeats the gap blocks, which are advisory and always repeated (RFC 9260 §6.2.1). Cumulative acknowledgements are
-//! never deferred, because each chunk is removed only once.
+//! Tens of thousands of small chunks may be outstanding, and the gap blocks of a SACK may change the state of each of
+//! them. The SACKs of one packet change at most [`CHUNKS`] chunks. Further changes wait for the next SACK, which
+//! repeats the gap blocks: they are advisory (RFC 9260 §6.2.1). Cumulative acknowledgements are never deferred, because
+//! each chunk is removed only once.
 
 use std::ops::Range;
 
@@ -11,11 +11,11 @@ use std::ops::Range;
 /// chunks for which these SACKs count a miss. An honest peer changes far fewer chunks between two SACKs.
 pub(super) const CHUNKS: u64 = 2_048;
 
-/// The largest number of gap blocks that the SACKs of one packet compare, known and new blocks together. The first SACK
-/// is always compared.
+/// The largest number of gap blocks, known and new, that are compared to process the SACKs of one packet. The blocks of
+/// the first SACK are always compared.
 const BLOCKS: usize = 8_192;
 
-/// The work that the SACKs of the current packet have caused so far.
+/// The work that the SACKs of the current packet have caused so far, as numbers of chunks and gap blocks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SackWorkLimit {
     /// Number of chunks whose state was changed by gap blocks.
@@ -37,7 +37,8 @@ impl SackWorkLimit {
         self.changed += chunks;
     }
 
-    /// Returns whether `blocks` more gap blocks may be compared. If so, counts these blocks.
+    /// Returns whether the SACKs of this packet may compare `blocks` more gap blocks. The first comparison is always
+    /// allowed. If it is allowed, counts the blocks.
     pub(super) fn compares(&mut self, blocks: usize) -> bool {
         let may = self.blocks == 0 || self.blocks + blocks <= BLOCKS;
         if may {
@@ -47,7 +48,8 @@ impl SackWorkLimit {
     }
 }
 
-/// The largest number of runs that is kept. A SACK in a packet of 1,500 bytes reports some 360 runs.
+/// The maximum number of runs of acknowledged TSNs that are kept. A SACK in a packet of 1,500 bytes reports some 360
+/// runs.
 const RUNS: usize = 1_024;
 
 /// Limits the changes that a SACK makes. `before` and `after` are the runs beyond `base` that the last SACK and this
@@ -61,7 +63,8 @@ pub(super) fn trim(before: &[Range<u64>], after: &mut Vec<Range<u64>>, base: u64
     let unchanged_from = before.partition_point(|run| run.end <= cut);
     let kept = after.partition_point(|run| run.start < cut);
     if kept + before.len() - unchanged_from + 1 > RUNS {
-        // Repeated cuts at different TSN offsets have made too many runs, so this SACK is ignored.
+        // Earlier SACKs were cut at different TSN offsets, which has split the acknowledged chunks into too many runs.
+        // So this SACK is ignored.
         after.clear();
         after.extend_from_slice(before);
         return;
@@ -79,8 +82,8 @@ pub(super) fn trim(before: &[Range<u64>], after: &mut Vec<Range<u64>>, base: u64
     }
 }
 
-/// Returns the TSN offset up to which `before` and `after` differ in `most` chunks; `None` if they differ in fewer
-/// chunks.
+/// Returns the TSN offset at which the `most`-th chunk that differs between `before` and `after` ends; `None` if at
+/// most `most` chunks differ.
 fn cut(before: &[Range<u64>], after: &[Range<u64>], base: u64, most: u64) -> Option<u64> {
     let (mut old, mut new) = (before.iter().peekable(), after.iter().peekable());
     let (mut at, mut differ) = (base, 0);
@@ -128,8 +131,8 @@ mod tests {
         runs.iter().cloned().flatten().collect()
     }
 
-    /// After the cut, the lowest chunks that differ have the state of the new SACK, and all other chunks have the state
-    /// before that SACK.
+    /// `trim` limits the number of chunks whose state a SACK changes. The lowest of these chunks get the state that the
+    /// SACK reports. All other chunks keep the state from before the SACK.
     #[test]
     fn a_bounded_number_differ_and_they_are_the_lowest() {
         let mut trimmed = 0;

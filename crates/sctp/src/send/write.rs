@@ -136,7 +136,7 @@ impl SendHalf {
         let (stream, from) = (message.stream, message.stream_offset + u64::from(entry.offset));
         self.outstanding.send_again(offset, now, path as u8);
         self.outstanding.record_retransmitted(offset);
-        self.recovery.on_repaired();
+        self.recovery.on_retransmitted();
         // RFC 9260 §6.2.1 B: sent data reduces the peer's window.
         self.peer_window = self.peer_window.saturating_sub(u64::from(length));
         Some(Written { offset, length: entry.length, size: entry.size(), stream, from, cause })

@@ -70,7 +70,7 @@ pub enum Errno {
     Protocol,
 }
 
-/// The POSIX name of each error. The entries at the end are further names of errors listed above.
+/// The POSIX name of each error. Two errors have a second POSIX name, at the end.
 const NAMES: &[(Errno, &str)] = &[
     (Errno::Again, "EAGAIN"),
     (Errno::InProgress, "EINPROGRESS"),

@@ -74,7 +74,8 @@ impl Sockets {
             Event::Closed { reason, .. } => {
                 socket.ended(id, reason);
                 if socket.style == Style::OneToMany {
-                    // The socket's inbox still returns messages of the association that were not read.
+                    // The association leaves the socket. Messages that it has delivered can still be read from the
+                    // socket's inbox.
                     socket.associations.remove(&id);
                 }
             }
@@ -272,8 +273,8 @@ impl Socket {
         if self.inbox.notify(notification, self.arrived) {
             return;
         }
-        // RFC 6458 §6.1.10: the last notification reports that no more notifications follow until the application
-        // subscribes again.
+        // RFC 6458 §6.1.10: no more notifications are queued until the application subscribes again. The last
+        // notification says so.
         self.inbox.notify_last(Notification::Stopped { association }, self.arrived);
         self.settings.events = EventSet::default();
     }
@@ -310,7 +311,9 @@ impl Socket {
             CloseReason::Aborted(_) | CloseReason::NotListening | CloseReason::PeerRestarted => {
                 Some(Errno::Reset)
             }
-            CloseReason::Unreachable | CloseReason::StaleCookie => Some(Errno::TimedOut),
+            CloseReason::Unreachable | CloseReason::BlackHole { .. } | CloseReason::StaleCookie => {
+                Some(Errno::TimedOut)
+            }
             CloseReason::Local | CloseReason::ShutdownTimeout => Some(Errno::Aborted),
             CloseReason::PeerViolated(_) | CloseReason::PeerIncompatible(_) => Some(Errno::Protocol),
         };

@@ -18,7 +18,7 @@ use crate::reliability::{Abandoned, Policy};
 use anabranch_base::Instant;
 use std::net::IpAddr;
 
-/// An extension that INIT and INIT ACK negotiate. The socket options are named `SCTP_*_SUPPORTED`.
+/// An extension that INIT and INIT ACK negotiate, and that a socket option turns on or off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extension {
     /// `SCTP_ECN_SUPPORTED` (RFC 4960 Appendix A).
@@ -126,7 +126,7 @@ impl Extension {
     }
 }
 
-/// Applies an option of an extension to the configuration values that it sets.
+/// Applies the socket option of an extension to `config`.
 pub(super) fn apply(option: &SocketOption, config: &mut Config) -> Result<(), Errno> {
     match *option {
         SocketOption::Supported(extension, on) => extension.switch(config, on),
@@ -208,8 +208,8 @@ impl Sockets {
         })
     }
 
-    /// `SCTP_AUTH_KEY` and the other options for shared keys: changes the keys of an association. Keys for future
-    /// associations belong to the endpoint, so all its sockets share these keys.
+    /// `SCTP_AUTH_KEY` and the other options for shared keys: changes the keys of an association, or of future
+    /// associations. The endpoint holds the keys of future associations, so the change concerns all its sockets.
     ///
     /// ```
     /// # use anabranch_sctp::{socket::*, testing::*, Config};

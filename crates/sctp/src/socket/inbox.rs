@@ -1,8 +1,8 @@
 //! The queue of messages and notifications that a socket reads, first in, first out.
 //!
-//! The messages themselves stay in the endpoint. The inbox lists the associations that may have messages. A
-//! notification is read after all messages of its association that had arrived before the notification. After each
-//! message, the next association in the list is read.
+//! The messages themselves stay in the endpoint. The inbox lists the associations that may have messages, and messages
+//! are read from each of these associations in turn. A notification is read after all messages of its association that
+//! had arrived before the notification.
 //!
 //! Implements RFC 6458 §3.1.4 and §6 (the order of reading).
 
@@ -12,12 +12,12 @@ use crate::id::AssociationId;
 use crate::recv::Upcoming;
 use std::collections::{BTreeSet, VecDeque};
 
-/// The largest number of notifications that can wait in a socket. The last notification reports that no more
-/// notifications follow.
+/// The maximum number of notifications that can wait in a socket. The last one of a full queue reports that further
+/// notifications are dropped.
 pub(super) const MAX_WAITING: usize = 1024;
 
-/// The largest number of `SendFailed` notifications that can wait. An endpoint queues at most the same number of these
-/// events.
+/// The largest number of `SendFailed` notifications that can wait. This is also the limit of the endpoint's event
+/// queue.
 const MAX_FAILED: usize = 1 << 16;
 
 fn is_failed(notification: &Notification) -> bool {
@@ -47,8 +47,8 @@ pub(super) enum NextRead {
 }
 
 impl Inbox {
-    /// Queues a notification that is read after `arrived` messages of its association. Returns false if the queue is
-    /// full. Room for one last notification is always left.
+    /// Queues a notification. The application reads it after the first `arrived` messages of its association. Returns
+    /// false if the queue is full. One entry always stays free for [`notify_last`](Self::notify_last).
     pub(super) fn notify(&mut self, notification: Notification, arrived: u64) -> bool {
         let failed = is_failed(&notification);
         let others = self.notifications.len() - self.failed;
@@ -105,7 +105,9 @@ impl Inbox {
         Some(notification)
     }
 
-    /// Records that data of an association was read. After the end of a message, other associations are read first.
+    /// Records that data of an association was read. If the read ended a message, the association moves to the end of
+    /// the list of associations with messages. Otherwise it moves to the start of this list, so that the rest of its
+    /// message is read next.
     pub(super) fn read(&mut self, association: AssociationId, end_of_message: bool) {
         if let Some(place) = self.associations.iter().position(|&other| other == association) {
             self.associations.remove(place);

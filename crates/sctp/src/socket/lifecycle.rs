@@ -172,7 +172,7 @@ impl Sockets {
         Err(Errno::InProgress)
     }
 
-    /// Starts an association that belongs to this socket.
+    /// Starts an association for this socket.
     pub(super) fn begin(
         &mut self,
         now: Instant,
@@ -335,7 +335,8 @@ impl Sockets {
         }
         for (&association, member) in &socket.associations {
             self.owners.remove(&association);
-            // RFC 6458 §4.1.2: associations that wait for `accept` are ended as well.
+            // Closing a listening socket aborts the associations that `accept` has not returned yet. RFC 6458 does not
+            // say what happens to these associations. A linger time of 0 aborts as well (§8.1.4).
             let unwanted = socket.pending.contains(&association) || socket.settings.linger == Some(0);
             if member.closed || unwanted {
                 self.endpoint.release(now, association);

@@ -1,8 +1,8 @@
 //! The sockets API of RFC 6458 over an endpoint, for programs written for kernel SCTP.
 //!
 //! [`Sockets`] owns an [`Endpoint`] and, like an endpoint, is driven through [`Engine`]. No call ever waits. A call
-//! that would block returns [`Errno::Again`] or [`Errno::InProgress`]. `poll_event` returns the socket when the call
-//! may succeed.
+//! that would block returns [`Errno::Again`] or [`Errno::InProgress`]. When a repeated call on a socket may succeed,
+//! `poll_event` returns that socket.
 //!
 //! | RFC 6458 | here |
 //! |---|---|
@@ -90,9 +90,9 @@ pub struct SocketId(u32);
 /// The two socket styles of RFC 6458.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Style {
-    /// A socket has one association, as in TCP (§4, `SOCK_STREAM`).
+    /// A socket has one association, as in TCP (RFC 6458 §4, `SOCK_STREAM`).
     OneToOne,
-    /// A socket has many associations, as in UDP (§3, `SOCK_SEQPACKET`).
+    /// A socket has many associations, as a UDP socket has many peers (RFC 6458 §3, `SOCK_SEQPACKET`).
     OneToMany,
 }
 
@@ -151,8 +151,8 @@ struct Socket {
     /// The error that `SO_ERROR` returns.
     error: Option<Errno>,
     inbox: Inbox,
-    /// The number of messages that have arrived on the association of the current event. Notifications of the current
-    /// event are read after these messages.
+    /// Set while an event is processed: the number of messages that have arrived so far on the association of the
+    /// event. Notifications of the event are read after these messages.
     arrived: u64,
     read_shut: bool,
     write_shut: bool,
@@ -264,7 +264,7 @@ impl Socket {
 }
 
 impl Engine for Sockets {
-    /// A socket whose state has changed. [`Sockets::poll`] returns its state.
+    /// A socket that may have become ready or has a new error. [`Sockets::poll`] returns which of these.
     type Event = SocketId;
 
     fn handle_packet(&mut self, now: Instant, packet: Packet<'_>) {

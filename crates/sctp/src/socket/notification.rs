@@ -112,7 +112,7 @@ pub enum Notification {
         /// Number of streams that the peer may send on.
         inbound_streams: u16,
     },
-    /// An address of the peer has changed (§6.1.2).
+    /// The state of an address of the peer has changed, or the peer has added or removed an address (§6.1.2).
     PeerAddressChange {
         /// The association.
         association: AssociationId,
@@ -193,9 +193,9 @@ pub enum Notification {
     AssociationReset {
         /// The association.
         association: AssociationId,
-        /// The next TSN of this side; 0 if the request failed.
+        /// The TSN of the next chunk that this side sends; 0 if the reset failed.
         local_tsn: u32,
-        /// The next TSN of the peer; 0 if the request failed.
+        /// The TSN of the next chunk that the peer sends; 0 if the reset failed.
         remote_tsn: u32,
         /// Whether the request was denied or failed.
         failed: bool,
@@ -204,9 +204,11 @@ pub enum Notification {
     StreamChange {
         /// The association.
         association: AssociationId,
-        /// Number of streams that the peer may send on. If `failed`, the number of streams that were requested.
+        /// Number of streams that the peer may send on. If `failed` is true, the number of additional streams that were
+        /// requested for the peer.
         inbound_streams: u16,
-        /// Number of streams that this side may send on. If `failed`, the number of streams that were requested.
+        /// Number of streams that this side may send on. If `failed` is true, the number of additional streams that
+        /// were requested for this side.
         outbound_streams: u16,
         /// Whether the request was denied or failed.
         failed: bool,
@@ -219,12 +221,12 @@ pub enum Notification {
     },
 }
 
-/// The change of the use of a key (RFC 6458 §6.1.8, `auth_indication`).
+/// What has changed for an AUTH key (RFC 6458 §6.1.8, `auth_indication`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeyChange {
     /// `SCTP_AUTH_NEW_KEY`: the peer has started to use the key.
     New,
-    /// `SCTP_AUTH_FREE_KEY`: all data authenticated with the key is acknowledged.
+    /// `SCTP_AUTH_FREE_KEY`: this side no longer uses the key, and all data authenticated with it is acknowledged.
     Free,
     /// `SCTP_AUTH_NO_AUTH`: the peer does not support AUTH.
     NoAuth,

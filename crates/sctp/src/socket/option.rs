@@ -70,7 +70,8 @@ pub struct InitMsg {
 /// unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PeerAddrParams {
-    /// The destination; `None` for all destinations. The engine keeps one set of these parameters per association.
+    /// The destination; `None` for all destinations. It selects the destination of a HEARTBEAT on demand and the MTU
+    /// that is read. All other parameters apply to the whole association, whatever `address` is.
     pub address: Option<IpAddr>,
     /// Whether HEARTBEATs are sent (`SPP_HB_ENABLE` or `SPP_HB_DISABLE`).
     pub heartbeats: Option<bool>,
@@ -101,7 +102,7 @@ pub enum Fragmented {
     None,
     /// Level 1: messages of different associations may be interleaved.
     Associations,
-    /// Level 2: messages of different streams may be interleaved as well.
+    /// Level 2 of the option: messages of different streams may be interleaved as well.
     Streams,
 }
 
@@ -246,7 +247,8 @@ pub enum SocketOption {
     /// `SCTP_AUTH_ACTIVE_KEY`: the key that authenticates sent chunks. Set it with
     /// [`Sockets::request_key`](super::Sockets::request_key).
     ActiveKey(u16),
-    /// `SCTP_ADAPTATION_LAYER` (§8.1.10): the code point that is sent to the peer. The option needs no extension.
+    /// `SCTP_ADAPTATION_LAYER` (§8.1.10): the code point that is sent to the peer. It is sent whether or not ASCONF is
+    /// enabled.
     Adaptation(Option<u32>),
     /// `SCTP_ENABLE_STREAM_RESET` (RFC 6525 §6.3.1): the requests that the peer may make; other requests are denied.
     /// Unlike in the RFC, all requests are accepted until this option is set.
@@ -257,7 +259,7 @@ pub enum SocketOption {
     PeerAddrInfo(PeerAddrInfo),
     /// `SCTP_GET_ASSOC_NUMBER` (§8.2.5); read only.
     AssociationCount(usize),
-    /// `SO_ERROR` (POSIX): the last error since this option was last read; read only.
+    /// `SO_ERROR` (POSIX): the most recent error since this option was read before; read only.
     Error(Option<Errno>),
 }
 

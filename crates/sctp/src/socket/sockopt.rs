@@ -97,8 +97,8 @@ impl Sockets {
         option: &SocketOption,
     ) -> Result<(), Errno> {
         let socket = self.socket_at(id)?;
-        // Existing associations may have other settings than future associations. So the option is checked against the
-        // settings of each association.
+        // The socket's settings apply to future associations. They may differ from the settings of the existing
+        // associations, so the option is also checked against the settings of each association.
         let of_some = matches!(scope, Scope::One(_) | Scope::Current);
         let mut changed = socket.config.clone();
         let possible = apply(option, &mut changed);
@@ -134,7 +134,7 @@ impl Sockets {
         }
         for association in targets.into_iter().filter(|_| !settled) {
             self.endpoint.tune(now, association, |config| {
-                // `apply` cannot fail, because the check has already applied the option to the same settings.
+                // `apply` cannot fail here: the option was checked above, against these settings.
                 let _ = apply(option, config);
             });
             if let SocketOption::PeerAddrParams(PeerAddrParams { address, demand: true, .. }) = *option {
@@ -273,8 +273,8 @@ impl Sockets {
                 switchover: config.primary_switch,
             }),
             OptionName::HmacIdents => SocketOption::HmacIdents(config.auth_hmac),
-            // RFC 6458 §8.2.4: returns the list that is sent to the peer. With dynamic addresses, the list includes
-            // ASCONF (RFC 5061 §4.1).
+            // RFC 6458 §8.2.4: returns the chunk types that this side tells the peer to authenticate. With dynamic
+            // addresses, they include ASCONF (RFC 5061 §4.1).
             OptionName::LocalAuthChunks => SocketOption::LocalAuthChunks(config.guarded_chunks()),
             OptionName::PeerAuthChunks => {
                 let association = association.ok_or(Errno::Invalid)?;
@@ -315,7 +315,7 @@ impl Sockets {
     }
 }
 
-/// Applies an option to the configuration values that it sets.
+/// Applies the option to `config`.
 fn apply(option: &SocketOption, config: &mut Config) -> Result<(), Errno> {
     match *option {
         SocketOption::RtoInfo(rto) => {
@@ -337,7 +337,8 @@ fn apply(option: &SocketOption, config: &mut Config) -> Result<(), Errno> {
             if init.num_ostreams == Some(0) || init.max_instreams == Some(0) {
                 return Err(Errno::Invalid);
             }
-            // `None` keeps the current number of inbound streams, even if it was derived from `streams` so far.
+            // If `max_instreams` is `None`, the number of inbound streams stays the same. It is stored here, because
+            // it may have been derived from `streams`, which changes next.
             let inbound = init.max_instreams.unwrap_or(config.inbound_streams());
             config.streams = init.num_ostreams.unwrap_or(config.streams);
             config.inbound = Some(inbound);

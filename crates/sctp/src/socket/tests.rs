@@ -110,7 +110,8 @@ fn messages_tell_their_numbers() {
 fn an_abort_shows_in_the_error_once() {
     let mut ends = pair();
     let (client, server) = connected(&mut ends);
-    // RFC 6458 §8.1.4: every linger time can be read back, but only 0 aborts.
+    // RFC 6458 §8.1.4: the option returns each linger time that was set. A linger time of 0 makes `close` abort the
+    // association.
     for linger in [Some(5), None, Some(0)] {
         ends[0].set_option(NOW, client, Scope::Future, SocketOption::Linger(linger)).expect("an option");
         let read = ends[0].option(client, Scope::Future, OptionName::Linger);
@@ -150,7 +151,8 @@ fn one_to_many_sockets_name_associations_and_peel_them_off() {
     let Incoming::Data { bytes: 5, info, .. } = read else { panic!("{read:?}") };
     assert_eq!((info.stream, info.ppid, info.association), (3, 7, association));
     assert_eq!(ends[1].recv(NOW, server, &mut buffer), Err(Errno::Again));
-    // The peer may have delayed the SACK, so its timer must expire first.
+    // The peer may have delayed its SACK. The peer's SACK timer must expire before the client learns that all data is
+    // acknowledged.
     ends[1].handle_timeout(Instant::from_millis(500));
     settle(&mut ends, Instant::from_millis(500));
     let notification = ends[0].recv(NOW, client, &mut buffer);
@@ -234,7 +236,7 @@ fn extensions_are_switched_by_the_socket_and_tell_what_came_of_requests() {
     let reconfig = SocketOption::Supported(Extension::Reconfig, true);
     ends[1].set_option(NOW, listener, Scope::Future, reconfig.clone()).expect("an option");
     ends[0].set_option(NOW, client, Scope::Future, reconfig.clone()).expect("an option");
-    // RFC 5061 §4.2.6: the adaptation code point is for the upper layers and needs no other extension.
+    // RFC 5061 §4.2.6: the adaptation code point can be set although ASCONF is disabled.
     let adaptation = SocketOption::Adaptation(Some(99));
     ends[0].set_option(NOW, client, Scope::Future, adaptation).expect("an option");
     for kind in [EventKind::StreamReset, EventKind::StreamChange, EventKind::Adaptation] {
@@ -343,16 +345,16 @@ fn a_message_that_is_given_up_comes_back_as_a_notification() {
     assert_eq!((counted.sent, counted.unsent), (1, 0));
 }
 
-/// Reads all messages and notifications of a socket in order. Returns for each message its stream and first byte, for
-/// example `1:b`, or `1u:d` for an unordered message.
+/// Reads all messages and notifications of a socket, and returns one text for each, in order. The text of a message has
+/// its stream and its first byte, for example `1:b`, or `1u:d` for an unordered message.
 fn read_all(end: &mut Sockets, id: SocketId) -> Vec<String> {
     let mut read = Vec::new();
     let mut buffer = [0; 4_000];
     while let Ok(incoming) = end.recv(NOW, id, &mut buffer) {
         read.push(match incoming {
             Incoming::Data { info, bytes, .. } => {
-                let lane = if info.unordered { "u" } else { "" };
-                format!("{}{lane}:{}", info.stream, String::from_utf8_lossy(&buffer[..bytes.min(1)]))
+                let suffix = if info.unordered { "u" } else { "" };
+                format!("{}{suffix}:{}", info.stream, String::from_utf8_lossy(&buffer[..bytes.min(1)]))
             }
             Incoming::Notification(Notification::SendFailed { context, sent, .. }) => {
                 format!("failed {context} {}", if sent { "sent" } else { "unsent" })
@@ -519,8 +521,8 @@ fn a_storm_of_notifications_is_stopped() {
     assert!(matches!(ends[0].recv(NOW, client, &mut [0; 10]), Ok(Incoming::Notification(_))));
 }
 
-/// RFC 6458 §5.3.6: the information about the next message has the length and flags of that message, not of the
-/// messages after it.
+/// RFC 6458 §5.3.6: `recv` also returns the length and flags of the next message. They do not include the messages
+/// after that message.
 #[test]
 fn the_next_message_is_told_with_its_own_length() {
     let mut ends = pair();

@@ -231,7 +231,7 @@ impl Sockets {
                 return self.nothing_to_read(id);
             };
             let socket = self.socket_at(id)?;
-            // After the end of a message, the next read is from another association.
+            // If this read ended a message, it is the turn of the next association.
             socket.inbox.read(association, received.end_of_message);
             if received.incomplete {
                 // RFC 6458 §6.1.7: the rest of this message will not arrive.

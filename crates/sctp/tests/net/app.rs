@@ -26,8 +26,8 @@ pub struct App {
     /// All messages that the peer has sent in its current association, each with its stream, and whether it is
     /// unordered.
     sent_by_peer: Vec<(u16, bool, Expected)>,
-    /// The messages that the peer had sent before its host rebooted. A message that had arrived before the reboot may
-    /// be read after the reboot.
+    /// Messages that the peer sent before its host rebooted. This side may have received these messages before the
+    /// reboot, and may read them after it.
     before_reboot: BTreeSet<(u16, bool, Expected)>,
     /// The numbers of the messages that did not arrive although later messages did.
     pub missing: BTreeSet<u64>,
@@ -91,9 +91,9 @@ impl App {
         format!("ordered {ordered:?}, unordered {unordered:?}, and {:?} did not come", self.missing)
     }
 
-    /// Called when the peer's host has rebooted: the expected messages need not arrive any more. The rest of a partly
-    /// read message will not arrive. Complete messages that were received after the partly read message can be read
-    /// (RFC 9260 §5.2.4 A).
+    /// Called when the peer's host has rebooted. The expected messages need not arrive any more, and a partly read
+    /// message stays incomplete. This side can still read complete messages that it received before the reboot (RFC
+    /// 9260 §5.2.4 A).
     pub fn forgive_rebooted(&mut self) {
         let partial = std::mem::take(&mut self.partial);
         let mut before = std::mem::take(&mut self.before_reboot);
@@ -114,7 +114,7 @@ impl App {
         ordered.chain(unordered).map(|expected| expected.number).chain(self.missing.iter().copied())
     }
 
-    /// Called when the association has ended: the expected messages were lost with the association.
+    /// Forgets all expected messages. Called when the association has ended, because the messages were lost with it.
     pub fn forgive(&mut self) {
         self.ordered.clear();
         self.unordered.clear();
@@ -130,10 +130,9 @@ impl App {
         self.sent_by_peer.clear();
     }
 
-    /// Called when this side accepts a COOKIE ECHO of the peer for the second time. This side had given up the first
-    /// association while the peer still waited for the COOKIE ACK. For this side the association is new. The peer
-    /// continues the old association, and sends all its messages again. `unacknowledged` is the number of bytes that
-    /// wait at the peer.
+    /// Called when this side has given up an association, and then accepts the peer's COOKIE ECHO again. For this side
+    /// the association is new. The peer continues its association, and sends all its messages again. `unacknowledged`
+    /// is the number of bytes that the peer still buffers for retransmission.
     pub fn owe_again(&mut self, unacknowledged: u64, peer_gave_up: &BTreeSet<u64>) {
         let all = std::mem::take(&mut self.sent_by_peer);
         let kept = all.iter().filter(|(_, _, expected)| !peer_gave_up.contains(&expected.number));
@@ -193,7 +192,8 @@ impl App {
             expected
         } else {
             let owed = self.ordered.entry(stream).or_default();
-            // A message that the peer may abandon can be missing. If it is missing, it never arrives.
+            // The peer may have abandoned expected messages before this one. In an ordered stream, such a message
+            // cannot arrive later.
             while let Some(first) = owed.front()
                 && (first.limited || peer_cancels)
                 && (first.ppid != ppid || whole != content(first.number, first.length))
@@ -231,7 +231,7 @@ impl TestEndpoint {
         Ok(())
     }
 
-    /// Reacts to an event, and returns lines for the ladder diagram.
+    /// Reacts as an application to an event of the endpoint. Returns the lines to add to the ladder diagram.
     pub fn hear(&mut self, now: Instant, event: &Event) -> Vec<String> {
         if let Event::Abandoned { context, .. } = *event {
             let new = self.app.given_up.insert(u64::from(context));
@@ -240,8 +240,8 @@ impl TestEndpoint {
         if let Event::SendFailed { context, .. } = *event {
             let number = u64::from(context);
             let new = self.app.failed.insert(number) && !self.app.given_up.contains(&number);
-            // Messages that a test gives to the engine directly all have the number 0, so this number may fail several
-            // times.
+            // Messages that a test gives to the engine directly all have the number 0, so several messages with this
+            // number may fail.
             assert!(new || number == 0, "message {context} has failed twice");
         }
         let Event::Readable { id, stream } = *event else { return Vec::new() };
@@ -294,7 +294,8 @@ pub fn describe(event: &Event) -> Option<String> {
         Event::Accepted { outbound_streams, inbound_streams, .. } => {
             format!("accepted, {outbound_streams} streams out, {inbound_streams} in")
         }
-        // The diagram shows an interruption as a pause, and `PathUp` shows the path.
+        // These events get no line of their own. An interruption shows as a pause between packets, and `PathUp`
+        // precedes `PathRestored`.
         Event::Readable { .. } | Event::Interrupted { .. } | Event::PathRestored { .. } => return None,
         Event::Writable { .. } => "writable".into(),
         Event::Abandoned { stream, bytes, context, policy, sent, .. } => {
@@ -313,7 +314,7 @@ pub fn describe(event: &Event) -> Option<String> {
         Event::StreamsReset { direction, streams, .. } => {
             format!("streams reset: {direction:?} {}", listed(streams))
         }
-        // The diagram shows the RE-CONFIG chunk.
+        // The diagram shows the peer's RE-CONFIG chunk instead.
         Event::ResetRequested { .. } => return None,
         Event::StreamsAdded { outgoing, incoming, .. } => {
             format!("streams added: {outgoing} out, {incoming} in")
@@ -332,7 +333,7 @@ pub fn describe(event: &Event) -> Option<String> {
         Event::LocalAddress { address, change, .. } => format!("{address}: {change:?}"),
         Event::Key { key, change, .. } => format!("key {key}: {change:?}"),
         Event::Adaptation { code, .. } => format!("adaptation {code}"),
-        // The diagram shows the ERROR chunk.
+        // The diagram shows the peer's ERROR or ABORT chunk instead.
         Event::PeerError { .. } | Event::AbortReason { .. } => return None,
         Event::Closed { reason, .. } => format!("closed: {reason:?}"),
         Event::BufferedAmountLow { stream, .. } => format!("little is left of sid={stream}"),

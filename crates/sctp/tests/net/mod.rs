@@ -119,7 +119,7 @@ impl Net {
         Self::numbered_from(1, seed, configs, delays)
     }
 
-    /// Like [`new`](Self::new), but with `first` as the number of the first network.
+    /// Like [`new`](Self::new), but the networks are numbered from `first`. The number is part of each host's address.
     pub fn numbered_from(first: usize, seed: u64, configs: [Config; 2], delays: &[Duration]) -> Self {
         let numbers = || first..first + delays.len();
         let rng = Rng::new(seed);
@@ -188,8 +188,8 @@ impl Net {
         id
     }
 
-    /// Reboots the host of a side. The new `engine` has no state, and the host's packets in flight vanish. Messages in
-    /// both directions are lost, except for those that were received.
+    /// Reboots the host of `side`. Its new endpoint `engine` has no state, and the host's packets in flight are lost.
+    /// Messages in either direction that were not received yet may be lost.
     pub fn reboot(&mut self, side: Side, engine: Endpoint) {
         let now = self.now;
         let other = self.end(side.other());
@@ -224,7 +224,7 @@ impl Net {
         self.end(side).engine.handle_icmp(now, icmp, quoted);
     }
 
-    /// Adds a line to the ladder diagram. The line does not stand for a packet.
+    /// Adds a line of text to the ladder diagram.
     pub fn note(&mut self, text: &str) {
         if self.draws_ladder {
             self.ladder.note(self.now, text);
@@ -323,9 +323,10 @@ impl Net {
         busy
     }
 
-    /// Adjusts the expected messages if DATA is delivered in two associations, because exactly-once delivery holds only
-    /// within one association. This happens if `side` gives up an association while the peer still waits for the COOKIE
-    /// ACK. The peer then repeats the COOKIE ECHO with the bundled DATA, which sets up a second association at `side`.
+    /// Corrects the list of expected messages when DATA is delivered in two associations. This happens when `side`
+    /// gives up an association while the peer still waits for the COOKIE ACK. The peer then repeats the COOKIE ECHO
+    /// with the bundled DATA, which sets up a second association at `side`. Exactly-once delivery holds only within one
+    /// association.
     fn settle_accounts(&mut self, side: Side) {
         let [a, b] = &mut self.ends;
         let (end, peer) = if side == A { (a, b) } else { (b, a) };
@@ -379,7 +380,8 @@ impl Net {
         let mut action = None;
         if self.draws_ladder {
             line = self.ladder.line(self.now, flight.source.ip(), flight.target.ip(), &flight.bytes);
-            // The patterns of rules match the line with single spaces and without the time.
+            // A rule's pattern is compared with the line of the ladder diagram, without its time, and with single
+            // spaces.
             let words = line.split_whitespace().skip(1).collect::<Vec<_>>().join(" ");
             action = self.rules.iter_mut().find_map(|rule| rule.applies(from, &words));
         }
@@ -454,7 +456,7 @@ impl Drop for Net {
     }
 }
 
-/// Returns the fate that applies the rules of the scenario and no other faults.
+/// Returns the fate of a network that has no faults of its own. The rules of the scenario still apply.
 pub fn rules_fate() -> Box<Fate<'static>> {
     Box::new(|_, _, flight| vec![(Duration::ZERO, flight.clone())])
 }

@@ -14,7 +14,8 @@ pub enum Action {
     Mark,
 }
 
-/// A rule that applies an action to some packets of one side: those whose line in the ladder diagram contains a text.
+/// A rule that applies an action to packets of one side. A packet matches if its line in the ladder diagram contains
+/// `pattern`.
 #[derive(Clone, Debug)]
 pub struct Rule {
     pub from: Side,

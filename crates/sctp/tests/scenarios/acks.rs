@@ -188,7 +188,7 @@ fn a_sack_for_the_future() {
     "#]]);
 }
 
-/// RFC 9260 §7.2.1: the window grows only if it was fully utilized. What counts is the data in flight at the last time
+/// RFC 9260 §7.2.1: the window grows only if it was fully utilized. The test counts the data in flight at the last time
 /// when the host could send. A host that reads two SACKs at once grows its window as much as a host that sends between
 /// the two SACKs. A host without more data does not grow its window for the second SACK.
 #[test]

@@ -8,8 +8,8 @@ use expect_test::expect;
 
 const ON: &[(&str, &str)] = &[("auth", "yes"), ("auth_hmac", "sha1"), ("asconf", "yes")];
 
-/// Sets up an association over two networks with delays of 25 and 40 ms. A has an address in the first network, and B
-/// has an address in each of the first `peer` networks.
+/// Sets up an association over two networks with delays of 25 and 40 ms. A has an address in the first network only. B
+/// has an address in the first network and, if `peer` is 2, another one in the second network.
 fn roaming(peer: usize, changes: &[(&str, &str)]) -> Script {
     let mut script = Script::multi_homed(&[25, 40], &[ON, changes].concat());
     script.remove(A, 2);
@@ -35,7 +35,8 @@ impl Script {
     }
 }
 
-/// RFC 5061 §4.2.7: the handshake announces the extension, together with the code point of §4.2.6.
+/// RFC 5061 §4.2.7: the INIT and the INIT ACK list ASCONF as a supported extension. They also carry the adaptation code
+/// point (§4.2.6).
 #[test]
 fn handshake() {
     let mut script = Script::new(&[ON, &[("adaptation", "7")]].concat());
@@ -122,8 +123,8 @@ fn an_asconf_does_not_go_where_no_route_leads() {
     "#]]);
 }
 
-/// A deletes its only verified address after B has sent SHUTDOWN and stopped verifying A's other address. B first
-/// verifies the other address, and then repeats the SHUTDOWN to that address.
+/// A deletes its only verified address. By then B has sent SHUTDOWN and has stopped verifying A's other address. B
+/// verifies the other address again, and then repeats the SHUTDOWN to that address.
 #[test]
 fn the_verified_address_goes_while_shutting_down() {
     let mut script = roaming(1, &[]);

@@ -25,7 +25,7 @@ fn with_keys(keys: Option<&str>, changes: &[(&str, &str)]) -> Config {
 
 /// Sets up an association over two networks with delays of 25 ms. A has an address in the first network only, and knows
 /// both addresses of B.
-fn associated(keys: [Option<&str>; 2], changes: &[(&str, &str)]) -> (Script, Sniffer) {
+fn associated(keys: [Option<&str>; 2], changes: &[(&str, &str)]) -> (Script, Attacker) {
     let [a, b] = keys.map(|keys| with_keys(keys, changes));
     let mut script = Script::with(a, b, &[25, 25]);
     let now = script.net.now;
@@ -33,10 +33,10 @@ fn associated(keys: [Option<&str>; 2], changes: &[(&str, &str)]) -> (Script, Sni
     script.associate().run(10);
     let init = script.under_way(A, 1);
     script.run(25);
-    let sniffer = Sniffer::of(&init, &script.under_way(B, 2));
+    let attacker = Attacker::of(&init, &script.under_way(B, 2));
     script.run(3_000);
     script.forget();
-    (script, sniffer)
+    (script, attacker)
 }
 
 fn address(n: usize) -> IpAddr {
@@ -45,7 +45,7 @@ fn address(n: usize) -> IpAddr {
 
 /// An attacker who has seen the INIT and the INIT ACK. The attacker sends and receives with A's address in network 2,
 /// and tries to take over A's association.
-struct Sniffer {
+struct Attacker {
     ports: (u16, u16),
     /// The tag that B chose.
     tag: u32,
@@ -53,14 +53,14 @@ struct Sniffer {
     vectors: [Vec<u8>; 2],
 }
 
-impl Sniffer {
+impl Attacker {
     fn of(init: &[u8], ack: &[u8]) -> Self {
         let word = |bytes: &[u8], at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().expect("four"));
         let half = |at: usize| u16::from_be_bytes([init[at], init[at + 1]]);
         Self {
             ports: (half(0), half(2)),
             tag: word(ack, 16),
-            // RFC 5061 §5.1 A2: the first serial number is the first TSN.
+            // RFC 5061 §5.1 A2: the initial serial number of ASCONF chunks equals the initial TSN.
             serial: word(init, 28),
             vectors: [init, ack].map(vector),
         }
@@ -147,7 +147,7 @@ impl Sniffer {
     }
 }
 
-/// RFC 4895 §6.1: returns the part that an INIT or INIT ACK contributes to the key.
+/// RFC 4895 §6.1: returns the key vector of an INIT or INIT ACK: its RANDOM, CHUNKS and HMAC-ALGO parameters.
 fn vector(bytes: &[u8]) -> Vec<u8> {
     let mut params = &bytes[packet::HEADER + Init::FIXED..];
     let mut vector = Vec::new();
@@ -164,19 +164,19 @@ fn vector(bytes: &[u8]) -> Vec<u8> {
 /// RFC 4895 §9: the empty key is no secret. Anyone who has seen the handshake can take over the association.
 #[test]
 fn the_empty_key_protects_from_nobody_who_saw_the_handshake() {
-    let (mut script, mut sniffer) = associated([None; 2], &[]);
-    assert!(sniffer.hijack(&mut script, (0, b"")));
+    let (mut script, mut attacker) = associated([None; 2], &[]);
+    assert!(attacker.hijack(&mut script, (0, b"")));
     assert_eq!(script.app(A).messages, 0, "A gets nothing any more");
 }
 
-/// A shared key protects an association from being taken over. B accepts neither the empty key under any identifier,
-/// nor a guessed key.
+/// An association with a shared key cannot be taken over. B rejects chunks signed with the empty key, under any
+/// identifier, and chunks signed with a guessed key.
 #[test]
 fn a_shared_key_protects() {
     for (id, secret) in [(0, &b""[..]), (1, b""), (1, b"guessed"), (2, b"")] {
         for file in [OURS.to_owned(), format!("{OURS} active\n2 ffeeddccbbaa99887766554433221100")] {
-            let (mut script, mut sniffer) = associated([Some(&file); 2], &[]);
-            assert!(!sniffer.hijack(&mut script, (id, secret)), "key {id}");
+            let (mut script, mut attacker) = associated([Some(&file); 2], &[]);
+            assert!(!attacker.hijack(&mut script, (id, secret)), "key {id}");
             script.run(3_000);
             assert_eq!(script.app(A).messages, 1, "the message arrives where it should");
             let b = script.id(B);
@@ -187,9 +187,9 @@ fn a_shared_key_protects() {
         }
     }
     // An attacker who knows the shared key is accepted as the peer.
-    let (mut script, mut sniffer) = associated([Some(OURS); 2], &[]);
+    let (mut script, mut attacker) = associated([Some(OURS); 2], &[]);
     let secret: Vec<u8> = (0..16).map(|n| n * 0x11).collect();
-    assert!(sniffer.hijack(&mut script, (1, &secret)));
+    assert!(attacker.hijack(&mut script, (1, &secret)));
 }
 
 /// The shared keys remain in force when A restarts, even if A did not sign any chunk before.
@@ -206,11 +206,11 @@ fn a_restart_does_not_bring_the_empty_key_back() {
         script.run(10);
         let init = script.under_way(A, 1);
         script.run(25);
-        let mut sniffer = Sniffer::of(&init, &script.under_way(B, 2));
+        let mut attacker = Attacker::of(&init, &script.under_way(B, 2));
         script.run(3_000);
         let id = script.id(B);
         assert_eq!(script.net.end(B).engine.info(id).expect("it lives").state, AssociationState::Established);
-        assert!(!sniffer.hijack(&mut script, (0, b"")), "with the empty key");
+        assert!(!attacker.hijack(&mut script, (0, b"")), "with the empty key");
         script.run(1_000);
     }
 }

@@ -19,7 +19,8 @@ pub struct Known {
     serial: u32,
 }
 
-/// RFC 4895 §6.1: returns the part that an INIT or INIT ACK contributes to the key.
+/// RFC 4895 §6.1: returns the parameters of the INIT or INIT ACK in `bytes` that become part of the association's key
+/// vector.
 fn vector(bytes: &[u8]) -> Vec<u8> {
     let mut params = &bytes[packet::HEADER + Init::FIXED..];
     let mut vector = Vec::new();
@@ -52,8 +53,8 @@ impl Known {
         } else {
             [&other[..], &one].concat()
         };
-        // All answers of B are lost, because A itself has sent no ASCONF. An answer that A does not expect would end
-        // the association (RFC 5061 §5.3 F0).
+        // The network loses all ASCONF ACKs of B, because they answer the test's requests, which A never sent. An
+        // unexpected answer would make A end the association (RFC 5061 §5.3 F0).
         script.lose_times(B, "ASCONF ACK", 99);
         let serial = script.net.ladder.numbers().first(A).expect("a TSN");
         script.forget();
@@ -65,8 +66,8 @@ impl Known {
         self.ask_by(at(1), n, requests);
     }
 
-    /// Sends A a signed ASCONF ACK as B. Its serial number is that of A's first ASCONF plus `later`. B's own answers
-    /// are lost.
+    /// Sends A a signed ASCONF ACK as if from B. Its serial number is that of A's first ASCONF plus `later`. From now
+    /// on, the network loses the answers that B itself sends.
     pub fn answer(&mut self, later: u32, results: &[Param<'_>]) {
         let (source, target) = self.script.ports(B);
         let first = self.script.net.ladder.numbers().first(A).expect("a TSN");
@@ -89,7 +90,8 @@ impl Known {
         self.script.run(30).lose_times(B, "ASCONF ACK", 99);
     }
 
-    /// Like [`ask`](Self::ask), but with `address` for the lookup of the association (RFC 5061 §4.1.1).
+    /// Like [`ask`](Self::ask), but the ASCONF contains `address` in its Address Parameter. The receiver looks up the
+    /// association by this address (RFC 5061 §4.1.1).
     pub fn ask_by(&mut self, address: IpAddr, n: usize, requests: &[Param<'_>]) {
         let (source, target) = self.script.ports(A);
         let mut bytes = Vec::new();
@@ -110,7 +112,7 @@ impl Known {
         self.script.run(200);
     }
 
-    /// Checks that both sides still have the association, and that B knows `addresses` addresses of A.
+    /// Checks that data from B still reaches A, and that B knows `addresses` addresses of A.
     pub fn lives(&mut self, addresses: usize) {
         self.script.net.draws_ladder = false;
         let before = self.script.app(A).messages;
@@ -129,8 +131,8 @@ fn at(n: usize) -> IpAddr {
 }
 
 /// RFC 5061 §5.3 F7: the last address cannot be deleted (error 0x00a0). F8: the source address of the request cannot be
-/// deleted (error 0x00a2). An address that is not in the association cannot be deleted either. Each request has its own
-/// answer.
+/// deleted (error 0x00a2). An address that is not in the association cannot be deleted either. Each request in the
+/// ASCONF has its own result.
 #[test]
 fn addresses_that_stay() {
     let mut known = Known::with(1);
@@ -145,8 +147,8 @@ fn addresses_that_stay() {
     known.lives(1);
     let mut known = Known::with(2);
     known.ask(2, &[Param::DeleteAddress { id: 1, address: at(2) }]);
-    // One of the addresses may be deleted, and the other may not. The order of the two deletions in the request does
-    // not matter.
+    // The request comes from A's second address, so B deletes only the first address. The order of the two deletions
+    // does not matter.
     known.ask(
         2,
         &[Param::DeleteAddress { id: 2, address: at(1) }, Param::DeleteAddress { id: 3, address: at(2) }],

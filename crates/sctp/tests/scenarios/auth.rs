@@ -9,7 +9,7 @@ use expect_test::expect;
 
 const ON: (&str, &str) = ("auth", "yes");
 
-/// RFC 4895 §7: both sides support AUTH. Their lists of chunks are empty, so no chunk is signed.
+/// RFC 4895 §7: both sides support AUTH, but neither requires it for any chunk type. So no chunk is signed.
 #[test]
 fn nothing_is_signed_that_nobody_asks_for() {
     let mut script = Script::new(&[ON]);
@@ -154,8 +154,8 @@ fn auth_chunk(key: u16, hmac: u16, mac: &[u8], b: &mut Vec<u8>) {
     anabranch_wire::sctp::Auth { key, hmac, mac }.emit(b);
 }
 
-/// RFC 4895 §6.1: keys are added, activated and deleted while data flows. If the peer lacks the key of a chunk, the
-/// chunk is delivered once the peer has the key.
+/// RFC 4895 §6.1: keys are added, activated and deleted while data flows. If the receiver lacks the key of a chunk, the
+/// chunk is delivered once the receiver has the key.
 #[test]
 fn keys_change() {
     let mut script = Script::warm(&[ON, ("auth_chunks", "data")]);
@@ -172,7 +172,7 @@ fn keys_change() {
     script.send(A, 0, 60).run(500);
     script.net.end(B).engine.set_key(Some(b), 8, b"eight").expect("room");
     script.run(2_000);
-    // B's key 8 has another value than A's. B discards the chunk until the values are equal.
+    // Key 8 has another value at B than at A. B discards A's DATA chunk until both have the same value.
     script.net.end(B).engine.set_key(Some(b), 8, b"ate").expect("room");
     script.send(A, 0, 70).run(500);
     script.net.end(B).engine.set_key(Some(b), 8, b"eight").expect("room");
@@ -220,8 +220,8 @@ fn a_cookie_echo_with_a_shared_key() {
     }
 }
 
-/// RFC 4895 §6.3: if COOKIE ECHO must be signed, a host that has lost the key cannot restart the association (see §9).
-/// Other hosts cannot restart it either.
+/// RFC 4895 §6.3, §9: if COOKIE ECHO must be signed, a host without the key cannot restart the association. This holds
+/// for a host that has lost its key, and for any other host.
 #[test]
 fn no_restart_without_the_key() {
     let mut script = Script::established(&[ON, ("auth_chunks", "cookie_echo")]);
@@ -305,7 +305,8 @@ fn a_key_for_each_message() {
         script.send_message(A, with(key), 50);
     }
     script.run(100);
-    // The key is deleted while a message needs it. So the active key signs the message.
+    // Key 7 is deleted while messages that name it are unacknowledged. Key 8, which is active, must sign their
+    // retransmissions. New messages that name key 7 must be refused.
     script.net.end(A).engine.delete_key(Some(a), 7).expect("not active");
     let now = script.net.now;
     let refused = script.net.end(A).engine.send(now, a, with(Some(7)), &[1]);
@@ -332,9 +333,9 @@ fn a_key_for_each_message() {
     "#]]);
 }
 
-/// RFC 4895 §6.3: chunks signed with an unknown key are silently discarded. So without a common key, DATA is never
-/// acknowledged. RFC 9260 §8.1: both sides give up, although HEARTBEATs are answered. A stream reset that waits for
-/// that DATA is answered "in progress", but such answers do not keep the association alive.
+/// RFC 4895 §6.3: chunks signed with an unknown key are silently discarded. So if the sides have different keys, DATA
+/// is never acknowledged. RFC 9260 §8.1: both sides then give up the association, although HEARTBEATs are answered. A
+/// stream reset that waits for the DATA is answered "in progress". These answers do not keep the association alive.
 #[test]
 fn without_a_key_in_common_everything_ends() {
     let settings = [
@@ -383,8 +384,8 @@ fn without_a_key_in_common_everything_ends() {
     "#]]);
 }
 
-/// RFC 6458 §8.3.4, §6.1.8: a key becomes free when all chunks signed with it are acknowledged and no queued message
-/// needs it.
+/// RFC 6458 §8.3.4, §6.1.8: a deactivated key is reported as free once all chunks signed with the key are acknowledged
+/// and no queued message needs the key.
 #[test]
 fn a_key_is_free_when_nothing_needs_it() {
     let mut script = Script::warm(&[ON, ("auth_chunks", "data")]);

@@ -1,4 +1,4 @@
-//! An association with BBR: the other knobs that BBR requires, and its reaction to losses that no queue caused.
+//! An association with BBR: the other knobs that BBR requires, and BBR's reaction to losses without congestion.
 
 use crate::net::{A, B, Flight};
 use crate::script::Script;
@@ -49,7 +49,7 @@ fn bbr_is_hardly_slowed_by_one_percent_loss() {
 #[test]
 fn bbr_does_not_fill_the_queue() {
     let [bbr, cubic] = ["bbr", "cubic"].map(|cc| transfer(&[("cc", cc)], u64::MAX).1);
-    // BBR's startup doubles the data in flight, which is 51 packets here, and then lets the queue drain.
+    // In its startup, BBR doubles the data in flight (51 packets on this link), and later lets the queue drain.
     assert!(bbr <= 120 && cubic > 2 * bbr, "bbr {bbr} ms, cubic {cubic} ms");
 }
 

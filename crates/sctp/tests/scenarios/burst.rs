@@ -1,5 +1,5 @@
-//! Max.Burst (RFC 9260 §6.1 D) when the clock does not advance between packets, as on a host that reads many packets at
-//! once.
+//! Tests Max.Burst (RFC 9260 §6.1 D) while the clock stands still. A host that reads many packets at once processes all
+//! of them at one instant.
 
 use anabranch_base::{Engine, Instant, Rng};
 use anabranch_sctp::testing::transmit_all;

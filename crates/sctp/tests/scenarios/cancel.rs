@@ -18,8 +18,8 @@ impl Script {
         self
     }
 
-    /// Returns the resets that the peer of `side` has requested so far. Each has the streams, and whether these streams
-    /// are idle.
+    /// Returns the resets that the peer of `side` has requested so far. Each entry has the streams of one request, and
+    /// whether `side` has sent and queued no message on them since their last reset.
     fn requested(&mut self, side: Side) -> Vec<(Vec<u16>, bool)> {
         let events = &self.net.end(side).events;
         let requested = events.iter().filter_map(|event| match event {
@@ -122,7 +122,8 @@ fn what_was_sent_is_finished() {
     "#]]);
 }
 
-/// A queued message that has no TSN yet belongs to the cancelled exchange, so the stream is not idle.
+/// The peer requests a reset of a stream whose only queued message has no TSN yet. The stream is not idle, and the
+/// message can be cancelled.
 #[test]
 fn nothing_sent_yet() {
     let mut script = Script::established(BOTH);

@@ -46,8 +46,8 @@ impl Natted {
         script.net.run_until(until, &mut fate, None);
     }
 
-    /// Returns the destination ports of B's packets since the last call, without repetitions.
-    fn heard(&mut self) -> Vec<u16> {
+    /// Returns the destination UDP ports of B's packets since the last call. Equal ports in a row are returned once.
+    fn take_ports(&mut self) -> Vec<u16> {
         let mut ports = std::mem::take(&mut self.ports);
         ports.dedup();
         ports
@@ -59,7 +59,7 @@ impl Natted {
         info.expect("it is up").paths[0].encapsulation_port
     }
 
-    /// Delivers a packet to B that seems to come from `port` of A.
+    /// Delivers a packet to B with A's address and UDP source port `port`.
     fn inject(&mut self, port: u16, tag: u32, write: impl FnOnce(&mut Vec<u8>)) {
         let (from, to) = self.script.ports(A);
         let mut bytes = Vec::new();
@@ -80,12 +80,12 @@ impl Natted {
 fn ports_are_learned_and_followed() {
     let mut natted = Natted::new();
     assert_eq!((natted.port_of_peer(A), natted.port_of_peer(B)), (9_899, 40_000));
-    assert_eq!(natted.heard(), [40_000]);
+    assert_eq!(natted.take_ports(), [40_000]);
     natted.port = 40_001;
     natted.script.send(A, 0, 10).send(A, 0, 10);
     natted.run(1_000);
     assert_eq!(natted.port_of_peer(B), 40_001);
-    assert_eq!(natted.heard(), [40_001]);
+    assert_eq!(natted.take_ports(), [40_001]);
     natted.script.check_drawn(expect_test::expect![[r#"
         0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
         0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
@@ -100,7 +100,8 @@ fn ports_are_learned_and_followed() {
     "#]]);
 }
 
-/// RFC 6951 §5.4, §5.6: a packet without a UDP header ends the encapsulation. Later packets may be eight bytes longer.
+/// RFC 6951 §5.4, §5.6: when A's packets arrive without a UDP header, B stops the encapsulation of its own packets. B's
+/// DATA may then be eight bytes longer.
 #[test]
 fn encapsulation_ends_and_begins() {
     let mut natted = Natted::new();
@@ -122,7 +123,7 @@ fn encapsulation_ends_and_begins() {
 #[test]
 fn unverified_packets_do_not_change_the_udp_port() {
     let mut natted = Natted::new();
-    natted.heard();
+    natted.take_ports();
     let tag = natted.script.net.ladder.numbers().latest_tag(B).expect("a tag");
     natted.inject(6_666, tag ^ 1, |b| CookieAck.emit(b));
     let init = Init {
@@ -137,7 +138,7 @@ fn unverified_packets_do_not_change_the_udp_port() {
     natted.run(10);
     assert_eq!(natted.port_of_peer(B), 40_000);
     // RFC 9260 §8.4: the stray COOKIE ACK is not answered, but the INIT is.
-    assert_eq!(natted.heard(), [6_667]);
+    assert_eq!(natted.take_ports(), [6_667]);
     natted.inject(6_668, tag, |b| CookieAck.emit(b));
     assert_eq!(natted.port_of_peer(B), 6_668);
 }
@@ -155,12 +156,12 @@ fn a_restart_from_another_port() {
     natted.script.lose(A, "ABORT");
     natted.run(1);
     natted.port = 50_000;
-    natted.heard();
+    natted.take_ports();
     natted.script.net.associate_from(A, 1, Some(local), net::PORT);
     natted.run(30);
-    assert_eq!((natted.port_of_peer(B), natted.heard()), (40_000, vec![50_000]));
+    assert_eq!((natted.port_of_peer(B), natted.take_ports()), (40_000, vec![50_000]));
     natted.run(1_000);
-    assert_eq!((natted.port_of_peer(B), natted.heard()), (50_000, vec![50_000]));
+    assert_eq!((natted.port_of_peer(B), natted.take_ports()), (50_000, vec![50_000]));
     assert!(natted.script.net.end(B).events.iter().any(|event| matches!(event, Event::Restarted { .. })));
 }
 
@@ -200,12 +201,12 @@ fn port_unreachable() {
 #[test]
 fn the_application_sets_the_port() {
     let mut natted = Natted::new();
-    natted.heard();
+    natted.take_ports();
     let (id, now) = (natted.script.id(B), natted.script.net.now);
     natted.script.net.end(B).engine.set_encapsulation_port(now, id, 0, 12_345).expect("a path");
     natted.script.send(B, 0, 10);
     natted.run(10);
-    assert_eq!(natted.heard(), [12_345]);
+    assert_eq!(natted.take_ports(), [12_345]);
     natted.run(1_000);
     assert_eq!(natted.port_of_peer(B), 40_000, "its answer came from there");
 }
@@ -238,7 +239,7 @@ fn two_programs_of_one_host(udp_apart: &str) -> Vec<&'static str> {
         ids.push(ends[client].associate(Instant::ZERO, ask).expect("a free port"));
         carry(&mut ends);
     }
-    // The first program sends data on its association, after the second program has opened its own.
+    // After the second program has opened its association, the first program sends data on the older association.
     let now = carry(&mut ends);
     let _ = ends[0].send(now, ids[0], Message::default(), b"still here");
     carry(&mut ends);
@@ -253,8 +254,8 @@ fn two_programs_of_one_host(udp_apart: &str) -> Vec<&'static str> {
         .collect()
 }
 
-/// RFC 6951 §5.1: programs on one host use separate UDP ports. The lookup of §5.4 ignores these ports and would confuse
-/// the programs.
+/// RFC 6951 §5.1: programs on one host use separate UDP ports. With the lookup of §5.4, which ignores UDP ports, the
+/// second program's INIT would restart the first program's association.
 #[test]
 fn programs_of_one_host_are_told_apart() {
     assert_eq!(two_programs_of_one_host("yes"), ["accepted", "accepted", "readable"]);

@@ -49,7 +49,7 @@ fn forged_heartbeat_acks_are_ignored() {
         script.run(30);
         assert_eq!(path(&mut script, B, 2), PathState::Unconfirmed, "{forgery:?}");
     }
-    // The right number confirms the address, no matter from which address the HEARTBEAT ACK comes.
+    // The right random number confirms the address, no matter from which address the HEARTBEAT ACK comes.
     answer(&mut script, 1, &info);
     script.run(30);
     script.check(expect![[r#"
@@ -123,7 +123,7 @@ fn forged_cookies_are_rejected() {
     echo(&mut script, 999, right, &[&cookie[..], &[0]].concat());
     echo(&mut script, 999, right, &[]);
     script.forget();
-    // The valid cookie is replayed between other ports, and with another tag.
+    // The valid cookie arrives from another source port, and then with a wrong verification tag.
     echo(&mut script, 998, right, &cookie);
     echo(&mut script, 999, 0xdead, &cookie);
     assert!(script.net.end(B).events.is_empty() && script.net.end(B).engine.poll_timeout().is_none());
@@ -242,9 +242,9 @@ fn cwnd(script: &mut Script) -> u64 {
     script.net.end(A).engine.info(id).expect("it lives").paths[0].cwnd
 }
 
-/// A peer acknowledges all data as soon as A may have sent it, without having received it. This harms only the peer,
-/// which loses data. RFC 9260 §7.2.1: the window grows by at most one packet per SACK. If the acknowledgement is split
-/// into more SACKs, each SACK adds less (RFC 3465 gives the reason).
+/// The peer of A acknowledges each TSN as soon as A has sent it, although no DATA has arrived. This harms only the
+/// peer, which loses data. RFC 9260 §7.2.1: the congestion window grows by at most one packet per SACK. If the peer
+/// splits an acknowledgement into more SACKs, each SACK adds less (RFC 3465 gives the reason).
 #[test]
 fn optimistic_sacks() {
     let mut script = Script::warm(&[("sndbuf", "1MiB")]);

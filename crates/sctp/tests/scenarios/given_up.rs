@@ -1,5 +1,5 @@
-//! Abandoning a message must not change congestion control, the Nagle algorithm, or the end of an association (RFC
-//! 3758, RFC 7496).
+//! Messages that are abandoned (RFC 3758, RFC 7496). The loss of such a message must still reduce the window. The Nagle
+//! algorithm and the shutdown of the association must not wait for abandoned data.
 
 use crate::net::{A, B};
 use crate::script::Script;
@@ -139,7 +139,8 @@ fn an_abandoned_chunk_that_arrives_does_not_reduce_cwnd() {
 fn a_forward_tsn_goes_as_far_as_it_says() {
     let mut script = Script::warm(ON);
     let (tag, first) = (script.tag(B), script.net.ladder.numbers().first(A).expect("a TSN"));
-    // The test forges these FORWARD TSNs. A must not receive the SACKs that answer them, because A did not send them.
+    // The test forges these FORWARD TSNs in A's name. The network drops the SACKs that answer them, because A has not
+    // sent the acknowledged TSNs.
     script.lose_times(B, "SACK", 9);
     for far in [70_000, 1 << 30] {
         let skipped = [Skipped { stream: 3, ssn: Ssn(9) }];

@@ -88,7 +88,8 @@ fn lost_init_ack() {
     "#]]);
 }
 
-/// RFC 9260 §5.1 C: a COOKIE ECHO with DATA is lost. T1-cookie expires, and both chunks are sent again.
+/// RFC 9260 §5.1 C: a COOKIE ECHO with DATA is lost. T1-cookie expires, and the COOKIE ECHO and the DATA are sent
+/// again.
 #[test]
 fn lost_cookie_echo() {
     let mut script = Script::new(&[]);
@@ -172,8 +173,8 @@ fn stale_cookie() {
     "#]]);
 }
 
-/// A COOKIE ECHO arrives too late, and so does its retransmission. The second ERROR arrives after the new cookie, but
-/// refers to the previous cookie. So the new cookie is not discarded.
+/// A COOKIE ECHO arrives too late, and so does its retransmission. The ERROR for the retransmission reaches A after A
+/// has got a new cookie, but it refers to the old cookie. So A keeps the new cookie.
 #[test]
 fn the_same_cookie_is_stale_twice() {
     let mut script = Script::new(&[("cookie_life", "1s"), ("hb_interval", "0")]);
@@ -197,8 +198,8 @@ fn the_same_cookie_is_stale_twice() {
     assert!(!events.iter().any(|event| matches!(event, Event::PeerError { .. })), "{events:?}");
 }
 
-/// RFC 9260 §5.2.6: the COOKIE ECHO and its ERROR measure a round trip, and so do the new INIT and its answer. If the
-/// COOKIE ECHO was retransmitted, the timer of the new INIT starts without the back-off of T1-cookie.
+/// RFC 9260 §5.2.6: A measures two round trips: from the COOKIE ECHO to the ERROR, and from the new INIT to its INIT
+/// ACK. If the COOKIE ECHO was retransmitted, the timer of the new INIT starts without the back-off of T1-cookie.
 #[test]
 fn the_rto_after_a_stale_cookie() {
     for once in [true, false] {
@@ -266,8 +267,8 @@ fn the_new_init_measures_the_round_trip() {
     "#]]);
 }
 
-/// RFC 9260 §6.3.1 C5: the answer to a retransmitted INIT is not measured. Nevertheless T1-cookie does not start with
-/// the back-off of T1-init.
+/// RFC 9260 §6.3.1 C5: the answer to a retransmitted INIT gives no round-trip time. Nevertheless T1-cookie starts with
+/// the initial RTO, and not with the RTO that T1-init has doubled.
 #[test]
 fn the_cookie_echo_does_not_wait_as_the_init_did() {
     let mut script = Script::new(&[("rto_initial", "1s")]);

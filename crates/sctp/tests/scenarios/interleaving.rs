@@ -20,7 +20,7 @@ fn value(script: &mut Script, side: Side, stream: u16, value: u16) {
 }
 
 /// Returns the tag that B chose, and the first TSN of A.
-fn numbers(script: &Script) -> (u32, Tsn) {
+fn tag_and_tsn(script: &Script) -> (u32, Tsn) {
     let numbers = script.net.ladder.numbers();
     (numbers.latest_tag(B).expect("a tag"), Tsn(numbers.first(A).expect("a TSN")))
 }
@@ -213,7 +213,7 @@ fn the_scheduler_changes_under_way() {
 #[test]
 fn data_is_a_violation() {
     let mut script = Script::established(&[ON]);
-    let (tag, tsn) = numbers(&script);
+    let (tag, tsn) = tag_and_tsn(&script);
     script.inject(A, tag, |buffer| {
         Data { tsn, begin: true, end: true, payload: b"old", ..Data::default() }.emit(buffer);
     });
@@ -232,7 +232,7 @@ fn idata_is_a_violation() {
     let mut script = Script::with(configured(&[]), configured(&[ON]), &[25]);
     script.associate().run(1_000);
     script.forget();
-    let (tag, tsn) = numbers(&script);
+    let (tag, tsn) = tag_and_tsn(&script);
     script.inject(A, tag, |buffer| {
         IData { tsn, begin: true, end: true, payload: b"new", ..IData::default() }.emit(buffer);
     });
@@ -249,7 +249,7 @@ fn idata_is_a_violation() {
 #[test]
 fn idata_is_unknown() {
     let mut script = Script::established(&[]);
-    let (tag, tsn) = numbers(&script);
+    let (tag, tsn) = tag_and_tsn(&script);
     script.inject(A, tag, |buffer| {
         IData { tsn, begin: true, end: true, payload: b"new", ..IData::default() }.emit(buffer);
     });

@@ -235,9 +235,9 @@ fn reordering_by_three_is_not() {
     "#]]);
 }
 
-/// With `rto_var_min=200ms`, as in Linux TCP, the RTO exceeds a steady round-trip time by at least 200 ms. A SACK that
-/// is 30 ms late causes no timeout, although RTO.Min is not longer than the round trip. With `rto_var_min=0ms`, this
-/// SACK causes a timeout.
+/// A SACK arrives 30 ms later than usual, and RTO.Min is not longer than the round trip. With `rto_var_min=200ms`, as
+/// in Linux TCP, the RTO exceeds a steady round-trip time by at least 200 ms, so no timer expires. With
+/// `rto_var_min=0ms`, T3-rtx expires.
 #[test]
 fn the_variation_has_a_floor() {
     for (floor, expirations) in [("0ms", 1), ("200ms", 0)] {

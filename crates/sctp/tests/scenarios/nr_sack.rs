@@ -55,8 +55,8 @@ fn it_is_agreed_on() {
     }
 }
 
-/// Data that has arrived after a gap is removed from the send buffer at once, whatever the order in which chunks
-/// arrive.
+/// Data that has arrived after a gap is removed from the send buffer at once. The order in which chunks arrive does not
+/// matter.
 #[test]
 fn what_has_arrived_leaves_the_send_buffer() {
     for (knob, kept) in [("yes", 1_452), ("no", 4 * 1_452)] {
@@ -170,8 +170,8 @@ fn the_rest_of_a_message_stays() {
     }
 }
 
-/// A peer revokes an acknowledgement, by an NR-SACK or a SACK. No chunk is retransmitted, because the data has been
-/// freed.
+/// B no longer reports chunks that an NR-SACK has reported in NR gap blocks. A retransmits none of these chunks,
+/// because A has already freed their data.
 #[test]
 fn nr_acknowledged_data_cannot_be_reneged() {
     let mut script = Script::warm(&with(&[("partial_reliability", "yes")]));
@@ -198,8 +198,8 @@ fn nr_acknowledged_data_cannot_be_reneged() {
         Sack { cumulative, window: 60_000, gaps: &[], duplicates: &[] }.emit(packet);
     });
     script.run(30);
-    // RFC 9260 §6.2.1 D ii: all four chunks reduce the computed window of the peer. This includes the freed chunks,
-    // because the SACK does not report them.
+    // RFC 9260 §6.2.1 D ii: A computes the peer's window without the bytes of all four chunks. The freed chunks count
+    // too, because the SACK does not report them.
     let info = script.net.ends[0].engine.info(script.id(A)).expect("there");
     assert_eq!((info.peer_rwnd, info.outstanding), (60_000 - 4 * 1_000, 2_000));
     script.run(19_970);

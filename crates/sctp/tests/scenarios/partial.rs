@@ -7,7 +7,7 @@ use anabranch_sctp::{Abandoned, Message, Policy, Reliability, SendError};
 use anabranch_wire::sctp::{ForwardTsn, Skipped, Ssn, Tsn};
 use expect_test::expect;
 
-/// Both sides support FORWARD TSN, and all packets of a message are sent at once.
+/// Settings: both sides support FORWARD TSN, and all packets of a message are sent at once.
 const ON: &[(&str, &str)] = &[("partial_reliability", "yes"), ("iw", "10"), ("max_burst", "0")];
 
 fn with(more: &[(&'static str, &'static str)]) -> Vec<(&'static str, &'static str)> {
@@ -148,7 +148,7 @@ fn one_retransmission() {
 }
 
 /// RFC 3758 §3.5 A3: all fragments of a message are abandoned together, even those that have arrived and those that
-/// were never sent. One TSN stands for the unsent fragments.
+/// were never sent. All unsent fragments together get one TSN.
 #[test]
 fn a_fragmented_message_is_given_up_as_a_whole() {
     let mut script = Script::warm(&with(&[("iw", "2"), ("max_burst", "4")]));
@@ -214,8 +214,8 @@ fn the_answer_is_lost() {
     "#]]);
 }
 
-/// RFC 3758 §3.5 F2: a FORWARD TSN that is not answered within a round trip is repeated with the next SACK. Further
-/// SACKs do not repeat it.
+/// RFC 3758 §3.5 F2: A sends a FORWARD TSN, and no answer comes within a round trip. A repeats the FORWARD TSN at the
+/// next SACK, and does not repeat it at further SACKs of that round trip.
 #[test]
 fn repeated_once_a_round_trip() {
     let mut script = Script::warm(ON);
@@ -480,7 +480,8 @@ fn nonsense_is_not_followed() {
     "#]]);
 }
 
-/// RFC 8260 §2.3.1: with interleaving, I-FORWARD-TSN names messages, including unordered messages.
+/// RFC 8260 §2.3.1: with interleaving, I-FORWARD-TSN lists the skipped messages by stream and message identifier,
+/// including unordered messages.
 #[test]
 fn interleaved_messages_are_skipped() {
     let mut script = Script::warm(&with(&[("interleaving", "yes")]));

@@ -68,7 +68,7 @@ fn heartbeats() {
         .filter(|line| !line.contains("ACK"))
         .map(|line| line.split_whitespace().next().expect("a time").parse().expect("a number"))
         .collect();
-    // The RTO is 1 s, so the intervals are from 5.5 to 6.5 s.
+    // HB.interval is 5 s and the RTO is 1 s, so the intervals between HEARTBEATs are 5.5 to 6.5 s.
     assert!((8..=11).contains(&times.len()), "{times:?}");
     for pair in times.windows(2) {
         assert!((5.4..=6.6).contains(&(pair[1] - pair[0])), "{times:?}");
@@ -283,8 +283,8 @@ fn the_alternate_fails() {
     let _ = B;
 }
 
-/// A path fails during a transfer. The interruption lasts from the last acknowledgement before the failure to the first
-/// acknowledgement after it, which arrives on the other path. Bytes count for the path on which they were acknowledged.
+/// A path fails during a transfer. The interruption begins at the last acknowledgement before the failure, and ends at
+/// the first acknowledgement that arrives on the other path. Bytes count for the path on which they were acknowledged.
 /// The receiver sees an interruption of the same length.
 #[test]
 fn an_interruption_is_told_by_both_ends() {
@@ -344,12 +344,12 @@ fn times(told: &[anabranch_sctp::Interruption]) -> Vec<(u64, u64)> {
 
 /// As in `failover`, network 1 fails during a transfer, and each new chunk waits for T3-rtx until the path is declared
 /// failed. Each of these waits is an interruption, although the acknowledgements before and after it came on the same
-/// path. The receiver knows of them because a part of a message is missing.
+/// path. The receiver detects the interruptions, because a part of a message is missing.
 #[test]
 fn each_wait_for_t3_after_a_failure_is_an_interruption() {
     let mut script = Script::established_on(&[25, 40], &[("path_max_retrans", "2")]);
     script.net.draws_ladder = false;
-    // B sends first, so that data that B receives later counts as an answer.
+    // B sends a message first, because only data that arrives after B's own data can be an answer.
     script.run_to(9_000).send(B, 0, 100).run(1_000);
     script.send(A, 0, 1_000).run(100).kill(1).send(A, 0, 30_000).run(20_000);
     let mut told = |side| times(&script.net.end(side).engine.totals().interruptions);
@@ -357,8 +357,8 @@ fn each_wait_for_t3_after_a_failure_is_an_interruption() {
     assert_eq!(told(B), [(10_025, 11_140), (11_140, 13_140), (13_140, 17_140)]);
 }
 
-/// A wait of a round trip, of a delayed SACK or of a lost packet that is retransmitted before T3-rtx expires is no
-/// interruption, however long the round trip is.
+/// No interruption is recorded while data waits for a round trip, for a delayed SACK, or for a retransmission before
+/// T3-rtx expires. The length of the round trip does not matter.
 #[test]
 fn a_wait_of_less_than_an_rto_is_no_interruption() {
     for delays in [[25, 40], [300, 400]] {

@@ -32,7 +32,7 @@ fn probes(script: &mut Script) -> String {
             let (time, rest) = line.trim_start().split_once(' ').expect("a time");
             let (_, size) = rest.split_once("PAD len=").expect("a size");
             let (filling, fate) = size.split_once(' ').unwrap_or((size, ""));
-            // A probe has 20 bytes of IP, 12 of SCTP, 32 of HEARTBEAT and 4 of PAD, besides its filling.
+            // A probe has 68 bytes besides its padding: 20 of IP, 12 of SCTP, 32 of HEARTBEAT, and the PAD header of 4.
             let size = filling.parse::<usize>().expect("a number") + 68;
             format!("{time} {size} {}", fate.trim()).trim_end().to_owned()
         })
@@ -295,8 +295,8 @@ fn cookie_echo_with_too_much_data() {
 }
 
 /// RFC 9260 §5.2.6, RFC 8899 §4.3: T1-cookie is longer than the lifetime of a cookie. After a stale cookie, the COOKIE
-/// ECHO with the new cookie is sent at once and without DATA. With DATA it would be too large for the path, and lost.
-/// Its retransmission after T1-cookie would be stale again, without end.
+/// ECHO with the new cookie is sent at once and without DATA. With DATA, the path would drop it because of its size.
+/// After T1-cookie the retransmitted cookie would be stale again, and the handshake would never end.
 #[test]
 fn stale_cookie_after_too_much_data() {
     let mut script = Script::in_network(1, &[("pmtud", "plpmtud"), ("cookie_life", "900ms")]);
@@ -377,7 +377,7 @@ fn forged_icmp() {
     script.forget();
     script.run(10_000);
     script.check(expect![[""]]);
-    // An ICMP message with the right tag is believed, but only until probes show otherwise.
+    // An ICMP message that quotes the right verification tag lowers the path MTU. Later probes raise the MTU again.
     tell(&mut script, 1_300, &quoted[..8]);
     assert_eq!(mtu(&script), 1_200);
     script.run(1_000);

@@ -168,11 +168,12 @@ fn data_and_heartbeat_count_once() {
     "#]]);
 }
 
-/// RFC 7829 §3 (9): data was sent to both addresses. Its acknowledgement does not make the second path active.
+/// RFC 7829 §3 (9): data was sent on the first path and retransmitted on the second path. The acknowledgement of this
+/// data does not make the second path active.
 #[test]
 fn data_sent_to_both_paths_does_not_clear_the_pf_state() {
     let mut script = suspicious(&[("hb_interval", "0")]);
-    // The second path is potentially failed when it is used for data that the first path lost.
+    // Data lost on the first path is retransmitted on the second path, which is potentially failed at that time.
     script.kill(1).kill(2).send(A, 0, 100).run(2_500).heal(2).run(4_000);
     let id = script.id(A);
     let info = script.net.end(A).engine.info(id).expect("it is up");
@@ -225,9 +226,9 @@ fn the_primary_changes_for_good() {
     "#]]);
 }
 
-/// RFC 7829 §4.1: if all paths have failed, data is sent on the path with the fewest errors, but not on a path without
-/// a source address. Otherwise the data, and an application that waits for the end of the association, would wait
-/// forever.
+/// RFC 7829 §4.1: if all paths have failed, data is sent on the path with the fewest errors. A path without a source
+/// address is not chosen. On that path no packet would leave, so an application would wait forever for the end of the
+/// association.
 #[test]
 fn a_path_without_a_source_is_no_last_resort() {
     let config = configured(&[("pf_max_retrans", "0"), ("auth", "yes"), ("asconf", "yes")]);

@@ -1,4 +1,5 @@
-//! Properties that a profile copies from the stack that it models, as far as no other test checks them.
+//! Tests properties that a configuration profile copies from the SCTP stack that it models. Properties that another
+//! test checks are not repeated here.
 
 use crate::net::A;
 use crate::script::Script;
@@ -23,8 +24,8 @@ fn the_least_threshold_of_ns2() {
     assert_eq!((path.cwnd, path.ssthresh), (1_468, 4 * 1_468));
 }
 
-/// ns-2.35, sctp/sctp.cc: MAX_BURST limits only the data that may be sent after a SACK of a retransmitted chunk.
-/// Otherwise all data that fits into the window is sent at once.
+/// ns-2.35, sctp/sctp.cc: MAX_BURST limits only the data sent after a SACK of a retransmitted chunk. At any other time,
+/// all data that fits into the window is sent at once.
 #[test]
 fn ns2_has_no_burst_limit() {
     let mut script = ns2();

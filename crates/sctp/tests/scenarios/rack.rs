@@ -123,8 +123,9 @@ fn sent_in_one_instant() {
     "#]]);
 }
 
-/// RFC 8985 §6.2: the reordering timer of a path runs for a chunk. The MTU of the path shrinks, and the chunk moves to
-/// another path. The timer stops, so it has not already expired when the next chunk is sent on the first path.
+/// RFC 8985 §6.2: the reordering timer of a path runs for a single chunk. The MTU of the path shrinks, and the chunk
+/// moves to another path. The timer must stop. Otherwise its old deadline would be in the past when the next chunk is
+/// sent on the first path.
 #[test]
 fn a_time_that_nothing_waits_for() {
     let mut script = Script::established_on(&[100, 5], &TIMED);

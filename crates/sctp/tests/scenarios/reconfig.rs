@@ -16,7 +16,8 @@ fn used() -> Script {
     script
 }
 
-/// Injects a RE-CONFIG from A. `param` gets A's next request number plus `skip`.
+/// Injects a RE-CONFIG chunk from A. `param` builds its parameters from a request sequence number: A's first one plus
+/// `skip`.
 fn inject(script: &mut Script, skip: u32, param: impl Fn(u32) -> Vec<ReConfigParam<'static>>) {
     let numbers = script.net.ladder.numbers();
     let (tag, first) = (numbers.latest_tag(B).expect("a tag"), numbers.first(A).expect("a TSN"));
@@ -225,8 +226,8 @@ fn both_sides_at_once() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.3: A requests a reset of two streams while B already resets one of them. B resets both streams after
-/// its own request.
+/// RFC 6525 §5.2.3: A requests a reset of two streams while B's own reset of one of them is outstanding. B resets both
+/// streams once its own request is answered.
 #[test]
 fn overlapping_wishes() {
     let mut script = used();
@@ -413,7 +414,7 @@ fn not_negotiated() {
     "#]]);
 }
 
-/// The engine refuses invalid requests of the application before it checks the peer's support.
+/// The engine refuses invalid requests of the application before it checks whether the peer supports stream resets.
 #[test]
 fn wishes_that_cannot_be() {
     let mut script = used();
@@ -486,8 +487,8 @@ fn hostile_requests() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.2 E2: the last TSN before a reset never arrives. Neither the next request, nor data with later TSNs on
-/// these streams, is accepted.
+/// RFC 6525 §5.2.2 E2: the last TSN before a reset never arrives. The peer's next request is not accepted, and later
+/// data on these streams is not accepted either.
 #[test]
 fn a_last_tsn_that_never_comes() {
     let mut script = used();

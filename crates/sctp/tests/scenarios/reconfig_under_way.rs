@@ -1,5 +1,6 @@
-//! Cases that the random tests in `storm` found. While a request and the data that waits for it are retransmitted,
-//! neither may use up the retries of the other.
+//! Cases that the random tests in `storm` found. A RE-CONFIG request and the data that waits for it are both
+//! retransmitted. The losses of the request must not use up the retries of the data, nor the losses of the data those
+//! of the request.
 
 use crate::net::{A, B};
 use crate::script::{Script, configured};
@@ -17,8 +18,8 @@ fn with(a: &[(&str, &str)], b: &[(&str, &str)]) -> Script {
     script
 }
 
-/// RFC 6525 §5.2.4: while the TSNs may have been reset, no DATA is accepted. A request that was lost is repeated when
-/// DATA arrives, because the peer's timer may be much shorter than ours (§5.1.1).
+/// RFC 6525 §5.2.4: while A waits for the answer to its request to reset the TSNs, A accepts no DATA. DATA that
+/// arrives later makes A repeat the request, because the peer's timer may be much shorter than A's (§5.1.1).
 #[test]
 fn refused_data_asks_again() {
     let mut script = with(&[("rto_min", "10s")], &[("rto_min", "100ms"), ("assoc_max_retrans", "2")]);
@@ -39,8 +40,8 @@ fn refused_data_asks_again() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.7 H2: "in progress" counts as an answer. So occasional losses between such answers do not make the
-/// peer count as unreachable (RFC 9260 §8.1).
+/// RFC 6525 §5.2.7 H2: the response "in progress" counts as an answer. Some of these responses are lost here. The
+/// responses that arrive keep the error count below the limit at which the peer is unreachable (RFC 9260 §8.1).
 #[test]
 fn in_progress_shows_that_the_peer_is_there() {
     let mut script = with(&[("rcvbuf", "3000B"), ("assoc_max_retrans", "2"), ("path_max_retrans", "2")], &[]);
@@ -59,8 +60,8 @@ fn in_progress_shows_that_the_peer_is_there() {
     assert!(script.net.ladder.take().contains("A: streams reset: Incoming [1]"));
 }
 
-/// RFC 9260 §6.1 A: a reset has held data back (RFC 6525 §5.1.2 A1), and the window has closed meanwhile. After the
-/// reset this data probes the window, because the SACK that opens the window may be lost.
+/// RFC 9260 §6.1 A: a reset holds data back (RFC 6525 §5.1.2 A1), and the peer's window closes meanwhile. After the
+/// reset, A sends this data as a window probe, because the SACK that opens the window may be lost.
 #[test]
 fn kept_back_data_probes_a_closed_window() {
     let mut script = with(&[], &[("rcvbuf", "3000B")]);
@@ -82,8 +83,8 @@ fn kept_back_data_probes_a_closed_window() {
     "#]]);
 }
 
-/// RFC 9260 §5.4: an unverified address gets no DATA with its HEARTBEAT, even if no other address is left (RFC 5061
-/// §5.3 F14).
+/// RFC 9260 §5.4: a HEARTBEAT to an unverified address is sent without DATA. This holds even if no other address is
+/// left (RFC 5061 §5.3 F14).
 #[test]
 fn nothing_rides_to_what_is_not_verified() {
     let on = [("auth", "yes"), ("auth_hmac", "sha1"), ("asconf", "yes")];
@@ -141,8 +142,8 @@ fn a_request_lost_with_data_counts_once() {
     "#]]);
 }
 
-/// RFC 6525 §5.1.2 A1, RFC 3758 §3.5 A1: a message that a reset holds back expires like any unsent message. The message
-/// queued after it becomes the first message of the stream after the reset.
+/// RFC 6525 §5.1.2 A1, RFC 3758 §3.5 A1: a message that waits for the end of a stream reset expires like any unsent
+/// message. The next queued message becomes the first message of the stream after the reset.
 #[test]
 fn what_is_kept_back_may_expire_before_the_stream_begins_anew() {
     let on = [("partial_reliability", "yes")];

@@ -254,7 +254,8 @@ fn an_init_alone_changes_nothing() {
         init.emit(buffer);
     });
     script.run(1_000);
-    // The ladder diagram now counts TSNs from the injected INIT, so the test inspects the association instead.
+    // The ladder diagram would now count TSNs from the injected INIT, so it is switched off. `check` also requires that
+    // both messages arrive.
     script.net.draws_ladder = false;
     script.send(A, 0, 10).send(B, 0, 10).run(1_000);
     script.check(expect![[r#"

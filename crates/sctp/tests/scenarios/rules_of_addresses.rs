@@ -39,7 +39,8 @@ fn abort(script: &mut Script, n: usize, tag: u32, reflected: bool) {
     script.run(100);
 }
 
-/// RFC 5061 §5.3 F4, §5.3.1: an ABORT to an address that is being deleted is ignored, with either tag.
+/// RFC 5061 §5.3 F4, §5.3.1: an ABORT to an address that is being deleted is ignored. This holds for an ABORT with the
+/// receiver's tag, and for an ABORT with the sender's tag and the T bit.
 #[test]
 fn an_abort_to_an_address_that_goes() {
     let mut known = Known::with(2);
@@ -83,7 +84,8 @@ fn an_abort_to_an_address_that_is_back() {
     let (id, now) = (script.id(A), script.net.now);
     script.net.end(A).engine.use_address(now, id, at(2), true).expect("dynamic");
     let (own, peers) = (script.tag(A), script.tag(B));
-    // These ABORTs arrive before the addition is answered, and up to half a minute after that.
+    // The ABORTs sent here arrive before the addition is answered, or less than half a minute after that. They must be
+    // ignored.
     for wait in [0, 200, 29_000] {
         script.run(wait);
         abort(&mut script, 2, own, false);
@@ -173,7 +175,7 @@ fn unsupported_set_primary_is_not_requested_again() {
     let now = known.script.net.now;
     let asked = known.script.net.end(A).engine.set_peer_primary(now, id, at(1));
     assert_eq!(asked, Err(AddressError::NotDynamic));
-    // Set Primary is unknown to the peer, but addresses can still be added and deleted.
+    // The peer does not know the parameter Set Primary. Addresses can still be added and deleted.
     withhold(&mut known.script);
     known.script.run(30);
     known.answer(1, &[Param::ErrorCauseIndication { id: 2, causes: NOT_KNOWN }]);
@@ -187,8 +189,8 @@ fn unsupported_set_primary_is_not_requested_again() {
     assert_eq!(known.script.net.ladder.take(), "");
 }
 
-/// RFC 5061 §5.3 F11: a deletion that failed because of an earlier request is requested again. A deletion that failed
-/// for another reason is not requested again.
+/// RFC 5061 §5.3 F11: a deletion is requested again if it failed because of an earlier request in the same ASCONF. A
+/// deletion that failed for another reason is not requested again.
 #[test]
 fn a_deletion_that_failed_behind_another_request_is_asked_for_again() {
     for behind in [true, false] {
@@ -206,8 +208,8 @@ fn a_deletion_that_failed_behind_another_request_is_asked_for_again() {
         known.answer(0, &[]);
         known.script.run(30);
         known.script.forget();
-        // RFC 5061 §4.3.5: the peer answers that this side is not authorized for the request.
-        let failed = |id| Param::ErrorCauseIndication { id, causes: &[0, 0xa3, 0, 4] };
+        // The peer answers that the request with the number `id` failed (error cause 0xA4, no authorization, RFC 5061 §4.3.5).
+        let failed = |id| Param::ErrorCauseIndication { id, causes: &[0, 0xa4, 0, 4] };
         let first = if behind { failed(2) } else { Param::SuccessIndication(2) };
         known.answer(1, &[first, failed(3)]);
         known.script.run(200);

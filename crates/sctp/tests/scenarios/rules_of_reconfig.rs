@@ -8,8 +8,8 @@ use expect_test::expect;
 
 const ON: &[(&str, &str)] = &[("reconfig", "yes"), ("streams", "4")];
 
-/// Sets up an association in which B grants only the requests in `granted`. A message was sent in each direction on
-/// stream 1.
+/// Sets up an association in which B grants only the RE-CONFIG requests that `granted` lists. Each side has sent one
+/// message on stream 1.
 fn asking(granted: &'static str) -> Script {
     let limited = configured(&[ON, &[("reconfig_requests", granted)]].concat());
     let mut script = Script::with(configured(ON), limited, &[25]);

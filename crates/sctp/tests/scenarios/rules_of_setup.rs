@@ -68,8 +68,8 @@ struct InitFields {
 }
 
 /// RFC 9260 §5.1: when the timer of an INIT or COOKIE ECHO expires, the chunk is sent to the next address, with the RTO
-/// of that address. §5.4: the COOKIE ACK returns to the source of the COOKIE ECHO. That address is not verified, so a
-/// HEARTBEAT is bundled with the COOKIE ACK.
+/// of that address. §5.4: the COOKIE ACK is sent to the source address of the COOKIE ECHO. If this address is not
+/// confirmed, a HEARTBEAT is bundled with the COOKIE ACK.
 #[test]
 fn init_and_cookie_echo_try_every_address() {
     let mut script = Script::multi_homed(&[25, 25], &[]);
@@ -192,7 +192,7 @@ fn a_new_address_while_the_cookie_is_out() {
 }
 
 /// RFC 9260 §5.2.2: the answer to a restart has the INIT's tag, a new tag of this side, and a cookie. Its numbers of
-/// streams are those of the association, as far as the INIT accepts them. The existing association does not change.
+/// streams are those of the association, but not more than the INIT accepts. The existing association does not change.
 #[test]
 fn the_answer_to_a_restart() {
     let mut script = Script::established(&[]);
@@ -264,9 +264,9 @@ fn a_restart_while_shutdown_ack_is_out() {
     script.forget();
 }
 
-/// RFC 9260 §5.2.4 B: A is in COOKIE-ECHOED and answers an INIT of B. A's own COOKIE ECHO then sets up the association.
-/// After that, the cookie of B's INIT arrives. The association stays established, and A uses the new tag of B in that
-/// cookie.
+/// RFC 9260 §5.2.4 B: A is in COOKIE-ECHOED and answers an INIT of B. First A's own COOKIE ECHO sets up the
+/// association, and after that B's COOKIE ECHO arrives. The association stays established, and A uses B's new tag from
+/// that cookie.
 #[test]
 fn a_collision_that_is_told_of_late() {
     let mut script = Script::new(&[]);
@@ -298,14 +298,14 @@ fn a_collision_that_is_told_of_late() {
 #[test]
 fn a_stale_cookie_error_outside_cookie_echoed_is_ignored() {
     let mut script = Script::established(&[]);
-    let (to_a, packet) = (script.tag(A), script.net.ends[0].events.len());
+    let (to_a, event_count) = (script.tag(A), script.net.ends[0].events.len());
     script.inject(B, to_a, |b| {
         let mut chunk = Error::default().open(b);
         Cause::StaleCookie(300_000).emit(&mut chunk);
         chunk.close();
     });
     script.run(100);
-    assert_eq!(script.net.ends[0].events.len(), packet);
+    assert_eq!(script.net.ends[0].events.len(), event_count);
     script.check(expect![[r#"
         1.000  A ◄── B   ERROR stale-cookie(300000us)     injected
     "#]]);

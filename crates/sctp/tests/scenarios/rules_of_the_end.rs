@@ -20,7 +20,7 @@ fn closed(script: &Script, side: Side) -> Option<CloseReason> {
     })
 }
 
-/// Sends `side` a packet with the tag that `side` has chosen. The other side need not have an association.
+/// Sends `side` a packet with the tag that `side` has chosen. The sender need not have an association.
 fn to(script: &mut Script, side: Side, write: impl FnOnce(&mut Vec<u8>)) {
     let (tag, (source, target)) = (script.tag(side), script.ports(side));
     script.inject_between(side.other(), target, source, tag, write).run(60);
@@ -185,8 +185,8 @@ fn a_shutdown_complete_in_any_other_state() {
     }
 }
 
-/// RFC 9260 §9.2: before the association is established, a SHUTDOWN is not answered. A SHUTDOWN ACK is answered by a
-/// SHUTDOWN COMPLETE with the tag of the SHUTDOWN ACK, and the handshake continues.
+/// RFC 9260 §9.2: a SHUTDOWN that arrives before the association is established is not answered. A SHUTDOWN ACK is
+/// answered by a SHUTDOWN COMPLETE with the tag of the SHUTDOWN ACK, and the handshake continues.
 #[test]
 fn shutdowns_before_it_is_up() {
     for (lost, ms) in [("INIT", 10), ("COOKIE ECHO", 60)] {
@@ -239,7 +239,7 @@ fn icmp_messages_without_a_matching_quote_are_ignored() {
         report(&mut script, protocol, ports, tag, &rest);
         assert_eq!(closed(&script, A), None, "{ports:?} {tag:08x} {rest:?}");
     }
-    // A quotation that is shorter than a header has no tag.
+    // The ICMP message quotes less than an SCTP header, so the quoted part may contain no verification tag.
     let (source, target) = (net::address(A, 1).ip(), net::address(B, 1).ip());
     script.net.icmp(A, &Icmp { kind: protocol, source, target }, &[0; 7]);
     report(&mut script, protocol, ports, to_b, &[]);

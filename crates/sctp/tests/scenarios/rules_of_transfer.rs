@@ -62,7 +62,8 @@ fn one_packet_beyond_the_window() {
     "#]]);
 }
 
-/// RFC 9260 §6.1 D: Max.Burst (4) packets are sent at once, even if the window is larger. The window does not change.
+/// RFC 9260 §6.1 D: at most Max.Burst (4) packets are sent at once, even if the congestion window allows more. The
+/// limit does not reduce the window.
 #[test]
 fn no_more_than_a_burst_at_once() {
     let mut script = Script::established(&[("iw", "20")]);
@@ -72,7 +73,7 @@ fn no_more_than_a_burst_at_once() {
     script.forget();
 }
 
-/// RFC 9260 §6.2, §6.7: the SACK reports the lowest gap blocks, as many as one packet has room for.
+/// RFC 9260 §6.2, §6.7: there are more gap blocks than one packet has room for. The SACK reports the lowest gap blocks.
 #[test]
 fn as_many_gap_blocks_as_fit() {
     let mut script = Script::established(&[]);
@@ -93,12 +94,12 @@ fn as_many_gap_blocks_as_fit() {
     let mut chunks = view.chunks();
     let Some(Ok(Chunk::Sack(sack))) = chunks.next() else { panic!("a SACK") };
     assert!(chunks.next().is_none(), "one SACK");
-    let peer_window: Vec<_> = sack.gaps().collect();
+    let gap_blocks: Vec<_> = sack.gaps().collect();
     // A packet has 1500 bytes. The headers of IP, SCTP and SACK are subtracted.
-    assert_eq!((last.len(), peer_window.len()), (1_480, (1_480 - 12 - 16) / 4));
+    assert_eq!((last.len(), gap_blocks.len()), (1_480, (1_480 - 12 - 16) / 4));
     assert!(
-        peer_window.iter().zip(1..).all(|(gap, n)| *gap == block(2 * n, 2 * n)),
-        "the lowest: {peer_window:?}"
+        gap_blocks.iter().zip(1..).all(|(gap, n)| *gap == block(2 * n, 2 * n)),
+        "the lowest: {gap_blocks:?}"
     );
     script.net.in_flight.clear();
     script.forget();
@@ -153,8 +154,8 @@ fn a_reneged_tsn_is_missing_again() {
     "#]]);
 }
 
-/// RFC 9260 §6.2.1 D iii: a SACK that revokes the acknowledgement of TSN 2 counts as one miss indication for TSN 2.
-/// After this SACK, TSN 2 needs two more miss indications. TSN 1, which also had one, needs two more as well.
+/// RFC 9260 §6.2.1 D iii: TSN 1 already has one miss indication. A SACK that revokes the acknowledgement of TSN 2
+/// counts as one miss indication for TSN 2. After this SACK, each of the two TSNs needs two more miss indications.
 #[test]
 fn reneging_counts_as_one_miss() {
     let mut script = Script::established(&[("iw", "20"), ("max_burst", "0")]);
@@ -332,7 +333,7 @@ fn one_reduction_a_recovery() {
 }
 
 /// RFC 9260 §7.2.4 step 5: a chunk that was fast retransmitted once waits for T3-rtx, no matter how many miss
-/// indications it has. (Only chunks sent after the retransmission indicate its loss.)
+/// indications it has. (If the retransmission is lost as well, only chunks that were sent after it show this loss.)
 #[test]
 fn no_second_fast_retransmit() {
     let mut script = Script::established(&[("iw", "20"), ("max_burst", "0")]);
@@ -419,7 +420,7 @@ fn chunks_marked_for_retransmission_free_rwnd() {
     let all = room(&script);
     script.lose_times(A, "DATA", 4).send(A, 0, 1_400).send(A, 0, 1_400).run(10);
     assert_eq!(room(&script), all - 2 * 1_400);
-    // One of the two marked chunks was retransmitted, so it is in flight again.
+    // One of the two chunks that T3-rtx marked was retransmitted, so this chunk is in flight again.
     script.run(1_000);
     assert_eq!(room(&script), all - 1_400);
     script.net.rules.clear();
@@ -536,8 +537,8 @@ fn chunks_are_cut_for_the_narrowest_path() {
     script.run(1_000).forget();
 }
 
-/// RFC 9260 §6: a SACK that arrives in SHUTDOWN-SENT is discarded. This SACK would be a protocol violation if it were
-/// processed.
+/// RFC 9260 §6: a SACK that arrives in SHUTDOWN-SENT is discarded. The test's SACK acknowledges data that was never
+/// sent, which in another state would end the association.
 #[test]
 fn a_sack_in_shutdown_sent_is_discarded() {
     let mut script = Script::warm(&[]);

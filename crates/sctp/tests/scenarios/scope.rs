@@ -1,5 +1,5 @@
-//! Addresses that have a meaning only within a host. 127.0.0.1 is not announced to other hosts, and is ignored if
-//! another host lists this address.
+//! Loopback addresses. A host does not announce 127.0.0.1 to other hosts, and ignores this address when another host
+//! lists it.
 
 use crate::net::{A, B};
 use crate::script::Script;

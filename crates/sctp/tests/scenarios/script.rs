@@ -16,12 +16,12 @@ pub struct Script {
     sent: u64,
 }
 
-/// The knobs of both sides: the profile of RFC 9260 without HEARTBEATs, and with a receive buffer that keeps diagrams
-/// short.
+/// The knobs of both sides: the profile of RFC 9260 without HEARTBEATs. The size of the receive buffer has a short form
+/// in packet diagrams (`64k`).
 pub const QUIET: &[(&str, &str)] = &[("hb_interval", "0"), ("rcvbuf", "64KiB"), ("streams", "10")];
 
 impl Script {
-    /// Creates a scenario with one network of 25 ms, and with equal configurations on both sides.
+    /// Creates a scenario with one network that has a one-way delay of 25 ms. Both sides have equal configurations.
     pub fn new(changes: &[(&str, &str)]) -> Self {
         Self::with(configured(changes), configured(changes), &[25])
     }
@@ -60,7 +60,7 @@ impl Script {
         script
     }
 
-    /// Creates a scenario with an established association over networks with these delays.
+    /// Creates a scenario with an established association over one network for each of these delays, in milliseconds.
     pub fn established_on(delays: &[u64], changes: &[(&str, &str)]) -> Self {
         let mut script = Self::multi_homed(delays, changes);
         script.associate().run(4_000);
@@ -117,7 +117,6 @@ impl Script {
         self.rule(from, pattern, 0, 1, Action::Mark)
     }
 
-    /// Runs for `ms` milliseconds.
     pub fn run(&mut self, ms: u64) -> &mut Self {
         let until = self.net.now + Duration::from_millis(ms);
         self.net.run_until(until, &mut *net::rules_fate(), None);
@@ -232,7 +231,7 @@ impl Script {
         self.net.in_flight.values().find(sent).expect("such a packet").bytes.clone()
     }
 
-    /// Returns the tag in packets to `side`.
+    /// Returns the verification tag that packets to `side` carry.
     pub fn tag(&self, side: Side) -> u32 {
         self.net.ladder.numbers().latest_tag(side).expect("a tag")
     }

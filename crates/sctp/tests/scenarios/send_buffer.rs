@@ -11,8 +11,8 @@ fn low_events(script: &mut Script) -> usize {
     events.iter().filter(|event| matches!(event, Event::BufferedAmountLow { .. })).count()
 }
 
-/// `send_pieces` divides data into pieces, and accepts only whole pieces, as many as fit. If some pieces do not fit, an
-/// event follows when there is room again.
+/// `send_pieces` divides data into pieces, and accepts as many whole pieces as fit into the send buffer. If some pieces
+/// do not fit, an event follows when there is room again.
 #[test]
 fn pieces_are_taken_whole() {
     let mut script = Script::established(&[("sndbuf", "5000B")]);
@@ -31,8 +31,8 @@ fn pieces_are_taken_whole() {
     assert_eq!(script.net.end(A).engine.buffered_amount(id, 1), 0);
 }
 
-/// W3C WebRTC §6.2: a threshold is set for the buffered amount. The event is reported only when the amount falls to the
-/// threshold from above.
+/// W3C WebRTC §6.2: the application sets a threshold for the buffered amount. The event is reported when the amount
+/// falls to the threshold, but not while the amount rises to it or stays below it.
 #[test]
 fn a_threshold_is_told_when_the_amount_falls_to_it() {
     let mut script = Script::established(&[]);

@@ -20,8 +20,8 @@ fn answers(source: &str, target: &str, tag: u32, chunk: impl Fn(&mut Vec<u8>)) -
     transmit_all_bytes(&mut endpoint, now).len()
 }
 
-/// RFC 9260 §8.4: a packet that belongs to no association is answered, unless another stack on the same host may own
-/// it.
+/// RFC 9260 §8.4: a packet that belongs to no association is answered. If another stack on the same host may own the
+/// association, the packet is not answered.
 #[test]
 fn nobody_answers_for_another_on_the_same_address() {
     let init = |bytes: &mut Vec<u8>| {
@@ -45,8 +45,8 @@ fn nobody_answers_for_another_on_the_same_address() {
         ("[::1]:40000", "[::1]:9899", 1),
         ("127.0.0.2:0", "127.0.0.1:0", 1),
         ("[fd00::2]:0", "[fd00::1]:0", 1),
-        // Outside loopback, a packet from our own address does not come from another stack on this host, so it is
-        // answered.
+        // Outside loopback, a packet with our own source address does not come from another stack on this host. So it
+        // is answered.
         ("[fd00::1]:0", "[fd00::1]:0", 1),
     ] {
         assert_eq!(answers(source, target, 0, init), wanted, "INIT from {source} to {target}");

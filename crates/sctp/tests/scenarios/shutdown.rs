@@ -44,7 +44,8 @@ fn data_first() {
     "#]]);
 }
 
-/// RFC 9260 §9.2: the receiver of a SHUTDOWN finishes sending. Each SHUTDOWN acknowledges the data that has arrived.
+/// RFC 9260 §9.2: the receiver of a SHUTDOWN sends its remaining data. Each packet of data is answered by another
+/// SHUTDOWN, which acknowledges the data.
 #[test]
 fn the_other_side_finishes_sending() {
     let mut script = Script::established(&[]);

@@ -34,8 +34,8 @@ fn cut(changes: &[(&str, &str)]) -> (Option<(u64, CloseReason)>, bool) {
     (closed, ladder.contains("B: received sid=0 len=100"))
 }
 
-/// RFC 9260 §8.1: Association.Max.Retrans counts the retransmissions to all addresses. With a small RTO.Min and many
-/// paths, a short silence ends the association.
+/// RFC 9260 §8.1: Association.Max.Retrans counts the retransmissions to all addresses together. With a small RTO.Min
+/// and many paths, this count reaches the limit before the network is restored, and the association ends.
 #[test]
 fn errors_on_many_paths_are_soon_enough() {
     let (closed, came) = cut(&[("rto_min", "200ms"), ("rto_initial", "200ms")]);

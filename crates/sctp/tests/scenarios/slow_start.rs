@@ -5,8 +5,8 @@ use crate::script::Script;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 
-/// Transfers 400 kB over a link that carries a packet per millisecond and has a round trip of 50 ms. Returns cwnd and
-/// ssthresh.
+/// Transfers 400 kB over a link that carries a packet per millisecond and has a round trip of 50 ms. Returns A's cwnd
+/// and ssthresh in bytes.
 fn after_a_transfer(changes: &[(&str, &str)]) -> (u64, u64) {
     let link = [("iw", "10"), ("max_burst", "0"), ("rcvbuf", "1MiB"), ("sndbuf", "1MiB"), ("delack", "0")];
     let mut script = Script::established(&[&link, changes].concat());
@@ -28,7 +28,7 @@ fn after_a_transfer(changes: &[(&str, &str)]) -> (u64, u64) {
 }
 
 /// Linux's HyStart ends slow start when a train of acknowledgements lasts half a round trip. It works only on paths
-/// whose minimum round-trip time is at least `hystart_min_rtt`. The rule of HyStart++ (RFC 9406) has no such limit.
+/// whose minimum round-trip time is at least `hystart_min_rtt`. HyStart++ (RFC 9406) works on shorter paths too.
 #[test]
 fn hystart_of_linux_leaves_shorter_paths_alone() {
     let linux =

@@ -7,7 +7,8 @@ use anabranch_sctp::{CloseReason, Event};
 use anabranch_wire::sctp::{Init, packet};
 use expect_test::expect;
 
-/// Delivers to A an ICMP message that B's host does not support SCTP. The message quotes a packet that A has sent.
+/// Delivers an ICMP message to A, which reports that B's host does not support SCTP. The message quotes a packet that A
+/// has sent.
 fn protocol_unreachable(script: &mut Script) {
     let tag = script.net.ladder.numbers().latest_tag(B).expect("a tag");
     let (source, target) = script.ports(A);
@@ -42,8 +43,8 @@ fn doubted_while_the_peer_answers() {
     script.lose(A, "DATA").send(A, 0, 100).run(10);
     protocol_unreachable(&mut script);
     script.run(1_500);
-    // The first timeout alone does not confirm the ICMP message. The retransmission is answered, so no second timeout
-    // follows.
+    // The first timeout alone does not confirm the ICMP message, so the association continues. The retransmission is
+    // answered, so no second timeout follows.
     script.check(expect![[r#"
         1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=100 BE     ✗ lost
         2.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=100 BE

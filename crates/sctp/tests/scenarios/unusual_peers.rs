@@ -122,7 +122,7 @@ fn round_trips_are_measured() {
         info.paths[0].srtt.expect("measured").as_millis()
     };
     for (delay, expected) in [(0, 50), (80, 60), (160, 78)] {
-        // The packet is delayed, but its acknowledgement is not.
+        // The network delays the DATA packet. The SACK has the usual delay.
         let message = Message { immediate: true, ..Message::default() };
         script.delay(A, "DATA", delay).send_message(A, message, 100).run(300);
         assert_eq!(srtt(&script), expected);

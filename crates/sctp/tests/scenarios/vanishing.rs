@@ -9,12 +9,12 @@ use anabranch_wire::ladder::Side;
 use anabranch_wire::sctp::{Data, packet};
 use expect_test::expect;
 
-/// As in the profile `modern`, the first timeout triggers a HEARTBEAT.
+/// After the first timeout a path is potentially failed, so a HEARTBEAT probes it. The profile `modern` does the same.
 const SUSPECTING: &[(&str, &str)] =
     &[("pf_max_retrans", "0"), ("hb_interval", "30s"), ("rto_min", "200ms"), ("rto_initial", "200ms")];
 
-/// A path delivers HEARTBEATs but no data. HEARTBEAT ACKs clear the errors of the first three timeouts only. After
-/// that, the RTO and the error count grow, the path fails, and the association ends.
+/// A path delivers HEARTBEATs but no data. HEARTBEAT ACKs clear the errors of the first three timeouts, but not of
+/// later timeouts. So the RTO and the error count grow, the path fails, and the association ends.
 #[test]
 fn heartbeat_answers_do_not_keep_an_association_whose_data_is_lost() {
     let mut script = Script::established(SUSPECTING);
@@ -54,15 +54,13 @@ fn heartbeat_answers_do_not_keep_an_association_whose_data_is_lost() {
         35.419  A ──► B   HEARTBEAT
         35.444  A ◄── B   HEARTBEAT ACK
         53.200          A: not delivered: sid=0 len=1452 context=1, sent
-        53.200          A: closed: Unreachable
-        53.200  A ──► B   ABORT
-        53.225          B: closed: Aborted(None)
+        53.200          A: closed: BlackHole { address: 10.0.1.2, size: 1500 }
+        53.200  A ──► B   ABORT user-abort(heartbeats are answered, but packets of 1500 bytes are never acknowledged; with pmtud=plpmtud the sender begins with 1200 bytes)
+        53.225          B: closed: Aborted(Some(12))
     "#]]);
     let end = script.net.end(A);
     let down = |event: &Event| matches!(event, Event::PathDown { .. });
     assert_eq!(end.events.iter().filter(|event| down(event)).count(), 1, "no answer brings it back");
-    let closed = |event: &Event| matches!(event, Event::Closed { reason: CloseReason::Unreachable, .. });
-    assert!(end.events.iter().any(closed));
 }
 
 /// Packets are lost at random. Each lost chunk is acknowledged in the end, so HEARTBEAT ACKs clear the errors of the
@@ -87,6 +85,68 @@ fn run_without_data(script: &mut Script, ms: u64) {
         if vanishes { Vec::new() } else { vec![(Duration::ZERO, flight.clone())] }
     };
     script.net.run_until(until, &mut fate, None);
+}
+
+/// Runs for `ms` milliseconds. Network 1 loses all IP packets of more than `limit` bytes, including those that may be
+/// fragmented, as a router does that drops packets by their length.
+fn run_without_large_packets(script: &mut Script, limit: usize, ms: u64) {
+    let until = script.net.now + Duration::from_millis(ms);
+    let mut fate = |_: Instant, _: Side, flight: &Flight| {
+        let passes = 20 + flight.bytes.len() <= limit;
+        if passes { vec![(Duration::ZERO, flight.clone())] } else { Vec::new() }
+    };
+    script.net.run_until(until, &mut fate, None);
+}
+
+/// Returns A's configuration as in the commands, in a black hole that nobody fragments for.
+fn in_a_black_hole() -> Script {
+    let mut set = SUSPECTING.to_vec();
+    set.extend([("pmtud", "blackhole"), ("assoc_silence", "100s")]);
+    let mut script = Script::established(&set);
+    script.send(A, 0, 4_000).send(A, 1, 500);
+    script
+}
+
+/// A path drops packets of more than 1300 bytes, and no router fragments them. RFC 9260 §6.9: chunks that have a TSN
+/// cannot be split again, so they never arrive. When the path has failed, the association ends. Both sides get the
+/// reason.
+#[test]
+fn chunks_that_are_too_large_for_the_path_end_the_association() {
+    let mut script = in_a_black_hole();
+    run_without_large_packets(&mut script, 1_300, 1_000);
+    script.send(A, 2, 3_000);
+    run_without_large_packets(&mut script, 1_300, 14_000);
+    let mut closed = |side| {
+        script.net.end(side).events.iter().find_map(|event| match event {
+            Event::Closed { reason, .. } => Some(*reason),
+            _ => None,
+        })
+    };
+    assert_eq!(closed(A), Some(CloseReason::BlackHole { address: net::address(B, 1).ip(), size: 1_500 }));
+    assert_eq!(closed(B), Some(CloseReason::Aborted(Some(12))));
+    let reason = script.net.end(B).events.iter().find_map(|event| match event {
+        Event::AbortReason { reason, .. } => Some(String::from_utf8_lossy(reason).into_owned()),
+        _ => None,
+    });
+    expect![[r#"
+        Some(
+            "heartbeats are answered, but packets of 1500 bytes are never acknowledged; with pmtud=plpmtud the sender begins with 1200 bytes",
+        )
+    "#]]
+    .assert_debug_eq(&reason);
+}
+
+/// The same path loses all packets after some HEARTBEATs were answered. The peer may only be silent for a while, so the
+/// association survives as long as any silence, and then ends without blaming the size of packets.
+#[test]
+fn an_outage_in_a_black_hole_is_a_silence() {
+    let mut script = in_a_black_hole();
+    run_without_large_packets(&mut script, 1_300, 1_800);
+    run_without_large_packets(&mut script, 0, 90_000);
+    script.net.ends[0].engine.info(script.id(A)).expect("it lives");
+    run_without_large_packets(&mut script, 0, 110_000);
+    let closed = |event: &Event| matches!(event, Event::Closed { reason: CloseReason::Unreachable, .. });
+    assert!(script.net.end(A).events.iter().any(closed));
 }
 
 /// One of two paths delivers HEARTBEATs but no data, and fails. Once per heartbeat interval, data is tried on this
@@ -114,8 +174,9 @@ fn of_two_paths_the_one_that_loses_data_fails() {
     assert!(drawn.lines().rev().take(8).any(|line| line.contains("A.1") && line.contains("DATA")), "{drawn}");
 }
 
-/// One of two paths loses large packets only, and the path MTU search starts when such packets are lost. A lost chunk
-/// is sent on the other path, so no chunk is lost twice. HEARTBEAT ACKs still show that the size is the cause.
+/// One of two paths loses large packets only. Each lost chunk is sent again on the other path, so no chunk is lost
+/// twice on the first path. The path still answers HEARTBEATs, which shows that the size of the packets is the cause,
+/// and the path MTU search starts.
 #[test]
 fn of_two_paths_one_has_a_black_hole() {
     let mut set = SUSPECTING.to_vec();
@@ -138,8 +199,9 @@ fn over_layer(changes: &[(&str, &str)]) -> Config {
     config.over_layer(37)
 }
 
-/// RFC 8261 §4: over a lower layer, the first data on a path fits into 1200 bytes of IPv4 or 1280 of IPv6, including
-/// the layer's bytes. Both sides then search for larger sizes, up to the MTU of the interface.
+/// RFC 8261 §4: SCTP runs over a lower layer such as DTLS. The first packets on a path have at most 1200 bytes (IPv4)
+/// or 1280 bytes (IPv6), including the bytes that the layer adds. Both sides then search for larger sizes, up to the
+/// MTU of the interface.
 #[test]
 fn over_a_layer_the_first_packets_are_small() {
     for (n, base, interface) in
@@ -159,8 +221,8 @@ fn over_a_layer_the_first_packets_are_small() {
     }
 }
 
-/// If the user sets the knob for the path MTU search, the user's value takes precedence. Without the knob for real
-/// networks, there is no search, because simulated networks lose no ICMP messages.
+/// The user's value of the knob `pmtud` takes precedence over the value for real networks. If neither sets the knob,
+/// there is no search, because simulated networks lose no ICMP messages.
 #[test]
 fn a_search_that_was_chosen_stays() {
     let value =

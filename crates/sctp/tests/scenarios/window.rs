@@ -125,7 +125,7 @@ fn a_window_that_never_opens() {
         assert!(info.buffered <= 20_000, "{} bytes wait", info.buffered);
     }
     assert_eq!(sent, 24);
-    // During one day, one probe is sent per minute. The upper limit has room for the packets that were sent before.
+    // During one day, 1,440 probes are sent, one per minute. The upper limit also allows for the packets before them.
     let stats = script.net.end(A).engine.stats(id).expect("it lives");
     assert!((1_440..1_500).contains(&stats.packets_sent), "{stats:?}");
     script.shutdown(A).run(3_600_000);
@@ -177,7 +177,7 @@ fn a_window_of_zero_is_meant() {
 }
 
 /// RFC 9260 §6.1 A: a peer that reads slowly acknowledges window probes one by one, while its window stays closed. The
-/// acknowledged probes are counted separately from other data until the window opens.
+/// association counts the acknowledged bytes of window probes until the window opens.
 #[test]
 fn acknowledged_probes_are_told_apart_until_the_window_opens() {
     let mut script = Script::established(&[("rcvbuf", "8000B")]);
@@ -200,8 +200,8 @@ fn acknowledged_probes_are_told_apart_until_the_window_opens() {
         }
     };
     assert_eq!(sent(&mut script), (4_000, 0));
-    // There is room for a segment, but not enough for a window update. So B accepts a probe, and its window stays
-    // closed.
+    // B's buffer has room for a segment, but too little for a window update. So B accepts each probe, and its window
+    // stays closed.
     read(&mut script, 2);
     for probes in 1..=3 {
         read(&mut script, 1);
@@ -229,7 +229,7 @@ fn probes_are_counted_on_when_the_queue_was_empty() {
         let (id, now) = (script.id(B), script.net.now);
         assert!(script.net.end(B).engine.recv(now, id, 0, &mut [0; 2_000]).is_ok_and(|read| read.is_some()));
     };
-    // There is room for a segment, but not enough for a window update.
+    // After two reads, B has room for a segment, but too little room for a window update.
     read(&mut script);
     read(&mut script);
     for (probes, within) in [(1, 1_000), (2, 2_000), (3, 4_000)] {

@@ -76,8 +76,8 @@ fn no_checksum_where_both_do_without() {
     "#]]);
 }
 
-/// RFC 9653 §5.2 (1), §5.3: a peer that did not announce the extension gets packets with a checksum, and ignores the
-/// parameter.
+/// RFC 9653 §5.2 (1), §5.3: only one side announces that it accepts packets without a checksum. The other side ignores
+/// the parameter. Both sides send all packets with a checksum.
 #[test]
 fn a_peer_that_does_not_know_it() {
     for (a, b) in [(ON, &[][..]), (&[][..], ON)] {
@@ -127,14 +127,15 @@ fn packets_that_need_a_checksum() {
             end.engine.handle_packet(now, packet);
             end.engine.totals().unreadable - before.unreadable
         };
-        // An INIT, a COOKIE ECHO, and a packet with a wrong checksum that is not zero are discarded.
+        // An INIT and a COOKIE ECHO with a checksum of zero are discarded. So is a packet with a wrong checksum that is
+        // not zero.
         assert_eq!(hand(9, 0, [0; 4], &|b| init.emit(b)), 1);
         assert_eq!(hand(source, tag, [0; 4], &|b| b.extend_from_slice(&[10, 0, 0, 4])), 1);
         assert_eq!(hand(source, tag, [0, 0, 0, 1], &|b| data.emit(b)), 1);
-        // This packet belongs to no association. If the extension is enabled, the packet is not discarded, because an
+        // This packet belongs to no association of B. If B has the extension enabled, B does not discard the packet: an
         // endpoint that has lost an association must answer.
         assert_eq!(hand(source, tag ^ 1, [0; 4], &|b| CookieAck.emit(b)), u64::from(!on));
-        // DATA of the association is accepted if the extension was negotiated.
+        // This DATA belongs to the association and has a checksum of 0. It is accepted if the extension was negotiated.
         assert_eq!(hand(source, tag, [0; 4], &|b| data.emit(b)), u64::from(!on));
         let id = script.id(B);
         let stats = script.net.end(B).engine.stats(id).expect("it is up");

@@ -40,7 +40,7 @@ struct Sender {
     acknowledged: Option<(Tsn, u64)>,
     /// The window in the peer's INIT or INIT ACK, until a SACK advertises another window.
     window: u64,
-    /// Whether this side has received a SHUTDOWN, which advertises no window.
+    /// Whether this side has received a SHUTDOWN. A SHUTDOWN advertises no window, so the peer's window is unknown.
     window_unknown: bool,
     /// The highest cumulative TSN that this side has sent in a SACK.
     highest_cumulative: Option<Tsn>,
@@ -51,7 +51,8 @@ struct Sender {
 impl Sender {
     /// Returns the number of bytes of the chunks beyond the last cumulative TSN, including headers and padding.
     fn unacknowledged(&self) -> u64 {
-        // Acknowledged TSNs come last in the order of serial numbers, so the iteration ends before them.
+        // TSNs wrap around. The iteration therefore starts after the last cumulative TSN, continues at TSN 0, and ends
+        // at the first acknowledged TSN.
         let first = self.acknowledged.map(|(cumulative, _)| cumulative.next().0);
         let beyond = |tsn: u32| self.acknowledged.is_none_or(|(cumulative, _)| Tsn(tsn).after(cumulative));
         let (low, high) =
@@ -82,26 +83,26 @@ pub struct Checker {
     associations: [usize; 2],
     pub packets: u64,
     pub digest: u64,
-    /// Whether addresses change. If so, an endpoint ignores a SACK from an address that the peer has deleted. The
-    /// checker cannot observe which SACKs are ignored.
+    /// Whether the endpoints change their addresses during the storm. If so, an endpoint ignores a SACK from an address
+    /// that the peer has deleted. The checker cannot observe which SACKs are ignored.
     pub addresses_change: bool,
     /// The sides that use proportional rate reduction. In a recovery they may exceed the window (RFC 6937).
     pub proportional: [bool; 2],
-    /// The sides that use BBR. Data sent after a pause can end ProbeRTT, which restores the previous window
-    /// (draft-ietf-ccwg-bbr: HandleRestartFromIdle, CheckProbeRTTDone).
+    /// The sides that use BBR. When BBR sends data after a pause, it can end ProbeRTT and restore its previous, larger
+    /// window without an acknowledgement (draft-ietf-ccwg-bbr: HandleRestartFromIdle, CheckProbeRTTDone).
     pub bbr: [bool; 2],
-    /// The sides that send tail loss probes. One packet may exceed the window (RFC 8985 §7.3).
+    /// For each side, whether it sends tail loss probes. One probe may exceed the congestion window (RFC 8985 §7.3).
     pub probing: [bool; 2],
-    /// For each side, the number of tail loss probes so far, and the packet number of the last probe. A probe is sent
-    /// even if the congestion window has been halved below the flight size.
+    /// For each side, the number of tail loss probes so far, and the number of the packet that carried the last probe.
+    /// A side may send a probe even if its congestion window was halved below the flight size.
     probes: [(u64, u64); 2],
-    /// Whether an NR-SACK was sent that reports TSNs beyond its cumulative TSN. Its receiver then frees messages,
-    /// although the side that sent the NR-SACK may not be able to deliver them yet.
+    /// Whether a side has sent an NR-SACK that reports TSNs beyond its cumulative TSN. The peer then frees the messages
+    /// of these TSNs, although they may never be delivered.
     pub forgotten: bool,
 }
 
-/// The congestion window of a path, and the properties that may change this window without an acknowledgement. One of
-/// them is the number of losses: a loss sets the window to at least 4 packets (RFC 9260 §7.2.4), which may be an
+/// The congestion window of a path, and three values that may change it without an acknowledgement: the path's state,
+/// its MTU, and the number of losses. A loss sets the window to at least 4 packets (RFC 9260 §7.2.4), which may be an
 /// increase.
 type Window = ((PathState, u32, u64), u64);
 
@@ -174,7 +175,8 @@ impl Checker {
         }
     }
 
-    /// RFC 6525 §5.2.4: records that the TSNs were reset. The peer of `from` continues with the TSN `next`.
+    /// RFC 6525 §5.2.4: records that `from` has granted a reset of TSNs. The other side gives its next DATA chunk the
+    /// TSN `next`.
     fn renumbered(&mut self, from: Side, request: u32, next: Tsn) {
         let mine = &mut self.sides[from as usize];
         if mine.agreed.replace(request) == Some(request) {
@@ -193,7 +195,7 @@ impl Checker {
         let mine = &mut self.sides[from as usize];
         let content = (payload.len(), hash(u64::from(stream), payload));
         let expected = mine.highest.map(Tsn::next);
-        // RFC 3758: a TSN that stands for the unsent rest of an abandoned message is never sent.
+        // RFC 3758: when a partly sent message is abandoned, its unsent rest gets a TSN, which is never sent as data.
         let passed = expected.filter(|expected| tsn.after(*expected)).map_or(0, |e| tsn.distance_from(e));
         if passed > 0 {
             mine.never_sent += u64::from(passed);
@@ -237,7 +239,14 @@ impl Checker {
 
     /// RFC 3758 §3.5: checks a FORWARD TSN. Both sides must support it, all TSNs that it skips must be abandoned, and
     /// it must name each stream at most once.
-    fn forward_sent(&mut self, net: &Net, from: Side, point: Tsn, mids: bool, mut names: Vec<(u16, bool)>) {
+    fn forward_sent(
+        &mut self,
+        net: &Net,
+        from: Side,
+        point: Tsn,
+        mids: bool,
+        mut skipped_streams: Vec<(u16, bool)>,
+    ) {
         let end = &net.ends[from as usize];
         let Some(&id) = end.ids.last() else { return };
         let stats = end.engine.stats(id).unwrap_or_default();
@@ -261,10 +270,10 @@ impl Checker {
         assert!(!back, "{from:?}: FORWARD TSN {point} goes back from {:?}", mine.skipped);
         mine.skipped = Some(point);
         mine.skipping = mine.acknowledged.map(|(acknowledged, _)| (acknowledged, point));
-        names.sort_unstable();
+        skipped_streams.sort_unstable();
         assert!(
-            names.windows(2).all(|pair| pair[0] < pair[1]),
-            "{from:?}: a stream is named twice: {names:?}"
+            skipped_streams.windows(2).all(|pair| pair[0] < pair[1]),
+            "{from:?}: a stream is named twice: {skipped_streams:?}"
         );
     }
 
@@ -272,7 +281,8 @@ impl Checker {
     fn bundled_well(&self, net: &Net, from: Side, flight: &Flight, packet: &PacketView<'_>) {
         let chunks: Vec<Chunk<'_>> = packet.chunks().flatten().collect();
         let has = |wanted: fn(&Chunk<'_>) -> bool| chunks.iter().any(wanted);
-        // RFC 9260 §5.1: INIT and INIT ACK must be alone in a packet. COOKIE ECHO and COOKIE ACK must come first.
+        // RFC 9260 §5.1, §6.10: INIT, INIT ACK and SHUTDOWN COMPLETE must be alone in a packet. COOKIE ECHO and COOKIE
+        // ACK must come first.
         let lonely = has(|c| matches!(c, Chunk::Init(_) | Chunk::InitAck(_) | Chunk::ShutdownComplete(_)));
         assert!(!lonely || chunks.len() == 1, "{from:?}: {} is not alone", chunks[0]);
         assert_eq!(has(|c| matches!(c, Chunk::Init(_))), packet.header.tag == 0, "{from:?}: tag 0 is INIT's");
@@ -329,9 +339,9 @@ impl Checker {
                 .map(|&(length, _)| length as u64)
                 .sum();
             // One packet may be outstanding even if the window is closed.
-            let packet = flight.bytes.len() as u64;
+            let packet_size = flight.bytes.len() as u64;
             assert!(
-                beyond <= window.max(mine.window) + packet,
+                beyond <= window.max(mine.window) + packet_size,
                 "{from:?}: {beyond} bytes beyond TSN {cumulative}, window {window}"
             );
         }
@@ -359,8 +369,10 @@ impl Watch for Checker {
     fn sent(&mut self, net: &Net, from: Side, flight: &Flight) {
         self.packets += 1;
         assert!(self.packets < 400_000, "a packet storm");
-        let lives = net.ends[from as usize].ids.len();
-        if std::mem::replace(&mut self.associations[from as usize], lives) < lives && lives > 1 {
+        let association_count = net.ends[from as usize].ids.len();
+        if std::mem::replace(&mut self.associations[from as usize], association_count) < association_count
+            && association_count > 1
+        {
             self.sides[from as usize] = Sender::default();
             let other = &mut self.sides[from.other() as usize];
             (other.acknowledged, other.window_unknown) = (None, true);
@@ -416,13 +428,13 @@ impl Watch for Checker {
                     }
                 }
                 Chunk::ForwardTsn(forward) => {
-                    let names = forward.streams().map(|skipped| (skipped.stream, false)).collect();
-                    self.forward_sent(net, from, forward.cumulative, false, names);
+                    let skipped_streams = forward.streams().map(|skipped| (skipped.stream, false)).collect();
+                    self.forward_sent(net, from, forward.cumulative, false, skipped_streams);
                 }
                 Chunk::IForwardTsn(forward) => {
-                    let names =
+                    let skipped_streams =
                         forward.streams().map(|skipped| (skipped.stream, skipped.unordered)).collect();
-                    self.forward_sent(net, from, forward.cumulative, true, names);
+                    self.forward_sent(net, from, forward.cumulative, true, skipped_streams);
                 }
                 Chunk::Unknown(unknown) => panic!("{from:?}: {unknown}"),
                 _ => {}
@@ -443,8 +455,8 @@ impl Watch for Checker {
             };
             let chunk = if let Chunk::NrSack(nr) = chunk { Chunk::Sack(nr.sack) } else { chunk };
             let (cumulative, window) = match chunk {
-                // The SACK belongs to the previous association, whose cookie was stale. This side has sent another INIT
-                // since.
+                // This SACK belongs to the previous association, whose cookie was stale. The receiving side has sent a
+                // new INIT since.
                 Chunk::Sack(_) if asking => continue,
                 // TSNs that gap blocks report are not outstanding, so they do not count against the window.
                 Chunk::Sack(sack) => {
@@ -486,7 +498,7 @@ impl Watch for Checker {
                 }
             }
             let mine = &mut self.sides[to as usize];
-            // The SACK has TSNs from before a TSN reset (RFC 6525 §5.2.4).
+            // The SACK acknowledges TSNs from before a TSN reset (RFC 6525 §5.2.4), so it is skipped.
             if mine.highest.is_some_and(|highest| highest.0.wrapping_sub(cumulative.0) > 1 << 24) {
                 continue;
             }
@@ -501,8 +513,8 @@ impl Watch for Checker {
                 }
             };
             if let Some((cumulative, _)) = mine.acknowledged {
-                // The content is kept for a while after its acknowledgement, because a T3-rtx that expired earlier may
-                // have sent the TSN again.
+                // The checker keeps the content of a TSN for a while after the TSN is acknowledged. A T3-rtx that
+                // expired before the acknowledgement may have sent the TSN again.
                 if mine.content.len() > 4_000 {
                     mine.content.retain(|&tsn, _| Tsn(tsn).plus(2_000).after(cumulative));
                 }
@@ -520,10 +532,12 @@ impl Watch for Checker {
             if let Some(before) = self.sides[side as usize].windows.take() {
                 let losses = stats_of(net, side).fast_recoveries;
                 for ((of, before), path) in before.into_iter().zip(&info.paths) {
-                    // An ECN echo, or the answer to a tail loss probe, may also set the window to 4 packets.
+                    // An ECN echo, or the answer to a tail loss probe, may set the window to 4 packets. Growth up to
+                    // this size is therefore allowed.
                     let least = 4 * u64::from(path.mtu);
                     let grew = of == (path.state, path.mtu, losses) && path.cwnd > before.max(least);
-                    // In ProbeRTT, BBR's window is at most 4 packets, and grows afterwards.
+                    // BBR reduces its window to at most 4 packets in ProbeRTT. A window that grows from there is
+                    // allowed.
                     let grew = grew && !(self.bbr[side as usize] && before <= least);
                     assert!(!grew, "{side:?}: {} after {before} by what was given up", path.cwnd);
                 }

@@ -3,7 +3,7 @@
 use anabranch_base::{Ratio, Rng};
 use anabranch_sctp::{Config, SchedulerKind};
 
-pub(crate) fn percent(n: u64) -> Ratio {
+pub(crate) fn per_mille(n: u64) -> Ratio {
     Ratio::new(n, 1_000).expect("below one")
 }
 

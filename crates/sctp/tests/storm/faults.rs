@@ -70,8 +70,8 @@ pub(crate) struct Narrowing {
 }
 
 impl Narrowing {
-    /// Chooses how both sides discover MTUs, and whether the MTU of a network drops. The network sends ICMP messages
-    /// unless both sides probe.
+    /// Chooses how both sides discover MTUs, and whether the MTU of a network drops. If both sides use probes, the
+    /// network may be one that sends no ICMP messages.
     pub(crate) fn of(mut rng: Rng, configs: &mut [Config; 2], networks: usize) -> Option<Self> {
         let mut silent = true;
         for config in configs {
@@ -131,7 +131,7 @@ impl Reboot {
         let addresses = (1..=networks).map(|n| net::address(A, n)).collect();
         net.reboot(A, Endpoint::new(config.clone(), addresses, self.rng.fork("reboot")));
         net.associate_from(A, 1, Some(info.local_port), net::PORT);
-        // The messages that A had sent are lost. A continues with the messages that it has not sent.
+        // The reboot loses the messages that A sent before. After the reboot, A sends the remaining messages.
         work.requested = false;
     }
 }

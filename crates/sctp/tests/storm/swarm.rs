@@ -1,7 +1,7 @@
-//! Carries out one storm: makes the choices of its seed, and runs it to its end.
+//! Runs one storm, which is a random test of two endpoints on a faulty network. The seed determines all of its choices.
 
 use crate::checker::Checker;
-use crate::choices::{SCHEDULERS, configuration, on, percent, pick};
+use crate::choices::{SCHEDULERS, configuration, on, per_mille, pick};
 use crate::faults::{Faults, Narrowing, Reboot};
 use crate::net::{A, B, Net, Watch};
 use crate::work::{act, change_address, plan, wish};
@@ -10,7 +10,7 @@ use anabranch_base::{Engine, Instant, Ratio, Rng};
 use anabranch_sctp::{CloseReason, Event};
 use anabranch_wire::ladder::Side;
 
-/// The result of one storm, or the sum of several storms.
+/// The result of one storm (a random test of two endpoints), or the sum of the results of several storms.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Outcome {
     /// The number of associations that both sides saw end gracefully.
@@ -100,12 +100,12 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
     net.draws_ladder = drawing;
     let heavy = rng.below(8) == 0;
     let mut faults = Faults {
-        loss: if on(&mut rng) { percent(rng.below(if heavy { 300 } else { 100 })) } else { Ratio::ZERO },
-        duplicate: if on(&mut rng) { percent(rng.below(200)) } else { Ratio::ZERO },
-        corrupt: if on(&mut rng) { percent(rng.below(60)) } else { Ratio::ZERO },
-        reorder: if on(&mut rng) { percent(rng.below(400)) } else { Ratio::ZERO },
+        loss: if on(&mut rng) { per_mille(rng.below(if heavy { 300 } else { 100 })) } else { Ratio::ZERO },
+        duplicate: if on(&mut rng) { per_mille(rng.below(200)) } else { Ratio::ZERO },
+        corrupt: if on(&mut rng) { per_mille(rng.below(60)) } else { Ratio::ZERO },
+        reorder: if on(&mut rng) { per_mille(rng.below(400)) } else { Ratio::ZERO },
         reorder_by: Duration::from_millis(pick(&mut rng, &[1, 20, 400])),
-        mark: if on(&mut rng) { percent(rng.below(200)) } else { Ratio::ZERO },
+        mark: if on(&mut rng) { per_mille(rng.below(200)) } else { Ratio::ZERO },
         jitter: if on(&mut rng) { Duration::from_millis(rng.below(30)) } else { Duration::ZERO },
         outages: Vec::new(),
         faults_end: Instant::from_millis(120_000),
@@ -120,7 +120,8 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
         for _ in 0..=rng.below(3) {
             let from = Instant::from_millis(rng.below(20_000));
             let length = Duration::from_millis(pick(&mut rng, &[100, 2_000, 10_000, 1_000_000]));
-            // An outage of all networks may end the association, even if the endpoints behave well.
+            // Network 0 stands for all networks. An outage of all networks may end the association, even if both
+            // endpoints behave well.
             let network = rng.below(networks as u64 + 1) as usize;
             outage |= length > Duration::from_secs(1);
             // A network may fail permanently if another network still works.
@@ -276,18 +277,19 @@ fn conclude(net: &mut Net, checker: &Checker, excused: bool, rebooted: bool) -> 
     }
     // RFC 9260 §9.2: T5-shutdown-guard ends an association after five times RTO.Max, no matter what caused the delay.
     let excused = excused || reasons.contains(&Some(CloseReason::ShutdownTimeout));
-    // B gave up A while A was waiting for a COOKIE ACK, and a second association was set up. Undelivered messages of
-    // the first association are lost with that association.
+    // B gave up A while A was waiting for a COOKIE ACK, and a second association was set up. The first association's
+    // undelivered messages were lost.
     let again = net.ends.iter().any(|end| end.ids.len() > 1);
     let excused = excused || again;
-    // The association was closed before it was established, and no message had been sent.
+    // A's application closed the association before it was established, and no message had been sent.
     let excused = excused || (reasons == [Some(CloseReason::Local), None] && outcome.messages == 0);
-    // COOKIE ACKs were lost repeatedly. The side that sent them has also sent data, and this data is not accepted (RFC
-    // 9260 §6). That side may count more errors than the limit before the next COOKIE ECHO arrives.
+    // B's COOKIE ACKs were lost repeatedly. Until A gets a COOKIE ACK, it accepts none of the data that B has sent (RFC
+    // 9260 §6). B may therefore exceed its limit of errors before the next COOKIE ECHO arrives.
     let up = net.ends[A as usize].events.iter().any(|event| matches!(event, Event::Established { .. }));
-    let excused = excused || (!up && reasons[B as usize] == Some(CloseReason::Unreachable));
-    // A packet that the SHUTDOWN has overtaken belongs to no association when it arrives. The ABORT that answers it may
-    // overtake the SHUTDOWN COMPLETE (RFC 9260 §8.4). All messages were delivered nevertheless.
+    let lost = |reason| matches!(reason, Some(CloseReason::Unreachable | CloseReason::BlackHole { .. }));
+    let excused = excused || (!up && lost(reasons[B as usize]));
+    // A packet that the SHUTDOWN has overtaken belongs to no association when it arrives. An ABORT answers this packet,
+    // and may overtake the SHUTDOWN COMPLETE (RFC 9260 §8.4). All messages were delivered nevertheless.
     let late = |reason| matches!(reason, Some(CloseReason::Shutdown | CloseReason::Aborted(None)));
     if reasons.contains(&Some(CloseReason::Shutdown)) && reasons.into_iter().all(late) && !again {
         outcome.complete = 1;
@@ -308,8 +310,8 @@ fn conclude(net: &mut Net, checker: &Checker, excused: bool, rebooted: bool) -> 
             let [a, b] = &net.ends;
             let (app, peer) = if side == A { (&a.app, &b.app) } else { (&b.app, &a.app) };
             outcome.failed += peer.failed.len() as u64;
-            // With NR-SACK, a side may acknowledge a message that it cannot deliver yet. If the association of that
-            // side then ends, the message is lost without a report.
+            // An NR-SACK may acknowledge a message that its receiver cannot deliver yet. If the association then ends,
+            // the sender does not report this message as failed. So messages are not checked after such an NR-SACK.
             if !again && !rebooted && !checker.forgotten && reasons[side.other() as usize].is_some() {
                 let reported = |number: &u64| peer.failed.contains(number) || peer.given_up.contains(number);
                 let silent: Vec<u64> = app.owed_numbers().filter(|number| !reported(number)).collect();

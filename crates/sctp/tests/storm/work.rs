@@ -22,7 +22,7 @@ pub(crate) struct Work {
     pub(crate) scheduler_rng: Option<Rng>,
     /// The times at which the side requests a reset of streams, or additional streams.
     pub(crate) reconfig_times: Vec<Instant>,
-    /// The random numbers for cancelling the messages of a stream, if the side does this.
+    /// The random numbers with which the side cancels messages of streams; `None` if the side cancels no messages.
     pub(crate) cancel_rng: Option<Rng>,
     pub(crate) requested: bool,
 }
@@ -131,7 +131,7 @@ pub(crate) fn act(net: &mut Net, side: Side, work: &mut [Work; 2], number: &mut 
         let stream = rng.below(25) as u16 % info.outbound_streams;
         end.engine.cancel(now, id, stream);
         if on(rng) {
-            // An application that wants to use the stream again also resets it.
+            // An application that wants to use the cancelled stream again also resets the stream.
             let _ = end.engine.reset_streams(now, id, Direction::Both, &[stream]);
         }
     }
@@ -166,8 +166,8 @@ pub(crate) fn act(net: &mut Net, side: Side, work: &mut [Work; 2], number: &mut 
     }
 }
 
-/// Makes the application of one side request a reset of streams, or additional streams (RFC 6525). The result does not
-/// matter: every message must arrive in the order of its stream.
+/// Makes the application of one side request a reset of streams, or additional streams (RFC 6525). The request may be
+/// refused. In any case, the messages of each stream must arrive in order.
 pub(crate) fn wish(net: &mut Net, side: Side, work: &mut Work, rng: &mut Rng) {
     let now = net.now;
     while work.reconfig_times.first().is_some_and(|&at| at <= now) {
@@ -176,7 +176,7 @@ pub(crate) fn wish(net: &mut Net, side: Side, work: &mut Work, rng: &mut Rng) {
         let Some(&id) = end.ids.last() else { continue };
         let direction = pick(rng, &[Direction::Outgoing, Direction::Incoming, Direction::Both]);
         let streams: Vec<u16> = (0..rng.below(4)).map(|_| rng.below(20) as u16).collect();
-        // The engine refuses a request that is impossible now, and the refusal has no other effect.
+        // The engine may refuse a request that is impossible in the present state. A refusal has no other effect.
         let _ = match rng.below(8) {
             0 => end.engine.reset_association(now, id),
             1 => end.engine.add_streams(now, id, rng.below(3) as u16, rng.below(3) as u16),

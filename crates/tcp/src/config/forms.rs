@@ -79,8 +79,9 @@ pub(super) const INITIAL_WINDOW: Text<InitialWindow> = Text(
     },
 );
 
-/// What makes the congestion window grow. `off` counts acknowledgements. A number counts acknowledged bytes (RFC 3465);
-/// in slow start, each acknowledgement counts for at most this number of segments.
+/// The unit that makes the congestion window grow. With `off`, acknowledgements are counted. With a number,
+/// acknowledged bytes are counted (RFC 3465). In slow start, each acknowledgement then counts for at most this number
+/// of segments.
 pub(super) const COUNTING: Text<Counting> = Text(
     |text| match text {
         "off" => Ok(Counting::Acks),
@@ -107,7 +108,7 @@ pub(super) const SEGMENT: Text<Option<u32>> = Text(
     |value| value.map_or_else(|| "auto".to_owned(), |size| Bytes(u64::from(size)).to_string()),
 );
 
-/// The number of segments sent in response to one event; 0 or `off` means no limit.
+/// The maximum number of segments sent in response to one event; 0 or `off` means no limit.
 pub(super) const BURST: Text<Option<u32>> = Text(
     |text| match text {
         "off" => Ok(None),

@@ -27,7 +27,7 @@ anabranch_base::knobs! {
             "Linux 6 tcp_cong.c, tcp_cubic.c; CUBIC's share of Reno stays 9/17, where RFC 9438 §4.3 lets it rise to 1",
             CWND_UNIT,
             "the window counts bytes, or (segments) whole segments with the arithmetic of Linux, which goes without abc";
-        /// The slow-start threshold after a loss is a share of this quantity.
+        /// The quantity that determines the slow-start threshold after a loss: the threshold is a share of it.
         ssthresh: Ssthresh = Ssthresh::Window, "Linux 6 tcp_reno_ssthresh, cubictcp_recalc_ssthresh: of snd_cwnd",
             SSTHRESH,
             "the threshold after a loss is a share of what was in flight (RFC 5681), or of the window: flight or window";
@@ -108,7 +108,7 @@ anabranch_base::knobs! {
         /// Offer and take ECN (RFC 3168).
         ecn: bool = false, "Linux 6 net.ipv4.tcp_ecn = 2: not asked for by clients",
             SWITCH, "explicit congestion notification: yes or no";
-        /// When a small segment has to wait.
+        /// When a segment smaller than the maximum waits for more data (Nagle's algorithm, RFC 9293 §3.7.4).
         nagle: Nagle = Nagle::No,
             "HTTP sets TCP_NODELAY: curl since 7.50.2 (CURLOPT_TCP_NODELAY 1), Chromium net/socket, nginx tcp_nodelay on",
             NAGLE,
@@ -119,8 +119,8 @@ anabranch_base::knobs! {
         /// At least every N-th data segment is acknowledged immediately.
         ack_every: u32 = 2, "Linux 6 __tcp_ack_snd_check; RFC 9293 §3.8.6.3",
             Number(1, 64), "acknowledge every N-th segment: 1 to 64";
-        /// The number of segments that are acknowledged immediately when a connection begins. This phase of immediate
-        /// acknowledgements ends earlier if this side answers data with data within `delack`.
+        /// The number of segments at the start of a connection that are acknowledged immediately. If this side sends
+        /// data within `delack` of received data, later segments may be acknowledged with a delay.
         quickack: u32 = 16, "Linux 6 TCP_MAX_QUICKACKS = 16",
             Number(0, 1_000_000), "first segments that are acknowledged at once: a number";
         /// As in Linux: data with PSH is acknowledged once the application has read it, and a segment that widens the
@@ -128,7 +128,8 @@ anabranch_base::knobs! {
         ack_push: bool = true, "Linux 6 __tcp_cleanup_rbuf, tcp_measure_rcv_mss, tcp_grow_window",
             SWITCH,
             "a pushed segment is acknowledged once it is read, one that widens the window at once (Linux): yes or no";
-        /// Which segments carry PSH: the last of each write, or also the last of each burst.
+        /// Which segments carry PSH: the last segment of each write, or the last segments of each write and of each
+        /// burst.
         push: Push = Push::Bursts, "Linux 5.4 and later set PSH on the last of segments that leave together (TSO)",
             PUSH, "PSH marks the end of each write, or of each burst, too: write or burst";
         /// Which segment carries the FIN: the last data segment or a segment of its own.

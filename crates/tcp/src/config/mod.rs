@@ -36,7 +36,7 @@ pub enum CwndUnit {
     Segments,
 }
 
-/// The slow-start threshold after a loss is a share of this quantity.
+/// The quantity that determines the slow-start threshold after a loss: the threshold is a share of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ssthresh {
     /// The bytes in flight (RFC 5681 §3.1 eq. 4).
@@ -53,14 +53,14 @@ pub enum RecoveryKind {
     /// RFC 6582: one segment is retransmitted per round trip. The recovery ends when all data that was outstanding at
     /// its start is acknowledged.
     NewReno,
-    /// RFC 6675 if both sides permit SACK; otherwise the same as NewReno.
+    /// RFC 6675 if both sides permit SACK. Otherwise as `NewReno`.
     Sack,
 }
 
 /// How often the round-trip time is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RttSampling {
-    /// Each acknowledgement of new data gives an RTT sample, if it shows which transmission it answers.
+    /// Each acknowledgement of new data gives an RTT sample, if it shows which transmission of the segment arrived.
     Every,
     /// Only one segment at a time is timed, as in stacks without timestamps.
     Once,
@@ -89,20 +89,20 @@ pub enum Push {
 /// Which segment carries the FIN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fin {
-    /// The last data segment, if that segment has not been sent yet.
+    /// The last data segment, if that segment is still unsent when the application closes.
     Data,
     /// A separate segment without data, even if unsent data could have carried the FIN.
     Alone,
 }
 
-/// When a small segment waits for outstanding data to be acknowledged (RFC 9293 §3.7.4).
+/// The condition under which a small segment waits until outstanding data is acknowledged (RFC 9293 §3.7.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Nagle {
-    /// Never, as with TCP_NODELAY.
+    /// A small segment never waits, as with TCP_NODELAY.
     No,
-    /// While any data is unacknowledged.
+    /// A small segment waits while any data is unacknowledged.
     Yes,
-    /// While an earlier small segment is unacknowledged (draft-minshall-nagle-01; Linux does the same).
+    /// A small segment waits while an earlier small segment is unacknowledged (draft-minshall-nagle-01, as in Linux).
     Minshall,
 }
 
@@ -177,9 +177,8 @@ impl Config {
         }
     }
 
-    /// Returns the number of lost SYNs or SYN-ACKs after which the initial window is reduced to one segment. RFC 5681
-    /// §3.1 requires the reduction after one loss. RFC 6928 §2 has a larger initial window and requires the reduction
-    /// only after more than one loss.
+    /// Returns the number of lost SYNs or SYN-ACKs after which the initial window is reduced to one segment. With the
+    /// window of RFC 5681 §3.1, one loss suffices. With the larger window of RFC 6928 §2, two losses are needed.
     #[must_use]
     pub(crate) fn syn_losses_for_one_segment(&self, mss: u64) -> u32 {
         if self.iw.bytes(mss) > InitialWindow::Rfc5681.bytes(mss) { 2 } else { 1 }

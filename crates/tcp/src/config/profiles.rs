@@ -1,8 +1,8 @@
 //! Named parameter sets with sources. Stacks described in old papers and current stacks run the same code with
 //! different values.
 //!
-//! The rows of `modern` are the defaults in the table of knobs. Each other profile lists nearly all knobs, even where
-//! its value is that of `modern`, because each value has a source of its own.
+//! The rows of `modern` are the defaults in the table of knobs. Each other profile lists nearly all knobs, even a value
+//! that equals that of `modern`, because the profile names its own source for it.
 
 use anabranch_base::knobs::{Profile, names};
 

@@ -21,12 +21,13 @@ impl Connection {
         match self.state {
             State::Established => self.state = State::FinWait1,
             State::CloseWait => self.state = State::LastAck,
-            // Not yet established: the FIN is sent after the handshake.
+            // In SYN-SENT and SYN-RECEIVED, the FIN is sent after the handshake.
             _ => {}
         }
     }
 
-    /// Closes the connection for the application. Data that arrives from now on is answered with a reset.
+    /// Closes the connection: the application neither sends nor reads any more. Data that arrives from now on is
+    /// answered with a reset.
     pub(crate) fn close(&mut self, now: Instant, out: &mut Outbox) {
         // RFC 9293 §3.6.1: unread data is discarded, so a reset tells the peer that the data was lost.
         if self.recv.readable() > 0 {
@@ -56,7 +57,7 @@ impl Connection {
         self.fail(now, CloseReason::AddressGone, out);
     }
 
-    /// RFC 9293 §3.10.5: sends a reset if the peer may have a connection in the current state.
+    /// RFC 9293 §3.10.5: sends a reset, unless this side's state shows that the peer needs none.
     pub(super) fn reset_peer(&mut self, out: &mut Outbox) {
         match self.state {
             State::SynReceived

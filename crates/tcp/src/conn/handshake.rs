@@ -2,7 +2,7 @@
 //!
 //! Implements RFC 9293 §3.5 (with simultaneous open), §3.7.1 (MSS), and §3.10.7.3 (SYN-SENT).
 
-use super::output::host;
+use super::output::without_port;
 use super::timers::{Timer, Timers};
 use super::{Connection, Outbox, Reply, State};
 use crate::config::Config;
@@ -64,7 +64,7 @@ impl Connection {
         let _ = connection.syn_header(now);
         connection.recv.ack_scheduler.on_sent();
         (connection.syn_due, connection.syn_tries) = (false, 1);
-        // If the peer echoed our timestamp, the time when the cookie's SYN-ACK was sent can be computed.
+        // The time when the SYN-ACK with the cookie was sent can be computed only if the peer echoed our timestamp.
         let age = ack.options.timestamps.and_then(|stamps| connection.options.age(now, stamps.echo));
         let sent = age.map(|age| now.as_nanos().saturating_sub(age));
         connection.syn_sent = sent.map_or(Instant::MAX, Instant::from_nanos);
@@ -84,7 +84,7 @@ impl Connection {
             irs: Seq(0),
             options: NegotiatedOptions::offer(&config, clock_offset),
             template: None,
-            hosts: (host(local), host(remote)),
+            ip_addresses: (without_port(local), without_port(remote)),
             send: SendHalf::new(&config, u64::from(default_mss)),
             recv: RecvHalf::new(&config),
             timers: Timers::default(),
@@ -195,9 +195,9 @@ impl Connection {
         self.timers.stop(Timer::Retransmit);
         self.timeouts = 0;
         self.last_progress = now;
-        let few = self.syn_tries > self.config.syn_losses_for_one_segment(self.payload_size());
+        let reduced_iw = self.syn_tries > self.config.syn_losses_for_one_segment(self.payload_size());
         let seed = u64::from(self.iss.0);
-        self.send.begin(&self.config, self.payload_size(), self.options.sack, few, seed);
+        self.send.begin(&self.config, self.payload_size(), self.options.sack, reduced_iw, seed);
         self.template = Template::new(self.local, self.remote);
         let echoed = header.options.timestamps.and_then(|stamps| self.options.age(now, stamps.echo));
         if syn_lost {
@@ -231,8 +231,8 @@ impl Connection {
         if answer {
             flags = flags.with(Flags::ACK);
         }
-        // RFC 3168 §6.1.1: ECE and CWR request ECN, ECE alone accepts ECN. A retransmitted SYN does not request ECN
-        // (§6.1.1.1), because some paths drop SYNs with these flags.
+        // RFC 3168 §6.1.1: a SYN with ECE and CWR requests ECN, and a SYN-ACK with ECE alone accepts it. A
+        // retransmitted SYN does not request ECN (§6.1.1.1), because some paths drop SYNs with these flags.
         if self.options.ecn && answer {
             flags = flags.with(Flags::ECE);
         } else if self.options.ecn && self.syn_tries == 0 {

@@ -147,7 +147,7 @@ impl Connection {
         }
     }
 
-    /// Fourth check of RFC 9293 §3.10.7.4: handles a SYN that arrives after SYN-SENT (RFC 5961 §4.2).
+    /// Fourth check of RFC 9293 §3.10.7.4: handles a SYN that arrives in any state except SYN-SENT (RFC 5961 §4.2).
     fn on_syn_again(&mut self, now: Instant, seq: Seq) {
         if self.state == State::SynReceived && seq == self.irs {
             // The peer repeats its SYN because it has not received our SYN-ACK, so the SYN-ACK is sent again.
@@ -175,8 +175,8 @@ impl Connection {
             return false;
         }
         if position < self.send.lowest_plausible() {
-            // RFC 5961 §5.2: the acknowledgement is further behind SND.UNA than the largest window that the peer has
-            // offered.
+            // RFC 5961 §5.2: the acknowledgement number is too old. It lies below SND.UNA by more than the largest
+            // window that the peer has offered.
             self.challenge(now);
             return false;
         }
@@ -278,8 +278,8 @@ impl Connection {
     }
 
     /// Records that the peer answered our window probes. Any acknowledgement shows that the peer is alive, so the count
-    /// of unanswered probes starts again at 0. A live peer may keep its window closed without a time limit (RFC 9293
-    /// §3.8.6.1). So while the window is closed, the count of timeouts also starts again, even if data was in flight
+    /// of unanswered probes is set to 0. A live peer may keep its window closed without a time limit (RFC 9293
+    /// §3.8.6.1). So while the window is closed, the count of timeouts is set to 0 as well, even if data was in flight
     /// when the window closed.
     #[inline(always)]
     pub(crate) fn record_answer(&mut self) {
@@ -365,7 +365,7 @@ impl Connection {
         });
         self.stats.bytes_received += arrival.kept_bytes;
         self.stats.bytes_discarded += data.len() as u64 - arrival.kept_bytes;
-        self.record_delay(now, arrival.delay);
+        self.start_delayed_ack_timer(now, arrival.delay);
         if self.orphan && arrival.kept_bytes > 0 {
             // RFC 9293 §3.6.1: the application has closed the connection and will not read the data, so the peer is
             // reset.
@@ -385,7 +385,7 @@ impl Connection {
     /// Starts the timer for a delayed acknowledgement, unless it is running. If `delay` is `None`, no acknowledgement
     /// is delayed.
     #[inline(always)]
-    pub(crate) fn record_delay(&mut self, now: Instant, delay: Option<Duration>) {
+    pub(crate) fn start_delayed_ack_timer(&mut self, now: Instant, delay: Option<Duration>) {
         if let Some(delay) = delay
             && !self.timers.is_set(Timer::DelayedAck)
         {
@@ -417,8 +417,8 @@ impl Connection {
                 Timer::Persist => self.on_persist_timer(now, out),
                 Timer::DelayedAck => self.recv.ack_scheduler.on_delay_over(),
                 Timer::FinWait2 => {
-                    // The application has closed and does not wait for the peer's FIN, so the connection is dropped, as
-                    // in other stacks.
+                    // The application has closed the connection, and the peer sent no FIN in time. The connection is
+                    // dropped, as in other stacks.
                     self.reset_peer(out);
                     self.fail(now, CloseReason::Finished, out);
                 }
@@ -444,7 +444,8 @@ impl Connection {
             return self.fail(now, reason, out);
         }
         self.send.on_timeout(now);
-        // RFC 6298 §5.6: the timer is restarted here. Sending the retransmission does not restart it again.
+        // RFC 6298 §5.6: restart the retransmission timer now. Sending the retransmitted segment later does not restart
+        // it.
         self.timers.set(Timer::Retransmit, now + self.send.rtt.rto());
         self.timers.stop(Timer::Loss);
     }
@@ -455,8 +456,8 @@ impl Connection {
         match self.send.loss_timer() {
             None => self.timers.stop(Timer::Loss),
             Some(LossTimer::Reorder(at)) => self.timers.set(Timer::Loss, at),
-            // RFC 8985 §7.2: the probe is sent no later than the retransmission timer expires. Sending the probe
-            // restarts that timer.
+            // RFC 8985 §7.2: the probe is sent when the retransmission timer expires, or earlier. Sending the probe
+            // restarts the retransmission timer.
             Some(LossTimer::Probe(wait)) => {
                 self.timers.set(Timer::Loss, now.plus_nanos(wait).min(self.timers.at(Timer::Retransmit)));
             }

@@ -1,7 +1,7 @@
 //! A TCP connection, composed of a sending half and a receiving half.
 //!
-//! Owns the two halves and offers the operations of the application. `input` only changes state; only `output` builds
-//! segments.
+//! Owns both halves and offers the operations that the application calls. `input` only changes state; only `output`
+//! builds segments.
 
 mod close;
 mod handshake;
@@ -73,7 +73,7 @@ pub(crate) struct Connection {
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,
     /// The IP addresses of `local` and `remote` with port 0, as raw sockets need them.
-    pub(crate) hosts: (SocketAddr, SocketAddr),
+    pub(crate) ip_addresses: (SocketAddr, SocketAddr),
     /// Whether the peer opened the connection, through one of our listeners.
     passive: bool,
     config: Arc<Config>,
@@ -258,7 +258,7 @@ impl Connection {
         una as i64 + i64::from(number.distance_from(self.seq_of(una)) as i32)
     }
 
-    /// Converts a sequence number to a position in the peer's stream.
+    /// Converts a sequence number to a position in the peer's stream, which is negative before the first byte.
     #[inline]
     fn peer_position(&self, number: Seq) -> i64 {
         let next = self.recv.next();
@@ -286,7 +286,8 @@ impl Connection {
             let id = self.id;
             self.event(out, Event::Closed { id, reason });
             self.is_closed_reported = true;
-            // The application never knew of an incoming connection that did not open, so its end is not traced.
+            // The trace has no `Closed` record for an incoming connection that did not open, because the application
+            // never knew of it.
             if self.is_announced {
                 out.record(now, self.key(), || TraceEvent::Closed);
             }

@@ -51,7 +51,7 @@ impl Reply {
     }
 
     pub(crate) fn transmit(&self, batch: &mut SendBatch, out: &mut Outbox) {
-        begin_batch(batch, (host(self.local), host(self.remote)), Ecn::NotEct, out);
+        begin_batch(batch, (without_port(self.local), without_port(self.remote)), Ecn::NotEct, out);
         batch.push_with(|buffer| {
             let start = buffer.len();
             self.header.emit(buffer);
@@ -69,19 +69,19 @@ enum NextSegment {
 }
 
 /// Returns the address with port 0, as raw sockets need it. The ports are in the TCP header.
-pub(super) fn host(end: SocketAddr) -> SocketAddr {
+pub(super) fn without_port(end: SocketAddr) -> SocketAddr {
     SocketAddr::new(end.ip(), 0)
 }
 
 #[inline(always)]
 pub(crate) fn begin_batch(
     batch: &mut SendBatch,
-    hosts: (SocketAddr, SocketAddr),
+    ip_addresses: (SocketAddr, SocketAddr),
     ecn: Ecn,
     out: &mut Outbox,
 ) {
     if batch.is_empty() {
-        (batch.source, batch.target) = hosts;
+        (batch.source, batch.target) = ip_addresses;
         batch.ecn = ecn;
         batch.first_tag = out.next_tag;
     }
@@ -111,7 +111,7 @@ impl Connection {
                 }
             }
             let tag = out.next_tag;
-            begin_batch(batch, self.hosts, ecn, out);
+            begin_batch(batch, self.ip_addresses, ecn, out);
             batch.push_with(|buffer| {
                 let start = buffer.len();
                 header.emit(buffer);
@@ -123,14 +123,15 @@ impl Connection {
         !batch.is_empty()
     }
 
-    /// Returns whether a poll would return no segment and change no state. When a connection only receives, this is
-    /// true after about half of the arriving segments.
+    /// Returns whether the connection has no segment to send and no state to change at the next poll. On a connection
+    /// that only receives, this is true after about half of the arriving segments.
     #[inline]
     pub(crate) fn is_at_rest(&self, out: &Outbox) -> bool {
         self.send.is_at_rest() && self.waits_for_nothing_else(out)
     }
 
-    /// Returns whether a poll could only send data: it would send no other segment, change no state and trace nothing.
+    /// Returns whether a poll has nothing to do except, at most, to send data. No other segment is due, no state
+    /// changes, and nothing is traced.
     #[inline]
     pub(crate) fn waits_for_nothing_else(&self, out: &Outbox) -> bool {
         self.state.receives()
@@ -314,7 +315,7 @@ impl Connection {
                 cause,
             });
         }
-        self.on_acknowledged(header);
+        self.on_ack_sent(header);
     }
 
     fn on_data_sent(&mut self, now: Instant, choice: &SelectedSegment, header: &Header, length: u64) {
@@ -360,7 +361,7 @@ impl Connection {
 
     /// Records that the sent segment with `header` carried the latest acknowledgement.
     #[inline]
-    fn on_acknowledged(&mut self, header: &Header) {
+    fn on_ack_sent(&mut self, header: &Header) {
         self.last_ack_sent = self.recv.next();
         // A full data segment may have no room for the SACK option. In that case, an acknowledgement with the option
         // must follow.

@@ -1,6 +1,6 @@
 //! Dispatches each arriving segment to a connection or a listener, drops it, or answers it with a reset.
 //!
-//! Owns no state: the endpoint owns ports and connections.
+//! This module has no state of its own. The endpoint owns the ports and the connections.
 //!
 //! Implements RFC 9293 §3.10.7.1 and §3.10.7.2 (CLOSED, LISTEN), and RFC 6191 (TIME-WAIT reuse).
 
@@ -36,8 +36,8 @@ impl Endpoint {
                 connection.abort(now, &mut self.out);
                 self.after(now, slot);
             }
-            // The listener's backlog has no room, so the ACK is dropped, although the peer believes that the connection
-            // is open. Our next SYN-ACK makes the peer send the ACK again.
+            // The listener's backlog has no room, so the ACK is dropped, and the connection stays half-open. The peer
+            // takes the connection for open. When we repeat the SYN-ACK, the peer repeats its ACK.
             return;
         }
         connection.on_segment(now, segment, packet.ecn, packet.tag, &mut self.out);

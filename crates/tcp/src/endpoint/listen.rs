@@ -1,8 +1,8 @@
 //! Listening ports and their bounded queues.
 //!
 //! Implements the backlog. It limits the half-open connections, and separately the open connections that the
-//! application has not accepted. A SYN or an ACK beyond a limit is dropped silently, and the peer tries again. RFC 9293
-//! specifies no limit; Linux and BSD do the same.
+//! application has not accepted. A SYN or an ACK beyond a limit is dropped silently, as in Linux and BSD, and the peer
+//! tries again. RFC 9293 specifies no limit.
 
 use std::collections::BTreeMap;
 

@@ -183,9 +183,9 @@ impl Endpoint {
         self.listeners.close(port);
     }
 
-    /// Sets the number of connections to `port` that [`Event::Accepted`] has announced and that the application has not
-    /// yet accepted. These connections fill the backlog. While the backlog is full, the final ACK of another handshake
-    /// is dropped, not answered with a reset, and the peer sends that ACK again.
+    /// Sets the number of open connections to `port` that the application has not yet accepted after
+    /// [`Event::Accepted`]. These connections fill the backlog. While the backlog is full, the final ACK of another
+    /// handshake is dropped without a reset, and the peer sends that ACK again.
     pub fn set_accept_queue(&mut self, port: u16, waiting: u32) {
         self.listeners.set_waiting(port, waiting);
     }
@@ -199,7 +199,8 @@ impl Endpoint {
         let connection = alive(&mut self.slots, id).ok_or(SendError::Closed)?;
         let waits = connection.waits_for_acknowledgements(&self.out);
         let taken = connection.write(now, data)?;
-        // On a connection that waits for acknowledgements, new data neither causes a segment nor changes a deadline.
+        // While the congestion window is full and only an acknowledgement can allow another segment (`waits`), new data
+        // causes no segment and changes no deadline.
         if !waits || self.slots[id.slot as usize].queued {
             self.after(now, id.slot);
         }
@@ -349,8 +350,8 @@ impl Endpoint {
         slot.connection.as_deref().filter(|_| slot.generation == id.generation)
     }
 
-    /// Called after every change of a connection. The connection may now have a segment to send or an earlier deadline,
-    /// or it may have ended.
+    /// Called after every change of a connection. Queues the connection for sending, schedules its deadline, or deletes
+    /// it if it has ended.
     #[inline]
     fn after(&mut self, now: Instant, slot: u32) {
         let entry = &mut self.slots[slot as usize];
@@ -379,7 +380,7 @@ impl Endpoint {
         let entry = &mut self.slots[slot as usize];
         let Some(connection) = &mut entry.connection else { return };
         if let Some(deadline) = connection.deadline_before(entry.scheduled) {
-            // The entry is strictly later than `now`, so that time always advances.
+            // A deadline that has passed is scheduled 1 ns after `now`, so that time always advances.
             let at = deadline.max(now.plus_nanos(1));
             entry.scheduled = at;
             self.deadlines.push(Reverse((at, slot)));
@@ -486,7 +487,7 @@ impl Engine for Endpoint {
             }
             entry.queued = false;
             self.ready.pop_front();
-            // A poll that finds no segment to send may have set the persist timer.
+            // A poll that returns no segment may have set the persist timer, so the deadline is scheduled here.
             self.schedule(now, slot);
         }
         false

@@ -124,8 +124,8 @@ impl Endpoint {
     /// four-tuple. If a port pair is reused, the sequence numbers continue after those of the old connection.
     fn initial_sequence(&self, now: Instant, ends: FourTuple) -> Seq {
         use std::hash::BuildHasher;
-        let moved = demux::Keyed(self.secret).hash_one(ends);
-        Seq((now.as_nanos() / 4_000) as u32).plus(moved as u32)
+        let tuple_hash = demux::Keyed(self.secret).hash_one(ends);
+        Seq((now.as_nanos() / 4_000) as u32).plus(tuple_hash as u32)
     }
 
     pub(super) fn insert(&mut self, slot: u32, ends: FourTuple, connection: Connection) {

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 /// RFC 4987 Appendix A: the MSS values that a cookie can encode. The MSS that the peer announced is rounded down to one
 /// of them.
-const SIZES: [u16; 8] = [88, 536, 1024, 1220, 1300, 1440, 1460, 8960];
+const MSS_TABLE: [u16; 8] = [88, 536, 1024, 1220, 1300, 1440, 1460, 8960];
 /// The tick of the clock that cookies contain.
 const TICK: Duration = Duration::from_secs(64);
 /// The number of ticks in which a cookie is valid: the tick in which it was made, and the next tick.
@@ -69,24 +69,24 @@ impl Cookies {
         u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]])
     }
 
-    fn cookie(&self, ends: &FourTuple, irs: Seq, tick: u32, size: u32) -> Seq {
-        let hash = self.hash(1, ends, &[irs.0, tick, size]) & 0xff_ffff;
-        Seq((tick & 31) << 27 | size << 24 | hash)
+    fn cookie(&self, ends: &FourTuple, irs: Seq, tick: u32, mss_index: u32) -> Seq {
+        let hash = self.hash(1, ends, &[irs.0, tick, mss_index]) & 0xff_ffff;
+        Seq((tick & 31) << 27 | mss_index << 24 | hash)
     }
 
     /// Returns the peer's MSS, if we made `cookie` for this four-tuple and it has not expired.
-    fn open(&self, now: Instant, ends: &FourTuple, irs: Seq, cookie: Seq) -> Option<u16> {
+    fn check(&self, now: Instant, ends: &FourTuple, irs: Seq, cookie: Seq) -> Option<u16> {
         let last = self.last_sent?;
         if now.since(last) > TICK * (TICKS + 1) {
             return None;
         }
-        let size = cookie.0 >> 24 & 7;
+        let mss_index = cookie.0 >> 24 & 7;
         let present = tick(now);
-        let known = (0..TICKS).filter_map(|age| present.checked_sub(age));
-        known
+        let valid_ticks = (0..TICKS).filter_map(|age| present.checked_sub(age));
+        valid_ticks
             .into_iter()
-            .any(|tick| self.cookie(ends, irs, tick, size) == cookie)
-            .then(|| SIZES[size as usize])
+            .any(|tick| self.cookie(ends, irs, tick, mss_index) == cookie)
+            .then(|| MSS_TABLE[mss_index as usize])
     }
 }
 
@@ -94,7 +94,8 @@ fn tick(now: Instant) -> u32 {
     (now.as_nanos() / TICK.as_nanos() as u64) as u32
 }
 
-/// Returns the largest timestamp that is not after `clock` and has the low bits `carried`.
+/// Restores a full timestamp from its low bits `carried`. Returns the largest timestamp with these bits that is not
+/// after `clock`.
 fn stamp(clock: u32, carried: u32) -> u32 {
     let mask = (1 << CARRIED) - 1;
     let value = clock & !mask | carried;
@@ -116,14 +117,14 @@ impl Endpoint {
             SynCookies::Auto => full,
             SynCookies::Yes => true,
         };
-        // If open connections already fill the backlog, no cookie is sent, because another connection could not be
-        // accepted.
+        // If open connections that wait for the application already fill the backlog, no cookie is sent. The backlog
+        // would have no room for the connection that the cookie opens.
         if !wanted || !self.listeners.can_accept_open(ends.local.port()) {
             return false;
         }
         let mss = syn.options.mss.unwrap_or(if ends.remote.is_ipv4() { 536 } else { 1220 });
-        let size = SIZES.iter().rposition(|&size| size <= mss).unwrap_or(0) as u32;
-        let iss = self.cookies.cookie(&ends, syn.seq, tick(now), size);
+        let mss_index = MSS_TABLE.iter().rposition(|&value| value <= mss).unwrap_or(0) as u32;
+        let iss = self.cookies.cookie(&ends, syn.seq, tick(now), mss_index);
         let mut answer = *syn;
         if syn.options.timestamps.is_none() {
             // If the SYN has no timestamp, the final ACK cannot return the options of the cookie. So the SYN-ACK
@@ -131,7 +132,7 @@ impl Endpoint {
             (answer.options.window_scale, answer.options.sack_permitted) = (None, false);
             answer.flags = Flags::SYN;
         }
-        // A temporary connection builds the SYN-ACK, so that it equals the SYN-ACK of a connection with state.
+        // A temporary connection builds the SYN-ACK, so that its options are chosen as for a connection with state.
         let init = self.cookie_tcb_init(ends, iss, NOBODY);
         let (mut header, _) = Connection::accept(now, init, &answer).syn_header(now);
         if let Some(stamps) = &mut header.options.timestamps {
@@ -163,10 +164,10 @@ impl Endpoint {
             return false;
         }
         let (iss, irs) = (Seq(header.ack.0.wrapping_sub(1)), Seq(header.seq.0.wrapping_sub(1)));
-        let Some(mss) = self.cookies.open(now, &ends, irs, iss) else { return false };
+        let Some(mss) = self.cookies.check(now, &ends, irs, iss) else { return false };
         if !self.listeners.can_accept_open(port) {
-            // The ACK is dropped. The peer believes that the connection is open, and its next segments carry the cookie
-            // as well. By then, the backlog may have room for the connection.
+            // The ACK is dropped, although the peer takes the connection for open. The peer's next segments acknowledge
+            // the cookie again. By then, the backlog may have room for the connection.
             self.dropped.backlog += 1;
             return true;
         }
@@ -229,21 +230,21 @@ mod tests {
         let begun = Instant::from_millis(640_000);
         cookies.last_sent = Some(begun);
         let cookie = cookies.cookie(&ends(5), Seq(77), tick(begun), 6);
-        assert_eq!(cookies.open(begun, &ends(5), Seq(77), cookie), Some(1460));
-        assert_eq!(cookies.open(begun + TICK, &ends(5), Seq(77), cookie), Some(1460));
-        assert_eq!(cookies.open(begun + TICK * 2, &ends(5), Seq(77), cookie), None, "too old");
-        assert_eq!(cookies.open(begun, &ends(6), Seq(77), cookie), None, "another peer");
-        assert_eq!(cookies.open(begun, &ends(5), Seq(78), cookie), None, "another SYN");
-        assert_eq!(Cookies::new([1, 3]).open(begun, &ends(5), Seq(77), cookie), None, "another key");
+        assert_eq!(cookies.check(begun, &ends(5), Seq(77), cookie), Some(1460));
+        assert_eq!(cookies.check(begun + TICK, &ends(5), Seq(77), cookie), Some(1460));
+        assert_eq!(cookies.check(begun + TICK * 2, &ends(5), Seq(77), cookie), None, "too old");
+        assert_eq!(cookies.check(begun, &ends(6), Seq(77), cookie), None, "another peer");
+        assert_eq!(cookies.check(begun, &ends(5), Seq(78), cookie), None, "another SYN");
+        assert_eq!(Cookies::new([1, 3]).check(begun, &ends(5), Seq(77), cookie), None, "another key");
         for bit in 0..32 {
-            assert_eq!(cookies.open(begun, &ends(5), Seq(77), Seq(cookie.0 ^ 1 << bit)), None, "bit {bit}");
+            assert_eq!(cookies.check(begun, &ends(5), Seq(77), Seq(cookie.0 ^ 1 << bit)), None, "bit {bit}");
         }
         let forged = (0..200_000).filter(|&n: &u32| {
-            cookies.open(begun, &ends(5), Seq(77), Seq(n.wrapping_mul(0x9e37_79b9))).is_some()
+            cookies.check(begun, &ends(5), Seq(77), Seq(n.wrapping_mul(0x9e37_79b9))).is_some()
         });
         assert!(forged.count() <= 1, "a guess is good once in millions");
         cookies.last_sent = None;
-        assert_eq!(cookies.open(begun, &ends(5), Seq(77), cookie), None, "none was sent");
+        assert_eq!(cookies.check(begun, &ends(5), Seq(77), cookie), None, "none was sent");
     }
 
     #[test]

@@ -41,14 +41,14 @@ impl Connection {
         self.send.limit == Limit::Congestion && !out.tracing && out.fast_path
     }
 
-    /// Returns whether there is nothing to send, or only data that must wait for acknowledgements. If so, a poll would
-    /// return no segment, and this function has recorded all that the poll would record.
+    /// Returns whether a poll would return no segment: either there is nothing to send, or all data must wait for
+    /// acknowledgements. If so, this function has already recorded what the poll would record.
     #[inline(always)]
     pub(crate) fn is_held_back(&mut self, out: &Outbox) -> bool {
         if !out.fast_path {
             return self.is_at_rest(out);
         }
-        // If tracing is on, a poll must run, because only a poll writes the limit to the trace.
+        // If tracing is on, a poll must run, because only a poll writes the reason for the wait to the trace.
         self.waits_for_nothing_else(out)
             && (self.send.is_at_rest() || !out.tracing && self.send.is_held_back())
     }

@@ -60,8 +60,8 @@ impl Connection {
         if has_data {
             self.record_echo(now, stamps);
         }
-        // RFC 3168 §6.1.2: the segment has no ECE, so there is no congestion to react to. The segment has no SACK
-        // blocks, so it reports no gaps.
+        // The segment has no ECE (RFC 3168 §6.1.2), so there is no congestion to react to. It has no SACK blocks
+        // either, so it reports no gaps.
         if has_data && self.send.knows(position) {
             self.record_answer();
         } else {
@@ -99,7 +99,7 @@ impl Connection {
         let key = self.key();
         out.record(now, key, || TraceEvent::Received { units: start..start + length, packet: tag });
         self.stats.bytes_received += length;
-        self.record_delay(now, delay);
+        self.start_delayed_ack_timer(now, delay);
         if !self.is_readable_reported {
             self.is_readable_reported = true;
             let id = self.id;

@@ -8,7 +8,7 @@
 //! [`eligibility`] decides which segments qualify, [`input`] handles arriving segments, [`output`] builds outgoing
 //! segments.
 //!
-//! Implements no rule of its own: the slow path implements every rule.
+//! Every RFC rule is implemented in the slow path. The fast path adds none.
 
 mod eligibility;
 mod input;

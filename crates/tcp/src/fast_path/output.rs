@@ -43,7 +43,7 @@ impl Connection {
         let numbers = (self.seq_of(position), self.ack_of(self.recv.next()));
         let window = self.offer_window();
         let Some(template) = &self.template else { return false };
-        begin_batch(batch, self.hosts, Ecn::NotEct, out);
+        begin_batch(batch, self.ip_addresses, Ecn::NotEct, out);
         batch.push_with(|buffer| {
             template.emit(numbers, (flags, window), stamps, buffer, |buffer| {
                 self.send.buffer.append_to(payload, buffer);

@@ -35,8 +35,7 @@ pub(crate) struct AckScheduler {
     /// How many of the waiting segments had PSH set. As in Linux, 2 means more than one.
     pushed_segments: u8,
     /// `max_quick_acks` is the number of segments that are acknowledged immediately in a phase of quick
-    /// acknowledgements.
-    /// `is_new` is set until the first of these phases begins.
+    /// acknowledgements. `is_new` is true until the first of these phases begins.
     max_quick_acks: u32,
     is_new: bool,
 }
@@ -51,7 +50,7 @@ impl AckScheduler {
         Self {
             delay: config.delack,
             every: config.ack_every,
-            // With `ack_push`, the quick acknowledgements begin with the first data, as in Linux.
+            // With `ack_push`, the first data segment sets this number, as in Linux.
             quick_acks: if config.ack_push { 0 } else { config.quickack },
             pingpong: false,
             arrived: None,
@@ -66,9 +65,9 @@ impl AckScheduler {
         }
     }
 
-    /// Records that a segment with `bytes` bytes of new data arrived in order; `pushed_segments` is its PSH flag.
-    /// `unread` is the number of bytes that wait for the application, including the new bytes. Returns the delay after
-    /// which the segment must be acknowledged, or `None` if it must be acknowledged now.
+    /// Records that a segment with `bytes` bytes of new data arrived in order; `pushed` is its PSH flag. `unread` is
+    /// the number of bytes that wait for the application, including the new bytes. Returns the delay after which the
+    /// segment must be acknowledged, or `None` if it must be acknowledged now.
     #[inline]
     pub(crate) fn on_segment(&mut self, bytes: u64, pushed: bool, unread: u64) -> Option<Duration> {
         if self.full_segment > 0 { self.on_segment_pushed(bytes, pushed, unread) } else { self.on_in_order() }
@@ -107,7 +106,7 @@ impl AckScheduler {
         }
     }
 
-    /// Records that a larger window may be offered. The segment that caused this is acknowledged immediately.
+    /// Records that the segment being handled lets the receive window grow. This segment is acknowledged immediately.
     pub(crate) fn on_growth(&mut self) {
         if self.full_segment > 0 {
             self.quick_acks = self.quick_acks.max(1);
@@ -207,20 +206,20 @@ impl AckScheduler {
 mod tests {
     use super::*;
 
-    /// tcp_cleanup_rbuf of Linux: a segment with PSH is acknowledged once it has been read, unless the two sides send
-    /// in turn. A small segment counts as a segment with PSH. Two segments with PSH are acknowledged even if the sides
-    /// send in turn.
+    /// As in Linux (tcp_cleanup_rbuf), a segment with PSH is acknowledged as soon as it has been read. If the two sides
+    /// send in turn, this applies only to the second of two segments with PSH. A small segment counts as a segment with
+    /// PSH.
     #[test]
     fn what_was_pushed_is_acknowledged_when_it_is_read() {
         let mut config = Config::default();
         (config.quickack, config.ack_push) = (0, true);
-        let mut duty = AckScheduler::new(&config);
+        let mut scheduler = AckScheduler::new(&config);
         let mut read = |bytes, pushed| {
-            let delay = duty.on_segment(bytes, pushed, bytes);
-            duty.on_read();
-            let due = duty.is_due();
+            let delay = scheduler.on_segment(bytes, pushed, bytes);
+            scheduler.on_read();
+            let due = scheduler.is_due();
             if due {
-                duty.on_sent();
+                scheduler.on_sent();
             }
             (delay.is_none(), due)
         };
@@ -228,24 +227,28 @@ mod tests {
         assert_eq!(read(1000, false), (true, true), "two full segments");
         assert_eq!(read(1000, true), (false, true), "pushed and read");
         assert_eq!(read(200, false), (false, true), "a small one");
-        duty.pingpong = true;
+        scheduler.pingpong = true;
         let mut read = |bytes, pushed| {
-            duty.on_segment(bytes, pushed, bytes);
-            duty.on_read();
-            duty.is_due()
+            scheduler.on_segment(bytes, pushed, bytes);
+            scheduler.on_read();
+            scheduler.is_due()
         };
         assert!(!read(1000, true) && read(200, false));
-        // If the application does not read, even two segments are acknowledged only after the delay.
-        duty.on_sent();
-        assert!(duty.on_segment(1000, false, 5000).is_some() && duty.on_segment(1000, false, 6000).is_some());
-        duty.on_read();
-        assert!(duty.is_due());
+        // If earlier data is unread, two full segments only start the delay. The acknowledgement is due when the
+        // application reads.
+        scheduler.on_sent();
+        assert!(
+            scheduler.on_segment(1000, false, 5000).is_some()
+                && scheduler.on_segment(1000, false, 6000).is_some()
+        );
+        scheduler.on_read();
+        assert!(scheduler.is_due());
         // Without `ack_push`, two segments or the delay cause the acknowledgement, and PSH has no effect.
         config.ack_push = false;
-        let mut duty = AckScheduler::new(&config);
-        duty.on_segment(1000, true, 1000);
-        duty.on_read();
-        assert!(!duty.is_due());
+        let mut scheduler = AckScheduler::new(&config);
+        scheduler.on_segment(1000, true, 1000);
+        scheduler.on_read();
+        assert!(!scheduler.is_due());
     }
 
     /// As in Linux, a connection that begins with quick acknowledgements changes to delayed acknowledgements when it
@@ -258,29 +261,29 @@ mod tests {
         (config.quickack, config.delack, config.ack_every) = (16, delay, 2);
         config.ack_push = false;
         let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
-        let mut duty = AckScheduler::new(&config);
-        // A request that is sent before any data has arrived is not an answer.
-        duty.on_data_sent(at(0));
-        duty.on_arrival(at(1));
-        assert_eq!(duty.on_in_order(), None);
-        duty.on_sent();
-        // Data sent after the acknowledgement delay has passed is not an answer.
-        duty.on_data_sent(at(41));
-        duty.on_arrival(at(50));
-        assert_eq!(duty.on_in_order(), None);
-        duty.on_sent();
-        duty.on_data_sent(at(51));
+        let mut scheduler = AckScheduler::new(&config);
+        // Data that is sent before any data has arrived does not count as an answer.
+        scheduler.on_data_sent(at(0));
+        scheduler.on_arrival(at(1));
+        assert_eq!(scheduler.on_in_order(), None);
+        scheduler.on_sent();
+        // Data that is sent after the acknowledgement delay does not count as an answer to the received data.
+        scheduler.on_data_sent(at(41));
+        scheduler.on_arrival(at(50));
+        assert_eq!(scheduler.on_in_order(), None);
+        scheduler.on_sent();
+        scheduler.on_data_sent(at(51));
         for first in [60, 70] {
-            duty.on_arrival(at(first));
-            assert_eq!(duty.on_in_order(), Some(delay));
-            duty.on_arrival(at(first + 1));
-            assert_eq!(duty.on_in_order(), None);
-            duty.on_sent();
+            scheduler.on_arrival(at(first));
+            assert_eq!(scheduler.on_in_order(), Some(delay));
+            scheduler.on_arrival(at(first + 1));
+            assert_eq!(scheduler.on_in_order(), None);
+            scheduler.on_sent();
         }
-        assert_eq!(duty.on_in_order(), Some(delay));
-        duty.on_delay_over();
-        assert!(duty.is_due());
-        duty.on_sent();
-        assert_eq!(duty.on_in_order(), None);
+        assert_eq!(scheduler.on_in_order(), Some(delay));
+        scheduler.on_delay_over();
+        assert!(scheduler.is_due());
+        scheduler.on_sent();
+        assert_eq!(scheduler.on_in_order(), None);
     }
 }

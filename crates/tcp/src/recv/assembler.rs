@@ -11,7 +11,8 @@ use std::ops::Range;
 #[derive(Debug)]
 pub(crate) struct Assembler {
     runs: VecDeque<Range<u64>>,
-    /// For each run of data that arrived recently, newest first: one position in the run.
+    /// Positions of the stored runs of contiguous data. Each position lies in one run. The run that received data last
+    /// comes first.
     recent: [u64; RECENT],
     /// The largest number of separate runs of data. Data that would need more runs is rejected, because each run costs
     /// memory.
@@ -181,8 +182,8 @@ mod tests {
         }
     }
 
-    /// RFC 2018 §4: the newest block is first, and the other blocks follow in the order of their last change. The
-    /// number of times that the newest block grew does not matter.
+    /// RFC 2018 §4: the block that changed last is first, and the other blocks follow in the order of their last
+    /// change. It does not matter how often the first block has grown.
     #[test]
     fn blocks_are_reported_in_the_order_of_their_last_change() {
         let mut assembler = Assembler::new(100);

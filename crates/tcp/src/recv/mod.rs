@@ -23,8 +23,8 @@ use tuning::Tuning;
 /// before the next arrives, the data is copied only once. Otherwise the data is moved into the ring.
 #[derive(Debug, Default)]
 struct LastSegment {
-    /// This buffer is kept even after all its bytes have been read, so that it can be exchanged for the buffer of the
-    /// next segment.
+    /// The buffer is kept after the application has read all its bytes. When the next segment arrives, this buffer is
+    /// exchanged for the buffer of that segment.
     buffer: Vec<u8>,
     /// The range of `buffer` that the application has not read.
     unread: Range<usize>,
@@ -33,7 +33,8 @@ struct LastSegment {
 #[derive(Debug)]
 pub(crate) struct RecvHalf {
     ring: Ring,
-    /// The last segment. If it has unread bytes, the application can read these bytes and no others.
+    /// The last segment. While it has unread bytes, the ring has no data, so these are the bytes that the application
+    /// reads next.
     last: LastSegment,
     assembler: Assembler,
     pub(crate) ack_scheduler: AckScheduler,
@@ -64,14 +65,14 @@ pub(crate) struct Arrival {
     pub(crate) readable: bool,
     /// Whether the peer's FIN has now arrived in order.
     pub(crate) finished: bool,
-    /// The delay after which the data must be acknowledged; `None` if no delay starts now.
+    /// The delay after which the received data must be acknowledged; `None` if this segment does not start the delay.
     pub(crate) delay: Option<Duration>,
 }
 
 impl RecvHalf {
     pub(crate) fn new(config: &Config) -> Self {
         // The limit on separate runs of data bounds the memory that a malicious peer can use. Honest peers do not reach
-        // the limit, because their segments have a few hundred bytes or more.
+        // the limit, because each of their segments carries at least a few hundred bytes.
         let most_runs = (config.rcvbuf / 256).clamp(16, 16_384) as usize;
         Self {
             ring: Ring::default(),
@@ -119,8 +120,8 @@ impl RecvHalf {
         end - self.read
     }
 
-    /// Takes the part of `data` that lies in the window and is new; `data` begins at `position`. Calls `on_new` for
-    /// each range of positions that is kept.
+    /// Stores the bytes of `data` that are new and inside the receive window. `position` is the position of the first
+    /// byte of `data`. Calls `on_new` for each range of positions that is stored.
     pub(crate) fn on_data(
         &mut self,
         position: u64,
@@ -183,9 +184,9 @@ impl RecvHalf {
     }
 
     /// Takes the last `length` bytes of `segment` as the next data, if all earlier data has been read and no data lies
-    /// beyond a gap. Keeps the segment's buffer if possible. Returns `Some` with the delay after which the data must be
-    /// acknowledged; `Some(None)` means now. Returns `None` and changes nothing if [`on_data`](Self::on_data) must be
-    /// used instead.
+    /// beyond a gap. Keeps the segment's buffer if possible. If the segment does not qualify, returns `None` and
+    /// changes nothing; the caller must use [`on_data`](Self::on_data). The inner value is the delay after which the
+    /// data must be acknowledged; `None` means now.
     #[inline(always)]
     pub(crate) fn take_next(
         &mut self,
@@ -235,7 +236,7 @@ impl RecvHalf {
         });
         if taken {
             self.keep(start, data);
-            self.ring_end(end);
+            self.assert_within_capacity(end);
         }
         let before = self.next;
         self.next = self.assembler.advance(self.next);
@@ -248,7 +249,7 @@ impl RecvHalf {
         }
     }
 
-    fn ring_end(&self, end: u64) {
+    fn assert_within_capacity(&self, end: u64) {
         assert!(end - self.read <= self.capacity + SLACK, "kept more than the window allowed");
     }
 
@@ -333,8 +334,8 @@ impl RecvHalf {
     pub(crate) fn offer(&mut self, shift: u8, most: u64, mss: u64) -> u16 {
         let wanted = self.wanted_edge(most << shift, mss);
         let window = wanted.saturating_sub(self.next);
-        // The window never shrinks (RFC 9293 §3.8.6): the field is rounded up where rounding down would shrink the
-        // window.
+        // The offered window never shrinks (RFC 9293 §3.8.6). If rounding down would shrink it, the field is rounded
+        // up.
         let mut field = window >> shift;
         if self.next + (field << shift) < self.edge {
             field = window.div_ceil(1 << shift);
@@ -355,8 +356,9 @@ impl RecvHalf {
         if possible >= self.edge + worthwhile { possible } else { self.edge.max(self.next) }
     }
 
-    /// Returns whether the application has read enough for a window update. The window must be able to grow by half its
-    /// full size. A growth by two segments is also enough, if it doubles the remaining window (as in Linux).
+    /// Returns whether the application has read enough for a window update. The update must enlarge the window by half
+    /// of its full size. An enlargement by two segments is enough if it also doubles what is left of the window (as in
+    /// Linux).
     pub(crate) fn wants_update(&self, mss: u64) -> bool {
         let capacity = self.tuning.offered();
         let gain = (self.read + capacity).saturating_sub(self.edge);
@@ -392,7 +394,7 @@ impl RecvHalf {
 
 /// Segments with a smaller payload are copied, because a kept segment would hold a whole packet buffer for a few bytes.
 const MIN_KEPT: usize = 512;
-/// The largest number of bytes by which scaling rounds the window up.
+/// The maximum number of bytes that window scaling adds to the offered window by rounding it up.
 const SLACK: u64 = 1 << 14;
 
 #[cfg(test)]
@@ -414,7 +416,8 @@ mod tests {
                 let start = if rng.below(8) == 0 { half.next() + rng.below(3000) } else { half.next() };
                 let end = start + 1 + rng.below(1460);
                 let data: Vec<u8> = (start..end).map(byte).collect();
-                // A buffer as the virtual network delivers it: the payload follows 88 other bytes.
+                // The buffer is laid out as in the virtual network: 88 bytes of headroom and headers precede the
+                // payload.
                 let whole = [&[0; 88], &data[..]].concat();
                 batch.put_buffer(&mut whole.clone(), 48);
                 let mut segment = match rng.below(2) {

@@ -10,11 +10,12 @@ use anabranch_base::time::{Duration, nanos};
 
 #[derive(Debug)]
 pub(super) struct Tuning {
-    /// `limit` is the window that may be offered now, and `max_limit` is the largest possible value of `limit`.
+    /// `limit` is the largest receive window, in bytes, that may be offered to the peer now. Tuning may raise `limit`
+    /// up to `max_limit`.
     limit: u64,
     max_limit: u64,
-    /// `offered` is the window that is offered. With `by_segment`, each segment widens `offered` until it reaches
-    /// `limit` (Linux: rcv_ssthresh).
+    /// `offered` is the window in bytes that is offered to the peer. With `by_segment`, each received segment widens
+    /// `offered` up to `limit` (Linux: rcv_ssthresh).
     offered: u64,
     by_segment: bool,
     /// The round-trip time that the receiver has measured, in nanoseconds; 0 while unknown.
@@ -26,11 +27,11 @@ pub(super) struct Tuning {
     max_read: u64,
 }
 
-/// The first window offered. In Linux, it is half of the middle value of tcp_rmem (128 KiB), but at most 65,535 bytes.
-/// The other half is reserved for overhead.
+/// The first window offered, in bytes. Linux offers half of the middle value of tcp_rmem (128 KiB), but at most 65,535
+/// bytes. It reserves the other half for overhead.
 const FIRST_WINDOW: u64 = 65_535;
-/// The window offered is twice the amount read plus this many segments, so that the sender's window can grow (Linux: 16
-/// in tcp_rcv_space_adjust).
+/// The offered window is computed from twice the bytes read in a round trip plus this number of segments. These
+/// segments allow the sender's window to grow (Linux: 16 in tcp_rcv_space_adjust).
 const AHEAD: u64 = 16;
 /// Segments shorter than this many bytes do not widen the window (Linux: tcp_event_data_recv).
 const MIN_WIDENING: u64 = 128;
@@ -102,15 +103,15 @@ impl Tuning {
 
     fn measure(&mut self, now: Instant, read: u64, mss: u64) {
         let copied = read - self.mark;
-        // tcp_init_buffer_space: the amount read in the first round trip is assumed to be at most the first window,
-        // rounded down to whole segments (tcp_select_initial_window). On a loopback interface, ten segments are larger
-        // than this window, so they can never be read in one round trip.
+        // tcp_init_buffer_space: the amount read in the first round trip is assumed to be ten segments. It is limited
+        // to the whole segments that fit into the first window (tcp_select_initial_window). On a loopback interface,
+        // ten segments are larger than this window, so they can never be read in one round trip.
         let first = FIRST_WINDOW / mss.clamp(1, FIRST_WINDOW) * mss;
         let best = self.max_read.max(first.min(FIRST_READ * mss)).max(1);
         if copied > best {
             let window = 2 * copied + AHEAD * mss;
-            // In slow start the amount read grows again in the next round trip. The window is therefore increased by
-            // twice the relative growth of the amount read.
+            // In slow start the amount of data that the application reads grows again in the next round trip. The
+            // window is therefore increased by twice the relative growth of this amount.
             let growth = u128::from(window) * u128::from(copied - best) / u128::from(best);
             let window = u128::from(window) + 2 * growth;
             self.limit = self.limit.max(u64::try_from(window).unwrap_or(u64::MAX).min(self.max_limit));
@@ -145,8 +146,8 @@ mod tests {
         }
     }
 
-    /// tcp_init_buffer_space: ten large segments do not fit into the first window. The window still grows once the
-    /// application reads more in a round trip than the whole segments that fit into the first window.
+    /// tcp_init_buffer_space: ten large segments do not fit into the first window. The window grows as soon as the
+    /// application reads more in a round trip than this window holds in whole segments.
     #[test]
     fn large_segments_let_the_window_grow() {
         const MSS: u64 = 16_384;
@@ -157,7 +158,7 @@ mod tests {
         }
     }
 
-    /// The window never limits a sender in slow start, and a sender that sends little is offered a small window.
+    /// A sender in slow start never has to wait for the window. A sender that sends little is offered a small window.
     #[test]
     fn the_window_stays_ahead_of_slow_start() {
         let mut tuning = Tuning::new(&Config::default());

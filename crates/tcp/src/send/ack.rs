@@ -15,7 +15,7 @@ use anabranch_congestion::{
     AckReport, Acked, Controller, Delivered, Progress, SlowStart, SlowStartExitState,
 };
 
-/// The content of an acknowledgement. All numbers are positions in our stream.
+/// The content of a received acknowledgement. Positions count the bytes that this side sends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ack<'a> {
     /// The next position that the peer expects.
@@ -37,7 +37,7 @@ pub(crate) struct Ack<'a> {
 pub(crate) struct AckOutcome {
     /// Whether the cumulative acknowledgement advanced.
     pub(crate) progress: bool,
-    /// Whether the retransmission timer must restart, or stop if nothing is in flight.
+    /// Whether the retransmission timer must be restarted. If nothing is in flight, the timer must be stopped instead.
     pub(crate) restart_timer: bool,
     /// Whether our FIN is acknowledged.
     pub(crate) fin_acked: bool,
@@ -59,7 +59,7 @@ impl SendHalf {
     #[inline(always)]
     pub(crate) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, stats: &mut Stats) -> AckOutcome {
         let plain = ack.sacks.is_empty() && ack.duplicate.is_none() && !ack.ece;
-        let calm = self.rack_tlp.as_ref().is_none_or(|by_time| by_time.is_calm());
+        let calm = self.rack_tlp.as_ref().is_none_or(|rack_tlp| rack_tlp.is_calm());
         if plain && calm && self.recovery.phase() == Phase::Open && ack.position > self.scoreboard.una() {
             // This branch is for an acknowledgement that advances while no loss is known. It skips most of the steps
             // below.
@@ -139,7 +139,7 @@ impl SendHalf {
         outcome
     }
 
-    /// Passes the observations of an event to the controller, if the controller wants reports. `fresh` describes the
+    /// Reports an event, such as an ACK, to the congestion controller, if it wants reports. `fresh` describes the
     /// segments that the event delivered.
     #[inline]
     pub(super) fn report(&mut self, now: Instant, fresh: &Delivered) {
@@ -257,7 +257,7 @@ impl SendHalf {
         outcome.writable = self.buffer.release(ack.position.min(data_end));
         outcome.fin_acked = self.fin_acked();
         stats.bytes_acked += ack.position.min(data_end) - una_before.min(data_end);
-        self.sample_rtt(now, ack, freed.sample, freed.ambiguous);
+        self.sample_rtt(now, ack, freed.sent_at, freed.ambiguous);
         if self.recovery.is_disproved_by_echo(ack.echo.map(|(echo, _)| echo)) {
             self.undo(now, stats, outcome);
         }
@@ -299,8 +299,8 @@ impl SendHalf {
             },
             RttSampling::Every => sample.map(|at| now.since(at)),
         };
-        // Timestamps show which copy was acknowledged. Their clock is coarse, so the echoed timestamp is used only if
-        // our own record is ambiguous.
+        // The echoed timestamp shows which copy of a segment was acknowledged. The timestamp clock is coarse, so the
+        // echo is used only if the segment was retransmitted.
         let echoed = ack.echo.filter(|_| ambiguous).map(|(_, ago)| Duration::from_nanos(ago));
         if let Some(rtt) = measured.or(echoed) {
             self.rtt.on_sample(rtt);
@@ -340,8 +340,8 @@ impl SendHalf {
             self.controller.window()
         } else {
             // RFC 5681 §3.1: the new threshold is at most half of the flight size. During a recovery, the flight size
-            // includes much data that has arrived or is lost. So the threshold is computed from the congestion window
-            // if this is smaller.
+            // also counts data that has already arrived or is lost. If the congestion window is smaller, it is used
+            // instead of the flight size.
             self.recovery.flight(&self.scoreboard).min(self.controller.window())
         };
         if self.recovery.is_repairing(&self.scoreboard) {

@@ -14,7 +14,7 @@ pub(crate) struct SendBuffer {
     start: u64,
     /// The position after the last byte written.
     end: u64,
-    /// `limit` is the current size limit in bytes, and `max_limit` is the largest possible limit.
+    /// `limit` is the number of bytes that the buffer may hold at present. It can grow up to `max_limit` bytes.
     limit: u64,
     max_limit: u64,
     /// A second limit in bytes on the data held: the congestion window plus the allowance for unsent data.
@@ -88,8 +88,8 @@ impl SendBuffer {
         assert!(position >= self.start && position <= self.end, "acknowledged what was not written");
         self.start = position;
         // As in Linux, a third of the buffer must be free, so that the application wakes once for many
-        // acknowledgements. A buffer that does not grow may itself limit the data in flight, so its application is
-        // woken earlier, as in BSD (SO_SNDLOWAT).
+        // acknowledgements. If the buffer does not grow, the buffer may be what limits the data in flight. So the
+        // application is woken earlier, as in BSD (SO_SNDLOWAT).
         let third = self.limit.div_ceil(3);
         let enough = if self.grows && self.window_cap == u64::MAX { third } else { third.min(LOW_WATER) };
         if self.starved && self.room() >= enough {

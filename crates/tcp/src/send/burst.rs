@@ -1,11 +1,12 @@
 //! Decides which segments end a burst and therefore carry PSH.
 //!
 //! Linux passes several segments to the interface as one large packet, and the interface splits this packet into
-//! segments (TSO). If the interface cannot split packets, the kernel does (GSO). Linux sets PSH on the last segment of
-//! a large packet, if the packet has more than one segment. The receiver's kernel then immediately delivers and
-//! acknowledges the segments that it has merged (`ack_push`). Apart from PSH, the segments are unchanged.
+//! segments (TSO). If the interface cannot split packets, the kernel splits them (GSO). If the large packet has several
+//! segments, Linux sets PSH on the last one. At the receiver, the kernel merges the segments, and PSH makes it deliver
+//! and acknowledge them immediately (`ack_push`). Apart from PSH, the segments are unchanged.
 //!
-//! Follows no RFC, but tcp_tso_autosize, tcp_cwnd_test and tcp_transmit_skb of Linux 6 (net/ipv4/tcp_output.c).
+//! No RFC specifies this behaviour. The models are tcp_tso_autosize, tcp_cwnd_test and tcp_transmit_skb of Linux 6
+//! (net/ipv4/tcp_output.c).
 
 use super::SendHalf;
 use anabranch_congestion::Controller;
@@ -15,8 +16,8 @@ use anabranch_congestion::Controller;
 pub(super) struct Bursts {
     /// The number of segments left in the burst. If a burst has more than one segment, the last segment has PSH set.
     left: u64,
-    /// `max_segments` is the largest number of segments in a burst. It is computed again once position `known_until` is
-    /// acknowledged.
+    /// `max_segments` is the largest number of segments in a burst. It is computed again when all data below the stream
+    /// position `known_until` is acknowledged.
     max_segments: u64,
     known_until: u64,
 }
@@ -24,7 +25,7 @@ pub(super) struct Bursts {
 impl Bursts {
     /// Ends the current burst. Called once for each event.
     #[inline]
-    pub(super) fn begin(&mut self) {
+    pub(super) fn end_current(&mut self) {
         self.left = 0;
     }
 }
@@ -48,23 +49,26 @@ impl SendHalf {
         // the peer's window.
         let room = u64::try_from(self.room()).unwrap_or(0);
         let next = self.scoreboard.next();
-        let peers = self.edge.saturating_sub(next);
+        let peer_window = self.edge.saturating_sub(next);
         let data = self.buffer.end().saturating_sub(next);
-        let allowed = room.min(window / 2).min(peers);
-        // If less data is available than these limits allow, the last segment may be short.
+        let allowed = room.min(window / 2).min(peer_window);
+        // If less data is unsent than `allowed`, the quota includes the last segment, which may be shorter than the
+        // MSS.
         let quota = if data < allowed { (allowed / mss).min(data.div_ceil(mss)) } else { allowed / mss };
         let Some(bursts) = &mut self.bursts else { return false };
         if bursts.max_segments == 0 || self.scoreboard.una() >= bursts.known_until {
             bursts.known_until = next + 1;
-            // A burst holds at most 1/1024 of the bytes sent in a second. The sending rate is estimated as two windows
-            // per round trip in slow start, and as 1.2 windows near and above the threshold.
+            // A burst holds at most the data of 1/1024 s at the sending rate. The rate is estimated as two windows per
+            // round trip below half of `ssthresh`, and as 1.2 windows above it.
             let srtt = self.rtt.smoothed_nanos().unwrap_or(0).max(1);
             let (times, over) = if window < self.controller.ssthresh() / 2 { (2, 1) } else { (6, 5) };
             let rate = u128::from(window * times / over) * 1_000_000_000 / u128::from(srtt);
-            // On a path with a short round trip, bursts may be larger: by 64 KiB, halved for each 512 us of the
-            // round-trip time.
-            let near = LARGEST.checked_shr(u32::try_from(srtt / 512_000).unwrap_or(u32::MAX)).unwrap_or(0);
-            let bytes = (rate >> 10).saturating_add(u128::from(near)).min(u128::from(LARGEST)) as u64;
+            // A burst may be larger on a path with a short round trip. The additional size is 64 KiB, halved for each
+            // 512 us of the round-trip time.
+            let rtt_allowance =
+                LARGEST.checked_shr(u32::try_from(srtt / 512_000).unwrap_or(u32::MAX)).unwrap_or(0);
+            let bytes =
+                (rate >> 10).saturating_add(u128::from(rtt_allowance)).min(u128::from(LARGEST)) as u64;
             bursts.max_segments = (bytes / mss).max(MIN);
         }
         bursts.left = quota.min(bursts.max_segments).saturating_sub(1);
@@ -72,7 +76,7 @@ impl SendHalf {
     }
 }
 
-/// `LARGEST` is the largest size of a burst in bytes (GSO_MAX_SIZE), `MIN` its smallest number of segments
+/// `LARGEST` is the maximum size of a burst in bytes (GSO_MAX_SIZE). `MIN` is the minimum size of a burst in segments
 /// (tcp_min_tso_segs).
 const LARGEST: u64 = 65_536;
 const MIN: u64 = 2;

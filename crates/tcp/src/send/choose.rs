@@ -32,7 +32,7 @@ impl SendHalf {
             self.limit = Limit::Pacing;
             return None;
         }
-        if self.rack_tlp.as_ref().is_some_and(|by_time| by_time.probe_due) {
+        if self.rack_tlp.as_ref().is_some_and(|rack_tlp| rack_tlp.probe_due) {
             return self.choose_probe();
         }
         let phase = self.recovery.phase();
@@ -65,7 +65,7 @@ impl SendHalf {
             && !self.too_big
             && self.burst_left > 0
             && self.pacer.is_none()
-            && self.rack_tlp.as_ref().is_none_or(|by_time| !by_time.probe_due)
+            && self.rack_tlp.as_ref().is_none_or(|rack_tlp| !rack_tlp.probe_due)
     }
 
     /// Returns whether the unsent data fills a full segment, and the peer's window has room for it.
@@ -255,13 +255,13 @@ impl SendHalf {
             }
             return;
         }
-        self.scoreboard.repair(&choice.range, now);
+        self.scoreboard.record_retransmission(&choice.range, now);
         if choice.probe {
             self.recovery.on_probed(counted);
             self.record_probe(true);
         } else {
-            self.recovery.on_repaired(stamp, counted);
-            self.record_repair(choice.range.start, now);
+            self.recovery.on_retransmitted(stamp, counted);
+            self.record_retransmission(choice.range.start, now);
         }
         // Karn's algorithm: a retransmission is not timed.
         self.timed = None;
@@ -293,7 +293,8 @@ impl SendHalf {
             && !self.too_big
     }
 
-    /// Returns whether data waits, nothing is in flight, and the peer's window prevents sending.
+    /// Returns whether the peer's window prevents sending: data waits and nothing is in flight, so no acknowledgement
+    /// is expected that could open the window.
     pub(crate) fn is_shut_out(&self) -> bool {
         self.has_unsent() && self.scoreboard.flight() == 0 && self.limit == Limit::Receiver
     }

@@ -82,14 +82,15 @@ pub(crate) struct SendHalf {
     rack_tlp: Option<Box<RackTlp>>,
     /// The state of early slow-start exit, if enabled.
     hystart: Option<SlowStartExitState>,
-    /// The observed use of the congestion window, if that window is counted in segments.
+    /// The observed use of the congestion window; `None` if the window is counted in bytes.
     usage: Option<Box<Usage>>,
     /// Whether the slow-start threshold after a loss is computed from the congestion window, and not from the bytes in
     /// flight.
     threshold_of_window: bool,
-    /// The state of the current burst, if the last segment of a burst carries PSH.
+    /// The state of the current burst, with `push=burst`: the last segment of a burst carries PSH.
     bursts: Option<Box<Bursts>>,
-    /// The value of [`Scoreboard::arrived`] in the last report, if the controller wants reports.
+    /// The value of [`Scoreboard::arrived`] at the last report to the congestion controller. `None` if the controller
+    /// wants no reports.
     reported: Option<u64>,
     /// Paces segments, if enabled.
     pacer: Option<Pacer>,
@@ -265,7 +266,7 @@ impl SendHalf {
             self.burst_left = limit;
         }
         if let Some(bursts) = &mut self.bursts {
-            bursts.begin();
+            bursts.end_current();
         }
     }
 
@@ -282,7 +283,7 @@ impl SendHalf {
         }
         self.mss = mss;
         self.controller.set_mss(mss);
-        self.scoreboard.set_segment(mss);
+        self.scoreboard.set_segment_size(mss);
         // RFC 1191 §6.5: a smaller MTU is not congestion, so the window stays and no recovery begins.
         self.scoreboard.lose_larger_than(mss);
         self.too_big = self.scoreboard.flight() > 0;
@@ -308,7 +309,8 @@ impl SendHalf {
     pub(crate) fn check_invariants(&self) {
         self.scoreboard.check_invariants();
         assert!(self.scoreboard.next() <= self.end(), "sent more than was written");
-        // Only a probe and the FIN may exceed the peer's window, unless the peer has shrunk its window.
+        // The peer may shrink its window after data was sent. So the position is compared with the farthest edge that
+        // the peer has offered. Only a probe and the FIN may lie beyond it.
         assert!(
             self.scoreboard.next() <= self.farthest_edge.max(self.probed_until) + 1,
             "beyond the peer's window"

@@ -20,7 +20,7 @@ pub(crate) struct RackTlp {
     probes: bool,
     probe: LossProbe,
     /// The start position of each retransmission and the time when it was sent, oldest first.
-    repairs: VecDeque<(u64, Instant)>,
+    retransmissions: VecDeque<(u64, Instant)>,
     /// The time at which the next segment counts as lost, unless an acknowledgement arrives earlier.
     reorder_at: Option<Instant>,
     /// Whether a tail loss probe must be sent.
@@ -37,14 +37,14 @@ impl RackTlp {
             rack: Rack::default(),
             probes,
             probe: LossProbe::default(),
-            repairs: VecDeque::new(),
+            retransmissions: VecDeque::new(),
             reorder_at: None,
             probe_due: false,
         }
     }
 
-    /// Returns whether an acknowledgement that only advances can be handled quickly: no segment is suspected to be lost
-    /// and no probe is outstanding.
+    /// Returns whether the fast path may handle an acknowledgement of new data: no segment is suspected to be lost, and
+    /// no tail loss probe is outstanding.
     #[inline]
     pub(super) fn is_calm(&self) -> bool {
         self.reorder_at.is_none() && !self.probe.is_pending()
@@ -64,25 +64,25 @@ impl SendHalf {
     /// Returns which timer of RFC 8985 should run, if any.
     #[inline]
     pub(crate) fn loss_timer(&self) -> Option<LossTimer> {
-        let by_time = self.rack_tlp.as_ref()?;
-        if let Some(at) = by_time.reorder_at {
+        let rack_tlp = self.rack_tlp.as_ref()?;
+        if let Some(at) = rack_tlp.reorder_at {
             return Some(LossTimer::Reorder(at));
         }
         // RFC 8985 §7.2: no probe while a loss is known or suspected, and only one probe at a time.
         let flight = self.scoreboard.flight();
         let quiet = self.recovery.phase() == Phase::Open && self.scoreboard.sacked() == 0;
-        if !by_time.probes || !quiet || flight == 0 || by_time.probe.is_pending() {
+        if !rack_tlp.probes || !quiet || flight == 0 || rack_tlp.probe.is_pending() {
             return None;
         }
-        // If only a single segment is in flight, the receiver may delay its acknowledgement.
+        // RFC 8985 §7.2: if only one segment is in flight, the receiver may delay its acknowledgement.
         let delay = if flight <= self.mss() { LONGEST_ACK_DELAY } else { 0 };
         Some(LossTimer::Probe(LossProbe::timeout_nanos(self.rtt.smoothed_nanos(), delay)))
     }
 
     /// Handles the expiry of the loss timer. Returns true if a tail loss probe must be sent.
     pub(crate) fn on_loss_timer(&mut self, now: Instant, stats: &mut Stats) -> bool {
-        let Some(by_time) = &mut self.rack_tlp else { return false };
-        if by_time.reorder_at.is_some() {
+        let Some(rack_tlp) = &mut self.rack_tlp else { return false };
+        if rack_tlp.reorder_at.is_some() {
             let lost_before = self.scoreboard.has_missing();
             self.find_lost_by_time(now);
             if self.scoreboard.has_missing() && !lost_before {
@@ -91,7 +91,8 @@ impl SendHalf {
             if self.recovery.phase() == Phase::Open && self.scoreboard.has_missing() {
                 self.begin_recovery(now, stats);
                 if self.usage.is_some() {
-                    // As in tcp_rack_reo_timeout of Linux, the expiry counts as the delivery of one segment.
+                    // As in tcp_rack_reo_timeout of Linux, PRR counts the expiry of the timer as the delivery of one
+                    // segment.
                     self.recovery.on_delivered(
                         self.mss,
                         false,
@@ -107,7 +108,7 @@ impl SendHalf {
         if self.recovery.phase() != Phase::Open || self.scoreboard.flight() == 0 {
             return false;
         }
-        by_time.probe_due = true;
+        rack_tlp.probe_due = true;
         stats.tail_probes += 1;
         true
     }
@@ -115,15 +116,15 @@ impl SendHalf {
     /// RFC 8985 §6.2 step 5: marks a segment as lost if a segment that was sent later by more than the reordering
     /// window has been delivered.
     pub(super) fn find_lost_by_time(&mut self, now: Instant) {
-        let Some(by_time) = &mut self.rack_tlp else { return };
+        let Some(rack_tlp) = &mut self.rack_tlp else { return };
         let sure =
             self.recovery.phase() != Phase::Open || self.recovery.counts_loss(self.mss, &self.scoreboard);
-        let window = by_time.rack.window(self.rtt.smoothed(), sure);
+        let window = rack_tlp.rack.window(self.rtt.smoothed(), sure);
         let mut until = None;
-        while let Some(&(start, at)) = by_time.repairs.front() {
-            if let Some(end) = self.scoreboard.repair_out(start, at) {
-                match by_time.rack.judge(now, at, end, window) {
-                    Verdict::Lost => self.scoreboard.lose_repair(start),
+        while let Some(&(start, at)) = rack_tlp.retransmissions.front() {
+            if let Some(end) = self.scoreboard.outstanding_retransmission_end(start, at) {
+                match rack_tlp.rack.judge(now, at, end, window) {
+                    Verdict::Lost => self.scoreboard.lose_retransmission(start),
                     Verdict::Until(at) => {
                         until = Some(at);
                         break;
@@ -131,18 +132,18 @@ impl SendHalf {
                     Verdict::Unknown => break,
                 }
             }
-            by_time.repairs.pop_front();
+            rack_tlp.retransmissions.pop_front();
         }
-        let rack = &by_time.rack;
-        let originals = self.scoreboard.lose_by_time(|at, end| rack.judge(now, at, end, window));
-        by_time.reorder_at = match (until, originals) {
+        let rack = &rack_tlp.rack;
+        let original_deadline = self.scoreboard.lose_by_time(|at, end| rack.judge(now, at, end, window));
+        rack_tlp.reorder_at = match (until, original_deadline) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
     }
 
-    /// Processes the segments that an acknowledgement delivered. `repairing` says whether the acknowledgement arrived
-    /// during a recovery.
+    /// Processes the segments that an acknowledgement reports as delivered. `repairing` says whether a recovery was in
+    /// progress when the acknowledgement arrived.
     pub(super) fn on_delivery_by_time(
         &mut self,
         now: Instant,
@@ -152,17 +153,17 @@ impl SendHalf {
         outcome: &mut AckOutcome,
     ) {
         let fresh = self.scoreboard.take_delivered();
-        let Some(by_time) = &mut self.rack_tlp else { return };
-        by_time.rack.on_delivered(now, &fresh);
+        let Some(rack_tlp) = &mut self.rack_tlp else { return };
+        rack_tlp.rack.on_delivered(now, &fresh);
         let (una, next) = (self.scoreboard.una(), self.scoreboard.next());
         if ack.duplicate.is_some() {
-            by_time.rack.on_spurious_retransmission(una, next);
+            rack_tlp.rack.on_spurious_retransmission(una, next);
         }
         if repairing && self.recovery.phase() == Phase::Open {
-            by_time.rack.on_recovered();
+            rack_tlp.rack.on_recovered();
         }
         let idle = fresh.is_empty() && ack.sacks.is_empty() && ack.could_be_duplicate;
-        let repaired = by_time.probe.on_ack(una, ack.duplicate.is_some(), idle);
+        let repaired = rack_tlp.probe.on_ack(una, ack.duplicate.is_some(), idle);
         self.find_lost_by_time(now);
         if self.scoreboard.has_missing() && self.recovery.phase() == Phase::Open && !self.too_big {
             self.begin_recovery(now, stats);
@@ -176,46 +177,46 @@ impl SendHalf {
     /// Like `on_delivery_by_time`, for an acknowledgement that advances SND.UNA while no loss is known.
     #[inline]
     pub(super) fn on_progress_by_time(&mut self, now: Instant) {
-        if let Some(by_time) = &mut self.rack_tlp {
+        if let Some(rack_tlp) = &mut self.rack_tlp {
             let fresh = self.scoreboard.take_delivered();
-            by_time.rack.on_delivered(now, &fresh);
+            rack_tlp.rack.on_delivered(now, &fresh);
         }
     }
 
     /// Marks segments as lost after the retransmission timer has expired.
     pub(super) fn on_timeout_by_time(&mut self, now: Instant) {
-        let Some(by_time) = &mut self.rack_tlp else { return };
-        by_time.reorder_at = None;
-        by_time.probe_due = false;
-        by_time.probe.forget();
-        by_time.repairs.clear();
-        let window = by_time.rack.window(self.rtt.smoothed(), true);
-        let rack = &by_time.rack;
+        let Some(rack_tlp) = &mut self.rack_tlp else { return };
+        rack_tlp.reorder_at = None;
+        rack_tlp.probe_due = false;
+        rack_tlp.probe.forget();
+        rack_tlp.retransmissions.clear();
+        let window = rack_tlp.rack.window(self.rtt.smoothed(), true);
+        let rack = &rack_tlp.rack;
         self.scoreboard.lose_overdue(|at| rack.is_overdue(now, at, window));
     }
 
-    /// Forgets a tail loss probe, because a recovery begins. The recovery covers the loss that the probe may have
-    /// repaired.
+    /// Forgets an outstanding tail loss probe, because a recovery begins. The recovery reduces the window, so the
+    /// answer to the probe need not reduce it again.
     pub(super) fn forget_probe(&mut self) {
-        if let Some(by_time) = &mut self.rack_tlp {
-            by_time.probe.forget();
-            by_time.probe_due = false;
+        if let Some(rack_tlp) = &mut self.rack_tlp {
+            rack_tlp.probe.forget();
+            rack_tlp.probe_due = false;
         }
     }
 
     /// Records that the segment at position `start` was retransmitted.
-    pub(super) fn record_repair(&mut self, start: u64, now: Instant) {
-        if let Some(by_time) = &mut self.rack_tlp {
-            by_time.repairs.push_back((start, now));
+    pub(super) fn record_retransmission(&mut self, start: u64, now: Instant) {
+        if let Some(rack_tlp) = &mut self.rack_tlp {
+            rack_tlp.retransmissions.push_back((start, now));
         }
     }
 
     /// Records that a tail loss probe was sent. `again` says that the probe was a retransmission.
     pub(super) fn record_probe(&mut self, again: bool) {
         let next = self.scoreboard.next();
-        if let Some(by_time) = &mut self.rack_tlp {
-            by_time.probe_due = false;
-            by_time.probe.on_sent(next, again);
+        if let Some(rack_tlp) = &mut self.rack_tlp {
+            rack_tlp.probe_due = false;
+            rack_tlp.probe.on_sent(next, again);
         }
     }
 }

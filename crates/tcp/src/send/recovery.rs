@@ -119,9 +119,9 @@ impl Recovery {
         self.phase == Phase::Fast && self.point.is_some_and(|point| board.una() < point)
     }
 
-    /// Returns the number of outstanding bytes from which the slow-start threshold after a loss is computed.
+    /// Returns the FlightSize in bytes from which ssthresh is computed after a loss (RFC 5681 §3.1).
     pub(crate) fn flight(&self, board: &Scoreboard) -> u64 {
-        // RFC 5681 §3.2 step 2: data sent by limited transmit does not count.
+        // RFC 5681 §3.2 step 2: data sent by limited transmit is not part of the flight size in this computation.
         board.flight().saturating_sub(self.limited_bytes)
     }
 
@@ -210,8 +210,8 @@ impl Recovery {
     fn may_enter(&self, una: u64) -> bool {
         match (self.point, self.kind) {
             (None, _) | (_, RecoveryKind::Sack) => true,
-            // RFC 5681 has no such check, so plain Reno begins a recovery again for every gap. Duplicates caused by
-            // retransmissions after a timeout are excepted, as in later ns-2 and BSD versions.
+            // RFC 5681 does not have this check, so plain Reno may begin a new recovery for every gap. After a timeout,
+            // Reno makes the check, as later versions of ns-2 and BSD do.
             (_, RecoveryKind::Reno) if !self.after_timeout => true,
             (Some(point), _) if self.careful => una > point,
             // RFC 2582 §5: the less careful variant also begins a recovery on duplicates that acknowledge exactly the
@@ -220,8 +220,8 @@ impl Recovery {
         }
     }
 
-    /// Begins fast recovery, after the controller has reduced the window. `window` is the congestion window before that
-    /// reduction, if the window counts segments.
+    /// Begins fast recovery, after the controller has reduced the congestion window. `window` is the congestion window
+    /// before that reduction; `None` if the controller does not count segments.
     pub(crate) fn enter_fast(&mut self, mss: u64, window: Option<u64>, board: &mut Scoreboard) {
         self.phase = Phase::Fast;
         self.point = Some(board.next());
@@ -233,13 +233,13 @@ impl Recovery {
         self.prr =
             self.reduces_in_proportion.then(|| window.map_or_else(|| Prr::new(board.flight()), Prr::linux));
         // The recovery that has just ended may already have retransmitted the oldest segment. An unanswered
-        // retransmission is not repeated (RFC 6675 §4, NextSeg rule 1). Its acknowledgement echoes a timestamp older
-        // than any retransmission of the new recovery. That echo must not make the new reduction look spurious, so no
-        // undo state is kept.
-        let repaired = board.head_is_repaired();
-        self.undo_state = (!repaired).then(|| UndoState::new(board.una()));
+        // retransmission is not repeated (RFC 6675 §4, NextSeg rule 1). The acknowledgement of that retransmission
+        // echoes a timestamp older than any retransmission of the new recovery. With undo state, this echo would make
+        // the new reduction look spurious, so no undo state is kept.
+        let retransmitted = board.head_is_retransmitted();
+        self.undo_state = (!retransmitted).then(|| UndoState::new(board.una()));
         // RFC 6675 §5 step 4.3: the oldest segment is retransmitted immediately, even if IsLost does not hold for it.
-        if !self.by_time && !repaired {
+        if !self.by_time && !retransmitted {
             board.mark_head_lost();
         }
         self.urgent = board.has_missing();
@@ -248,8 +248,8 @@ impl Recovery {
     /// Begins the recovery after the retransmission timer has expired. If losses are detected by time, the caller has
     /// already marked the lost segments.
     pub(crate) fn enter_timeout(&mut self, board: &mut Scoreboard) {
-        // After a second timeout in a row, the undo state of the first timeout is kept: whether the first was spurious
-        // is still unknown.
+        // A second timeout in a row keeps the undo state of the first timeout, because the first timeout may still
+        // prove spurious.
         if self.phase != Phase::Timeout || self.undo_state.is_none() {
             self.undo_state = Some(UndoState::new(board.una()));
         }
@@ -344,9 +344,9 @@ impl Recovery {
         }
     }
 
-    /// Records that `bytes` bytes were retransmitted. `first_timestamp` is the timestamp of the segment, if timestamps
-    /// are in use.
-    pub(crate) fn on_repaired(&mut self, timestamp: Option<u32>, bytes: u64) {
+    /// Records that `bytes` bytes were retransmitted. `timestamp` is the timestamp of the segment, if timestamps are in
+    /// use.
+    pub(crate) fn on_retransmitted(&mut self, timestamp: Option<u32>, bytes: u64) {
         self.count_sent(bytes);
         self.urgent = false;
         if let Some(undo) = &mut self.undo_state {
@@ -377,9 +377,9 @@ impl Recovery {
         self.rescue = self.point;
     }
 
-    /// RFC 3522 §3.2: returns whether the echoed timestamp shows that the recovery was spurious. The recovery was
-    /// spurious if the first acknowledgement of new data echoes a timestamp older than the first retransmission: the
-    /// acknowledgement answers the original segment.
+    /// RFC 3522 §3.2: returns whether the echoed timestamp shows that the recovery was spurious. Only the first
+    /// acknowledgement of new data shows this. If it echoes a timestamp older than the first retransmission, it answers
+    /// the original segment.
     pub(crate) fn is_disproved_by_echo(&mut self, echo: Option<u32>) -> bool {
         let Some(undo) = &mut self.undo_state else { return false };
         if undo.settled || undo.sent == 0 || self.phase == Phase::Open {

@@ -1,8 +1,8 @@
 //! Decides whether a window counted in segments is fully used, as Linux does.
 //!
 //! Owns the observations about the current window: whether it was full, and if not, the most data that was outstanding.
-//! A full window grows with every acknowledgement, until all data that was outstanding when it was full is
-//! acknowledged. In slow start, a window that was not full grows up to twice the most data outstanding.
+//! A window that was full may grow with every acknowledgement. This permission ends when all data that was outstanding
+//! at that time is acknowledged. In slow start, a window that was not full grows up to twice the most data outstanding.
 //!
 //! Follows no RFC, but tcp_cwnd_validate and tcp_is_cwnd_limited of Linux 6, which correspond to RFC 2861 and RFC 7661.
 
@@ -13,14 +13,15 @@ use anabranch_congestion::Controller;
 #[derive(Debug, Default)]
 pub(super) struct Usage {
     full: bool,
-    /// The largest number of bytes outstanding, if every segment is counted as a full segment.
+    /// The largest number of bytes outstanding. Every segment is counted as a full segment.
     max_outstanding: u64,
     /// The position whose acknowledgement makes the observation outdated.
     until: u64,
 }
 
 impl Usage {
-    /// Records that `load` bytes are outstanding, up to position `next`, and whether the window is `full`.
+    /// Records that `load` bytes are outstanding: those from position `una` to position `next`. `full` says whether the
+    /// window is full.
     #[inline]
     pub(super) fn note(&mut self, full: bool, load: u64, una: u64, next: u64) {
         if una >= self.until || full || (!self.full && load > self.max_outstanding) {

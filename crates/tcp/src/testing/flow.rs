@@ -16,7 +16,8 @@ pub struct Link {
     pub delay: Duration,
     /// The capacity of the link's queue in bytes.
     pub queue: u64,
-    /// The probability of random loss after the queue, from the sender to the receiver.
+    /// The probability that the link loses a packet of the sender after the queue. Packets of the receiver are not
+    /// lost.
     pub loss: Ratio,
 }
 
@@ -53,12 +54,12 @@ pub fn flow(config: &Config, link: Link, bytes: u64, until: Instant, seed: u64) 
     let mut rng = root.fork("loss");
     let mut directions = [0, 1].map(|_| Direction { arrivals: VecDeque::new(), free_at: Instant::ZERO });
     let mut pool: Vec<SendBatch> = Vec::new();
-    let mut ends = Applications { client, server: None, left: bytes, writable: true, received: 0 };
+    let mut applications = Applications { client, server: None, left: bytes, writable: true, received: 0 };
     let (chunk, mut sink) = (vec![0x5a; 65_536], vec![0; 65_536]);
     let mut packets = 0;
-    while ends.received < bytes {
+    while applications.received < bytes {
         for side in 0..2 {
-            ends.serve(now, &mut hosts[side], side, &chunk, &mut sink);
+            applications.serve(now, &mut hosts[side], side, &chunk, &mut sink);
             loop {
                 let mut batch = pool.pop().unwrap_or_else(|| SendBatch::new(1));
                 batch.clear();
@@ -82,10 +83,10 @@ pub fn flow(config: &Config, link: Link, bytes: u64, until: Instant, seed: u64) 
                 direction.arrivals.push_back((direction.free_at.plus_nanos(nanos(link.delay)), batch));
             }
         }
-        let flight =
+        let next_arrival =
             directions.iter().filter_map(|direction| direction.arrivals.front().map(|(at, _)| *at)).min();
         let timer = hosts.iter().filter_map(Endpoint::poll_timeout).min();
-        let Some(next) = flight.into_iter().chain(timer).min().filter(|at| *at <= until) else { break };
+        let Some(next) = next_arrival.into_iter().chain(timer).min().filter(|at| *at <= until) else { break };
         now = next.max(now);
         for side in 0..2 {
             let arrivals = &mut directions[1 - side].arrivals;
@@ -102,7 +103,12 @@ pub fn flow(config: &Config, link: Link, bytes: u64, until: Instant, seed: u64) 
             }
         }
     }
-    Flow { end: now, bytes: ends.received, packets, sender: hosts[0].stats(client).unwrap_or_default() }
+    Flow {
+        end: now,
+        bytes: applications.received,
+        packets,
+        sender: hosts[0].stats(client).unwrap_or_default(),
+    }
 }
 
 /// The state of the two applications.

@@ -1,7 +1,7 @@
 //! Two endpoints connected by an in-memory network, and a ladder diagram of their packets (feature `testing`).
 //!
-//! All scenarios of this crate use [`Pair`]. Controlled by a script or a seed, it delays, loses, duplicates, reorders
-//! and corrupts packets. It also writes and reads data for the applications and draws the packets. [`storm`] runs a
+//! All scenarios of this crate use [`Pair`]. A pair delays, loses, duplicates, reorders and corrupts packets as a
+//! script or a seed demands. It also writes and reads data for the applications and draws the packets. [`storm`] runs a
 //! pair with random impairments from a seed; [`flow`] is one long transfer without impairments. [`transmit_all`] and
 //! [`transmit_all_bytes`] are for tests that deliver packets themselves.
 

@@ -19,7 +19,7 @@ pub enum Fate {
     Lose,
     /// The packet arrives later than the network's delay, by this duration.
     Late(Duration),
-    /// The packet arrives twice. This is the time between the two arrivals.
+    /// The packet arrives twice, and this time lies between the two arrivals.
     Twice(Duration),
     /// The packet arrives with the bit at this index flipped.
     Damage(usize),
@@ -36,7 +36,7 @@ pub type Judge = Box<dyn FnMut(Instant, Side, u64, &[u8]) -> Fate>;
 /// Inspects both endpoints, to check invariants.
 pub type Check = Box<dyn FnMut(&[Endpoint; 2])>;
 
-struct Flight {
+struct PacketInFlight {
     to: Side,
     source: SocketAddr,
     target: SocketAddr,
@@ -65,7 +65,7 @@ pub struct Pair {
     /// A function that is called after every network event, to check invariants.
     pub check: Option<Check>,
     judge: Judge,
-    flights: BTreeMap<(Instant, u64), Flight>,
+    in_flight: BTreeMap<(Instant, u64), PacketInFlight>,
     order: u64,
     sent: [u64; 2],
     pending: [VecDeque<u8>; 2],
@@ -117,7 +117,7 @@ impl Pair {
             events: Vec::new(),
             check: None,
             judge: Box::new(|_, _, _, _| Fate::Arrive),
-            flights: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
             order: 0,
             sent: [0; 2],
             pending: [VecDeque::new(), VecDeque::new()],
@@ -136,7 +136,7 @@ impl Pair {
         self
     }
 
-    /// Sets the largest number of packets in the batch that endpoints fill with packets to send.
+    /// Sets the number of packets that an endpoint can put into one batch when it sends.
     #[must_use]
     pub fn batching(mut self, segments: usize) -> Self {
         self.batch = SendBatch::new(segments);
@@ -148,7 +148,7 @@ impl Pair {
         self.judge = Box::new(judge);
     }
 
-    /// Loses the packets of a side with these numbers, counted from 1.
+    /// Loses those packets that `side` sends with these numbers, counted from 1.
     pub fn lose(&mut self, side: Side, numbers: &'static [u64]) {
         self.judge(
             move |_, from, n, _| if from == side && numbers.contains(&n) { Fate::Lose } else { Fate::Arrive },
@@ -196,7 +196,7 @@ impl Pair {
 
     /// Runs until no packet is in flight. Timers may still be set.
     pub fn settle(&mut self) {
-        while !self.flights.is_empty() && self.step() {}
+        while !self.in_flight.is_empty() && self.step() {}
     }
 
     /// Writes `data` for the application of a side. Data that does not fit into the send buffer is written later.
@@ -352,9 +352,9 @@ impl Pair {
     }
 
     fn next_instant(&self) -> Option<Instant> {
-        let flight = self.flights.first_key_value().map(|((at, _), _)| *at);
+        let next_arrival = self.in_flight.first_key_value().map(|((at, _), _)| *at);
         let timers = self.hosts.iter().filter_map(Endpoint::poll_timeout);
-        timers.chain(flight).min()
+        timers.chain(next_arrival).min()
     }
 
     /// Processes the next event of the network or of a timer. Returns false if there is none.
@@ -365,10 +365,10 @@ impl Pair {
         let Some(at) = self.next_instant() else { return false };
         assert!(at >= self.now, "time runs backwards: a deadline at {at}, now {}", self.now);
         self.now = at;
-        let due = self.flights.first_key_value().is_some_and(|((when, _), _)| *when <= at);
+        let due = self.in_flight.first_key_value().is_some_and(|((when, _), _)| *when <= at);
         if due {
-            if let Some((_, flight)) = self.flights.pop_first() {
-                self.deliver(flight);
+            if let Some((_, packet_in_flight)) = self.in_flight.pop_first() {
+                self.deliver(packet_in_flight);
             }
         } else {
             for host in &mut self.hosts {
@@ -381,18 +381,18 @@ impl Pair {
         true
     }
 
-    fn deliver(&mut self, flight: Flight) {
-        let host = &mut self.hosts[flight.to as usize];
-        if let Some(icmp) = flight.icmp {
-            host.handle_icmp(self.now, &icmp, &flight.bytes);
+    fn deliver(&mut self, packet_in_flight: PacketInFlight) {
+        let host = &mut self.hosts[packet_in_flight.to as usize];
+        if let Some(icmp) = packet_in_flight.icmp {
+            host.handle_icmp(self.now, &icmp, &packet_in_flight.bytes);
             return;
         }
         let packet = Packet {
-            source: flight.source,
-            target: flight.target,
-            ecn: flight.ecn,
-            tag: flight.tag,
-            payload: &flight.bytes,
+            source: packet_in_flight.source,
+            target: packet_in_flight.target,
+            ecn: packet_in_flight.ecn,
+            tag: packet_in_flight.tag,
+            payload: &packet_in_flight.bytes,
         };
         host.handle_packet(self.now, packet);
     }
@@ -456,7 +456,7 @@ impl Pair {
                 let line = self.ladder.line(self.now, source, target, packet.payload) + ecn;
                 self.ladder.push(&line, &remark);
             }
-            let mut flight = Flight {
+            let mut packet_in_flight = PacketInFlight {
                 to: from.other(),
                 source: packet.source,
                 target: packet.target,
@@ -471,28 +471,28 @@ impl Pair {
                 Fate::Lose => continue,
                 Fate::Late(by) => at += by,
                 Fate::Twice(by) => {
-                    let copy = Flight { bytes: flight.bytes.clone(), ..flight };
+                    let copy = PacketInFlight { bytes: packet_in_flight.bytes.clone(), ..packet_in_flight };
                     self.fly(at + by, copy);
                 }
                 Fate::Damage(bit) => {
-                    let bit = bit % (flight.bytes.len() * 8);
-                    flight.bytes[bit / 8] ^= 1 << (bit % 8);
+                    let bit = bit % (packet_in_flight.bytes.len() * 8);
+                    packet_in_flight.bytes[bit / 8] ^= 1 << (bit % 8);
                 }
-                Fate::Mark => flight.ecn = Ecn::Ce,
+                Fate::Mark => packet_in_flight.ecn = Ecn::Ce,
                 Fate::TooBig(mtu) => {
                     let (source, target) = (packet.source.ip(), packet.target.ip());
-                    flight.icmp = Some(Icmp { kind: IcmpKind::TooBig(mtu), source, target });
-                    flight.to = from;
-                    flight.bytes.truncate(8);
+                    packet_in_flight.icmp = Some(Icmp { kind: IcmpKind::TooBig(mtu), source, target });
+                    packet_in_flight.to = from;
+                    packet_in_flight.bytes.truncate(8);
                 }
             }
-            self.fly(at, flight);
+            self.fly(at, packet_in_flight);
         }
     }
 
-    fn fly(&mut self, at: Instant, flight: Flight) {
+    fn fly(&mut self, at: Instant, packet_in_flight: PacketInFlight) {
         self.order += 1;
-        self.flights.insert((at, self.order), flight);
+        self.in_flight.insert((at, self.order), packet_in_flight);
     }
 
     fn on_event(&mut self, side: Side, event: Event) {

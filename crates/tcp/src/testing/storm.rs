@@ -96,7 +96,7 @@ fn settings(rng: &mut Rng) -> Config {
     flip("max_burst", &["off", "1", "4"]);
     flip("rto_min", &["200ms", "1s"]);
     flip("idle_restart", &["yes", "no", "decay"]);
-    // The sides must not give up, because the storm requires that all data arrives.
+    // The storm requires that all data arrives. So a connection must not end because of too many retransmissions.
     for (key, value) in [("retries", "255"), ("syn_retries", "255"), ("rto_max", "10s"), ("time_wait", "5s")]
     {
         let set = config.set(key, value);
@@ -169,7 +169,7 @@ pub fn storm(seed: u64) -> Storm {
         }
         packets += 1;
         if !pair.step() {
-            // After the storm, the data that a slow reader has not read yet is read.
+            // At the end of the storm, both applications read the data that they have not read yet.
             let before = pair.received[0].len() + pair.received[1].len();
             pair.reads = [true; 2];
             pair.read(Side::Left);
@@ -182,7 +182,7 @@ pub fn storm(seed: u64) -> Storm {
     }
     for (index, amount) in amounts.iter().enumerate() {
         let got = &pair.received[1 - index];
-        assert_eq!(got.len(), *amount, "side {index} sent {amount} bytes: {:#?}", ends(&pair));
+        assert_eq!(got.len(), *amount, "side {index} sent {amount} bytes: {:#?}", lifecycle_events(&pair));
         let wrong = got.iter().enumerate().find(|&(position, &byte)| byte != byte_at(index, position));
         assert_eq!(wrong, None, "a byte is wrong");
     }
@@ -192,7 +192,7 @@ pub fn storm(seed: u64) -> Storm {
     }
     for side in [Side::Left, Side::Right] {
         let closed = pair.events.iter().filter(|(_, whose, event)| *whose == side && is_end(event)).count();
-        assert_eq!(closed, 1, "one end for each side: {:#?}", ends(&pair));
+        assert_eq!(closed, 1, "one end for each side: {:#?}", lifecycle_events(&pair));
         assert_eq!(pair.host(side).connections(), 0, "nothing is left behind");
     }
     let totals = [pair.hosts[0].totals(), pair.hosts[1].totals()];
@@ -208,7 +208,8 @@ pub fn storm(seed: u64) -> Storm {
 }
 
 /// Compares the trace of the sender with that of the receiver. Each byte must be sent as new data once and received
-/// once. The packet of each received byte must have been sent and must contain that byte.
+/// once. The receiver's trace names the packet in which a byte arrived; the sender must have sent this packet with this
+/// byte.
 fn check_trace(sender: &[TraceRecord], receiver: &[TraceRecord], amount: u64) {
     let (mut new_until, mut probed_until) = (0, 0);
     let mut sent: BTreeMap<u64, Vec<Range<u64>>> = BTreeMap::new();
@@ -217,7 +218,7 @@ fn check_trace(sender: &[TraceRecord], receiver: &[TraceRecord], amount: u64) {
         assert!(units == bytes && *stream == 0 && *packet > 0 && !units.is_empty());
         sent.entry(*packet).or_default().push(units.clone());
         match cause {
-            // The next new data may begin with bytes that a probe has already carried.
+            // New data may begin with bytes that the sender has already sent in a probe.
             SendCause::New => {
                 let goes_on = units.start <= new_until.max(probed_until) && units.end > new_until;
                 assert!(goes_on, "new data goes on where it ended: {units:?}, {new_until}, {probed_until}");
@@ -245,12 +246,12 @@ fn check_trace(sender: &[TraceRecord], receiver: &[TraceRecord], amount: u64) {
         at = range.end;
     }
     assert_eq!(at, amount);
-    let ends = |event: &TraceEvent| sender.iter().filter(|record| record.event == *event).count();
-    assert_eq!((ends(&TraceEvent::Established), ends(&TraceEvent::Closed)), (1, 1));
+    let count = |event: &TraceEvent| sender.iter().filter(|record| record.event == *event).count();
+    assert_eq!((count(&TraceEvent::Established), count(&TraceEvent::Closed)), (1, 1));
 }
 
 /// Returns the events except those about readable or writable data.
-fn ends(pair: &Pair) -> Vec<&(Instant, Side, Event)> {
+fn lifecycle_events(pair: &Pair) -> Vec<&(Instant, Side, Event)> {
     let dull = |event: &Event| matches!(event, Event::Readable { .. } | Event::Writable { .. });
     pair.events.iter().filter(|(_, _, event)| !dull(event)).collect()
 }

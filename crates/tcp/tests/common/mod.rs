@@ -10,8 +10,8 @@ use std::time::Duration;
 
 pub use anabranch_tcp::testing::Side::{Left, Right};
 
-/// Returns a configuration without TCP options, Nagle algorithm and delayed acknowledgements. Ladder diagrams with this
-/// configuration are easy to read.
+/// Returns a configuration that makes ladder diagrams easy to read. TCP options, the Nagle algorithm and delayed
+/// acknowledgements are off.
 pub fn plain() -> Config {
     with(&[
         ("cc", "reno"),

@@ -39,8 +39,8 @@ impl Line {
         SendOptions::new().ppid(self.ppid()).unordered(self.unordered())
     }
 
-    /// Returns the content. Most lines are short, some fill several packets, and a few are so large that they are
-    /// delivered in parts.
+    /// Returns the content of the line. Most lines are short, some fill several packets, and a few are so large that
+    /// they are delivered in parts.
     pub(super) fn bytes(&self) -> Vec<u8> {
         let random = (self.random >> 20) as usize;
         let length = match random % 200 {
@@ -76,7 +76,7 @@ impl ReceivedLines {
         self.all.len() as u64
     }
 
-    /// Adds a line, which must be unaltered, new, and in order.
+    /// Adds a received line of the conversation. Panics unless it is unaltered, new, and in order.
     pub(super) fn take(&mut self, message: &Received) {
         let number =
             |at: usize| u32::from_be_bytes(message.bytes[at..at + 4].try_into().expect("four bytes"));

@@ -24,7 +24,7 @@ use tokio::time::timeout;
 /// The parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
-    /// The number of members, with one association each; a multiple of eight.
+    /// The number of chat members. Each member has one association. A multiple of eight.
     pub associations: usize,
     /// The number of lines that each member sends.
     pub lines: u32,
@@ -32,7 +32,7 @@ pub struct Setup {
     pub seed: u64,
     /// Whether futures are dropped at random points.
     pub storm: bool,
-    /// Uses the profile that follows RFC 9260 to the letter, instead of `modern`.
+    /// Whether the profile is `rfc9260` (the literal values of RFC 9260) or `modern`.
     pub rfc9260: bool,
     /// If set, uses DTLS with one path and this number of client endpoints. Each client endpoint has its own DTLS
     /// connection.
@@ -42,9 +42,9 @@ pub struct Setup {
 /// The results of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
-    /// The growth of the process's memory for each association, once all members have joined, in bytes.
-    pub idle: i64,
-    /// The growth of the process's memory for each association, once every line has been sent and received, in bytes.
+    /// The growth of the process's memory in bytes for each association, once all members have joined the chat.
+    pub idle_bytes: i64,
+    /// The growth of the process's memory for each association in bytes, once all lines of the chat have been received.
     pub after_lines: i64,
     /// The number of lines received.
     pub received: u64,
@@ -58,7 +58,7 @@ pub struct Outcome {
 const ROOM: usize = 8;
 /// The SCTP port of the server.
 const PORT: u16 = 5222;
-/// This limit is generous: only a run that hangs exceeds it.
+/// The time limit of a wait. Only a run that hangs exceeds it.
 const LONG: Duration = Duration::from_secs(600);
 /// The payload protocol identifiers of a member's name and of the reply to the name.
 const NAME: u32 = 1;
@@ -97,16 +97,16 @@ async fn all(setup: Setup) -> Outcome {
         people.push(tokio::spawn(person.run(client, at.clone(), dialling.clone())));
     }
     steps[0].wait().await;
-    // Waits until resident memory, in units of 256 KiB, no longer changes: freed memory has been returned, and packets
-    // in flight have arrived.
+    // Waits until the process's resident memory, rounded down to 256 KiB, no longer changes. Then freed memory has been
+    // returned, and packets in flight have arrived.
     steady(|| resident() >> 18).await;
-    let idle = resident() - before;
+    let idle_bytes = resident() - before;
     steps[1].wait().await;
     // Waits until each association of the server has verified the path to its peer's second address.
     soon(|| setup.dtls.is_some() || storm.paths() >= setup.associations as u64).await;
     steps[2].wait().await;
-    // Waits until resident memory, in units of 256 KiB, no longer changes: freed memory has been returned, and packets
-    // in flight have arrived.
+    // Waits until the process's resident memory, rounded down to 256 KiB, no longer changes. Then freed memory has been
+    // returned, and packets in flight have arrived.
     steady(|| resident() >> 18).await;
     let after_lines = resident() - before;
     let mut received = 0;
@@ -121,7 +121,7 @@ async fn all(setup: Setup) -> Outcome {
     serving.await.expect("no panic");
     let by_association = |bytes: i64| bytes / setup.associations as i64;
     Outcome {
-        idle: by_association(idle),
+        idle_bytes: by_association(idle_bytes),
         after_lines: by_association(after_lines),
         received,
         dropped: storm.dropped(),
@@ -135,7 +135,7 @@ async fn endpoint(setup: &Setup, number: usize, dtls: Option<Dtls>) -> Endpoint 
         .streams(10)
         .partial_reliability(true)
         .set("udp_apart", if setup.dtls.is_some() { "yes" } else { "no" });
-    // A storm has small buffers, so that senders have to wait for room.
+    // In a storm, the buffers of the endpoint are small, so that senders have to wait for room.
     let config = if setup.storm { config.send_buffer(150_000).receive_buffer(50_000) } else { config };
     let paths: &[IpAddr] = &[[127, 0, 0, 1].into(), [127, 0, 0, 2].into()];
     let paths = if dtls.is_some() { &paths[..1] } else { paths };
@@ -181,9 +181,14 @@ async fn pass_on(association: Association, mut chances: Chances, storm: Arc<Stor
         };
         if message.ppid == NAME {
             let number = u32::from_be_bytes(message.bytes[..].try_into().expect("a number"));
-            let name = number as usize / ROOM;
-            rooms.lock().expect("no panic").entry(name).or_default().push((number, association.clone()));
-            room = Some((name, number));
+            let room_number = number as usize / ROOM;
+            rooms
+                .lock()
+                .expect("no panic")
+                .entry(room_number)
+                .or_default()
+                .push((number, association.clone()));
+            room = Some((room_number, number));
             let options = SendOptions::new().ppid(WELCOME);
             storm.call(&mut chances, || association.send(0, b"welcome", &options)).await.expect("sent");
             continue;
@@ -191,8 +196,8 @@ async fn pass_on(association: Association, mut chances: Chances, storm: Arc<Stor
         Box::pin(tell_others(&message, room.expect("a name comes first"), &mut chances, &storm, &rooms))
             .await;
     }
-    if let Some((name, number)) = room
-        && let Some(room) = rooms.lock().expect("no panic").get_mut(&name)
+    if let Some((room_number, number)) = room
+        && let Some(room) = rooms.lock().expect("no panic").get_mut(&room_number)
     {
         room.retain(|(other, _)| *other != number);
     }
@@ -200,12 +205,12 @@ async fn pass_on(association: Association, mut chances: Chances, storm: Arc<Stor
 
 async fn tell_others(
     message: &Received,
-    (name, number): (usize, u32),
+    (room_number, number): (usize, u32),
     chances: &mut Chances,
     storm: &Storm,
     rooms: &Rooms,
 ) {
-    let others: Vec<_> = rooms.lock().expect("no panic")[&name].clone();
+    let others: Vec<_> = rooms.lock().expect("no panic")[&room_number].clone();
     let options = SendOptions::new().ppid(message.ppid).unordered(message.unordered);
     for (_, other) in others.iter().filter(|(other, _)| *other != number) {
         let sent = storm.call(chances, || other.send(message.stream, &message.bytes, &options)).await;
@@ -333,7 +338,8 @@ async fn receive_lines(
             }
         }));
     }
-    // Dropping the handles does not end the reader tasks. They continue, so they detect messages after the last line.
+    // Dropping the handles does not end the reader tasks. So the tasks still check any message that follows the last
+    // expected line.
     drop(readers);
     received.lock().expect("no panic").lines()
 }

@@ -1,4 +1,4 @@
-//! Calls that are dropped after a few polls and repeated, as a loop around `select!` does.
+//! Drops the futures of calls after a few polls and repeats the calls, as a loop around `select!` does.
 
 use crate::wait::pace;
 use anabranch_base::Rng;
@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// Decides whether calls are dropped, and counts dropped futures and verified paths.
+/// Decides which futures are dropped before they complete, and counts the dropped futures and the verified paths.
 #[derive(Clone, Debug)]
 pub(super) struct Storm {
-    /// The seed for the points at which calls are dropped; `None` if no call is dropped.
+    /// The seed of the random decisions to drop a pending call; `None` if no call is dropped.
     seed: Option<u64>,
     dropped: Arc<AtomicU64>,
     paths: Arc<AtomicU64>,
@@ -35,8 +35,7 @@ impl Chances {
         Some(rng)
     }
 
-    /// Draws the number of further polls that the next call gets after its first poll; `None` if the number is not
-    /// limited.
+    /// Draws how often the next call may be polled again after its first poll; `None` if there is no limit.
     fn polls(&mut self) -> Option<u64> {
         self.draw().map(|mut rng| rng.below(5).saturating_sub(2))
     }
@@ -82,7 +81,7 @@ impl Storm {
         }
     }
 
-    /// Like [`call`](Self::call), but passes the mutable reference `of` to each attempt.
+    /// Does the same as [`call`](Self::call) for a call that needs a mutable reference to a value, `of`.
     pub(super) async fn call_mut<O, T>(
         &self,
         chances: &mut Chances,

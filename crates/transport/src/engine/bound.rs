@@ -40,9 +40,9 @@ impl<W: World, E: SessionEngine> Clone for BoundHost<W, E> {
 }
 
 impl<W: World, E: SessionEngine> BoundHost<W, E> {
-    /// Drives `engine` over `socket`, which is the socket of a `World` or a layer around it. If `follow` is a number,
-    /// the engine is notified of changed routes. When the host's addresses change, the engine gets at most `follow` of
-    /// them; if the number is 0, it gets none.
+    /// Drives `engine` over `socket`, which is the socket of a `World` or a layer around it. With `follow`, the engine
+    /// is notified of changed routes, and gets the first `follow` of the host's addresses after each change of them.
+    /// With `Some(0)`, the engine is notified of changed routes only.
     pub fn over(world: W, engine: E, socket: impl DatagramSocket, follow: Option<usize>) -> Self {
         let shared = Rc::new(RefCell::new(EngineHost::new(engine)));
         let task = drive(world.clone(), socket, shared.clone());
@@ -172,8 +172,8 @@ impl<W: World, E: SessionEngine> Host for BoundHost<W, E> {
     }
 }
 
-/// Gives the engine the first `most` of the host's addresses whenever they change, and notifies it of changed routes.
-/// With `most` 0, the engine keeps the addresses that it started with.
+/// After each change of the host's addresses, gives the engine the first `most` of them, and notifies the engine of
+/// changed routes. If `most` is 0, the engine keeps the addresses that it started with.
 async fn follow<W: World, E: SessionEngine>(world: W, shared: Rc<RefCell<EngineHost<E>>>, most: usize) {
     loop {
         poll_fn(|cx| world.poll_address_change(cx)).await;
@@ -237,7 +237,7 @@ impl<W: World, E: SessionEngine> Clone for EngineConnector<W, E> {
 }
 
 impl<W: World, E: SessionEngine> EngineConnector<W, E> {
-    /// Creates a connector from `host` to `servers`. The servers are numbered in this order.
+    /// Creates a connector from `host` to `servers`. A server's number is its index in `servers`.
     #[must_use]
     pub fn new(host: BoundHost<W, E>, servers: Vec<impl Into<Server>>) -> Self {
         Self { host, servers: servers.into_iter().map(Into::into).collect() }

@@ -38,8 +38,8 @@ struct Backlog<I> {
 #[derive(Debug)]
 pub(super) struct SessionState {
     key: u64,
-    /// The number of stream pairs that exist in both directions. Until the session is established, it is the number
-    /// requested.
+    /// The number of stream pairs: an outgoing and an incoming stream with the same number. Until the session is
+    /// established, it is the requested number.
     pub(super) streams: u64,
     pub(super) established: bool,
     /// Whether the peer started the session.
@@ -60,7 +60,8 @@ pub(super) struct SessionState {
     /// `high_stream_states`.
     pub(super) stream_states: Vec<StreamState>,
     pub(super) high_stream_states: BTreeMap<StreamId, Box<StreamState>>,
-    /// Streams that wait for room in the send buffer, by rank and then by turn.
+    /// Streams that wait for room in the send buffer, in order of rank. Streams of equal rank are in the order in which
+    /// they were queued.
     writers: BTreeMap<(u32, u64), StreamId>,
     next_turn: u64,
 }
@@ -71,8 +72,8 @@ pub(super) struct StreamState {
     pub(super) open: bool,
     /// Whether the stream is in `incoming_streams`.
     pub(super) announced: bool,
-    /// Whether this is the session's only stream and a handle of it has existed. Dropping that handle closes the
-    /// session.
+    /// Whether the application has had a handle of this stream, and the session has no other streams. Dropping such a
+    /// handle closes the session.
     had_handle: bool,
     pub(super) reader: Waiter,
     pub(super) writer: Waiter,
@@ -180,7 +181,8 @@ impl<E: SessionEngine> EngineHost<E> {
         self.notify.notify();
     }
 
-    /// Releases a fresh stream after the last handle of it has been dropped.
+    /// Releases a stream after its last handle has been dropped. Only for engines that never use the number of a stream
+    /// again ([`FRESH_STREAMS`](SessionEngine::FRESH_STREAMS)).
     pub(super) fn release_stream(&mut self, now: Instant, id: E::Id, stream: StreamId) {
         self.engine.release_stream(now, id, stream);
         if let Some(session) = self.sessions.get_mut(&id) {
@@ -214,7 +216,8 @@ impl<E: SessionEngine> EngineHost<E> {
         self.engine.accepted(id, port);
         self.sessions.insert(id, session);
         backlog.waiting.push_back(id);
-        // If the queue is full, an engine may drop the last packet of a handshake, and the peer retransmits it later.
+        // The engine must know how many sessions wait: while the queue is full, an engine may ignore the last packet of
+        // a handshake. The peer retransmits that packet later.
         self.engine.set_accept_queue(port, backlog.waiting.len() as u32);
         backlog.acceptor.wake();
     }
@@ -235,7 +238,7 @@ impl<E: SessionEngine> EngineHost<E> {
         }
     }
 
-    /// Records that the peer may now permit this side to start more streams.
+    /// Records that a new attempt to start a stream may succeed, because the peer may have raised its limit.
     pub fn streams_available(&mut self, id: E::Id) {
         if let Some(session) = self.sessions.get_mut(&id) {
             session.state_waiters.wake();
@@ -250,8 +253,8 @@ impl<E: SessionEngine> EngineHost<E> {
         }
     }
 
-    /// Records the answer to a request for streams. `outgoing` and `incoming` are the numbers of streams that were
-    /// added or refused. `streams` is the new number of stream pairs, if known.
+    /// Records the answer to a session's request for more streams. `outgoing` and `incoming` are the numbers of streams
+    /// that were added or refused. `streams` is the session's new number of stream pairs, if known.
     pub fn grown(&mut self, id: E::Id, (outgoing, incoming): (u64, u64), streams: Option<u64>) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.streams_requested.0 = session.streams_requested.0.saturating_sub(outgoing);
@@ -359,19 +362,19 @@ impl SessionState {
         if stream < self.stream_states.len() as u64 {
             &mut self.stream_states[stream as usize]
         } else {
-            self.new_lane(stream)
+            self.new_stream_state(stream)
         }
     }
 
     #[cold]
-    fn new_lane(&mut self, stream: StreamId) -> &mut StreamState {
-        if stream >= NEAR {
+    fn new_stream_state(&mut self, stream: StreamId) -> &mut StreamState {
+        if stream >= MAX_DENSE_STREAMS {
             return self.high_stream_states.entry(stream).or_default();
         }
         let index = stream as usize;
         if index < 4 {
-            // No more than necessary is reserved, because thousands of sessions may never use streams with higher
-            // numbers.
+            // Memory is reserved for no streams beyond this one, because thousands of sessions may never use
+            // more.
             self.stream_states.reserve_exact(index + 1 - self.stream_states.len());
         }
         self.stream_states.resize_with(index + 1, StreamState::default);
@@ -504,7 +507,7 @@ impl SessionState {
 
 /// The states of streams below this number are stored in a vector. A single packet of a peer may contain the highest
 /// stream number, and must not make the vector large.
-const NEAR: StreamId = 256;
+const MAX_DENSE_STREAMS: StreamId = 256;
 /// The maximum number of sessions per port that may wait to be accepted.
 const MAX_BACKLOG: usize = 4096;
 
@@ -520,7 +523,9 @@ mod tests {
             session.readable(stream);
             session.wrote(stream, 7);
         }
-        assert!((session.stream_states.len() as u64) < NEAR && session.high_stream_states.len() == 2);
+        assert!(
+            (session.stream_states.len() as u64) < MAX_DENSE_STREAMS && session.high_stream_states.len() == 2
+        );
         assert_eq!(std::iter::from_fn(|| session.take_incoming(false)).collect::<Vec<_>>(), [65_534, 3, 300]);
         assert!([65_534, 3, 300].iter().all(|&stream| session.stream_state(stream).written == 7));
         assert_eq!(session.in_use(&[3, 299, 300]), [3, 300]);

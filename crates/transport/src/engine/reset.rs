@@ -2,10 +2,11 @@
 //!
 //! The side that cancels an exchange requests a reset of the stream in both directions. At the peer, the first reset of
 //! a direction cancels the exchange: unsent data is dropped and unread data is discarded. The requesting side sends no
-//! new data on the stream until both directions have been reset. Data that is unread at the peer when its incoming
-//! direction is reset therefore belongs to the cancelled exchange.
+//! new data on the stream until both directions have been reset. Therefore all data that the peer discards belongs to
+//! the cancelled exchange.
 //!
-//! This is the application's part of RFC 6525 §5.2.2 and §5.2.3.
+//! Stream resets are specified in RFC 6525. The SCTP engine implements its protocol, and this module the application's
+//! part of §5.2.2 and §5.2.3.
 
 use super::SessionEngine;
 use super::host::{EngineHost, SessionState, StreamState};
@@ -54,7 +55,7 @@ impl<E: SessionEngine> EngineHost<E> {
         for stream in session.in_use(streams) {
             if directions.incoming {
                 self.engine.discard(now, id, stream);
-                session.has_no_incoming(stream);
+                session.remove_incoming(stream);
             }
             let state = session.stream_state(stream);
             if directions.outgoing {
@@ -112,17 +113,17 @@ impl<E: SessionEngine> EngineHost<E> {
 impl SessionState {
     /// Returns those of `streams` that this side uses; an empty list stands for all streams.
     pub(super) fn in_use(&self, streams: &[StreamId]) -> Vec<StreamId> {
-        let near = self.stream_states.len() as u64;
-        let used = |stream: &StreamId| *stream < near || self.high_stream_states.contains_key(stream);
+        let dense = self.stream_states.len() as u64;
+        let used = |stream: &StreamId| *stream < dense || self.high_stream_states.contains_key(stream);
         if streams.is_empty() {
-            (0..near).chain(self.high_stream_states.keys().copied()).collect()
+            (0..dense).chain(self.high_stream_states.keys().copied()).collect()
         } else {
             streams.iter().copied().filter(used).collect()
         }
     }
 
     /// Removes a stream from the queue of streams that the peer has started.
-    fn has_no_incoming(&mut self, stream: StreamId) {
+    fn remove_incoming(&mut self, stream: StreamId) {
         if std::mem::take(&mut self.stream_state(stream).announced) {
             self.incoming_queue(stream).retain(|&begun| begun != stream);
         }
@@ -156,7 +157,7 @@ impl StreamState {
         }
     }
 
-    /// Notifies the owner of the stream that the peer has cancelled the exchange.
+    /// Records that the peer has cancelled the exchange on this stream, and wakes the tasks that read or write it.
     fn cancel(&mut self) {
         self.cancelled = true;
         self.reader.wake();

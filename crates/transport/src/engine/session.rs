@@ -284,8 +284,9 @@ impl<W: World, E: SessionEngine> Drop for EngineStream<W, E> {
 }
 
 impl<W: World, E: SessionEngine> EngineStream<W, E> {
-    /// Reads data by calling `read`. `read` returns the data (`None` if there was none) and whether no more data can be
-    /// read now. At the end of the stream, returns the result of `end`.
+    /// Reads data by calling `read`. `read` returns the data and its length in bytes, or `None` if there was no data.
+    /// `read` also returns true if no more data can be read now. At the end of the stream, `read_by` returns the result
+    /// of `end`.
     #[inline]
     pub(crate) fn read_by<R>(
         &mut self,
@@ -307,7 +308,7 @@ impl<W: World, E: SessionEngine> EngineStream<W, E> {
         if !state.is_drained {
             let (got, dry) = read(engine, id, stream);
             state.is_drained = dry;
-            // After a read, the engine may have to announce more room in the receive buffer, or more streams.
+            // After a read, the engine may have to tell the peer that it may send more data or open more streams.
             if engine.has_output() {
                 notify.notify();
             }
@@ -317,8 +318,8 @@ impl<W: World, E: SessionEngine> EngineStream<W, E> {
             }
         }
         match session.end() {
-            // RFC 9000 §2.4: a fresh stream ends only with its own last byte. If the session ends before that byte, the
-            // stream is incomplete.
+            // RFC 9000 §2.4: the end of a session is not the end of a fresh stream. A stream whose last byte has not
+            // arrived is incomplete.
             Some(CloseReason::Finished) if !E::FRESH_STREAMS || engine.is_finished(id, stream) => {
                 Poll::Ready(Ok(end()))
             }

@@ -16,11 +16,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// A protocol of the kernel as a transport, for hosts that have a kernel.
+/// A transport protocol of the operating system's kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernel(pub KernelProtocol);
 
-/// The settings of a kernel protocol.
+/// The settings in the profile of a kernel protocol: the congestion control.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct KernelSettings {
     /// The kernel's name of the congestion control, if the protocol accepts one.
@@ -196,7 +196,7 @@ impl<W: KernelTcp> RunnableProtocol<W> for Kernel {
     }
 }
 
-/// A kernel protocol that runs on a host. It records no traces and has no totals.
+/// A kernel protocol that runs on a host. It records no traces, and its [`Totals`] are all zero.
 struct KernelHost<W> {
     world: W,
     /// The local address at which the host listens; `None` for every IPv4 address.
@@ -232,8 +232,7 @@ impl<W: KernelTcp> Host for KernelHost<W> {
         Totals::default()
     }
 
-    /// Always ready, because connections belong to the kernel and outlive the sessions. The kernel's own tables show
-    /// them.
+    /// Always ready, even if connections are still open: the kernel owns them, and they may outlive their sessions.
     fn poll_idle(&self, _cx: &mut Context<'_>) -> Poll<()> {
         Poll::Ready(())
     }

@@ -1,8 +1,9 @@
 //! Implements [`SessionEngine`] for the SCTP endpoint: an association is a session, and a stream pair is a stream.
 //!
-//! [`SctpEngine`] consists of the endpoint and its links to the rest of the host. These links are the endpoint's claims
-//! of ports on the host, and the directory of several endpoints behind one port.
+//! [`SctpEngine`] consists of the endpoint, the SCTP ports that the endpoint has claimed on the host, and its
+//! membership in a directory. The directory assigns packets to endpoints if several endpoints share one port.
 
+use super::close_reason::{self, to_close_reason};
 use super::ports::PortClaims;
 use super::shards::Member;
 use super::{CAPABILITIES, PPID_HTTP, PathInfo, SharedKeys};
@@ -45,19 +46,22 @@ pub struct SctpEngine {
     pub(super) on_path_event: Option<PathListener>,
     /// The ports that this endpoint has claimed on the host.
     pub(super) ports: PortClaims,
-    /// The layer below the endpoint, which knows the reason why a peer was lost.
+    /// The layer below the endpoint, such as DTLS. If the layer loses a peer, the engine asks it for the reason.
     pub(super) layer: Option<Rc<dyn Layer>>,
     /// The peers of the associations that this side has started over `layer`.
     peers: BTreeMap<AssociationId, SocketAddr>,
+    /// The reason that a peer's program gave in an ABORT (RFC 9260 §3.3.10.12), until the association's end is handled.
+    abort_reason: Option<(AssociationId, Vec<u8>)>,
 }
 
 impl SctpEngine {
     pub(super) fn new(mut endpoint: Endpoint, ports: PortClaims) -> Self {
-        // A restart of the peer loses data. A byte stream must not have gaps, so a restarted peer gets a new session at
-        // a server.
+        // A restart of the peer loses data, and a byte stream must not have gaps. The endpoint therefore reports a
+        // restarted peer as a new association.
         endpoint.replace_restarted(true);
         let config = endpoint.config();
-        // A response uses the stream number of its request, so a stream must exist in both directions.
+        // A response uses the stream number of its request. Only numbers that exist in both directions are therefore
+        // usable.
         let streams = config.streams.min(config.inbound_streams());
         let (early_data, ppid) = (config.cookie_data, config.ppid);
         Self {
@@ -72,6 +76,7 @@ impl SctpEngine {
             ports,
             layer: None,
             peers: BTreeMap::new(),
+            abort_reason: None,
         }
     }
 
@@ -311,7 +316,8 @@ impl SessionEngine for SctpEngine {
             own => own,
         };
         let ppid = write.marks.set.unwrap_or(default);
-        // A byte stream must arrive completely and in order, so its messages use the default delivery.
+        // A byte stream must arrive completely and in order. Its pieces therefore use the default delivery, and not
+        // that of `write`.
         let Delivery { unordered, reliability, .. } =
             if whole { write.delivery } else { Delivery::default() };
         let stream = number(write.stream);
@@ -331,8 +337,8 @@ impl SessionEngine for SctpEngine {
     }
 
     fn set_rank(&mut self, now: Instant, id: AssociationId, stream: StreamId, rank: u32) {
-        // RFC 8260 §3.4: the priority scheduler serves the stream with the lowest value first. Other schedulers give
-        // the value another meaning, or none.
+        // RFC 8260 §3.4: the priority scheduler serves the stream with the lowest value first, so the rank becomes the
+        // value. Other schedulers give a stream's value another meaning, or none.
         if self.endpoint.config().scheduler == SchedulerKind::Priority {
             let value = u16::try_from(rank).unwrap_or(u16::MAX);
             let _ = self.endpoint.set_stream_value(now, id, number(stream), value);
@@ -398,7 +404,8 @@ impl SessionEngine for SctpEngine {
 
     fn settings(&self) -> Box<dyn Settings> {
         let mut config = self.endpoint.config().clone();
-        // The overhead of a layer comes from the carrier and is not a setting.
+        // `layer_overhead` follows from the protocol or layer below SCTP. It is no choice of the user, so it is not
+        // reported as a setting.
         config.layer_overhead = 0;
         Box::new(config)
     }
@@ -479,7 +486,7 @@ impl Settings for Config {
             Some(StreamNeed::AtLeast(streams)) => self.streams = self.streams.max(streams),
             Some(StreamNeed::Grant(streams)) => {
                 self.streams = streams;
-                // RFC 6525 §5.2.5: this limit applies to streams that the peer requests later.
+                // RFC 6525 §5.2.5: the peer may later ask for more streams. `max_streams` limits those requests.
                 if !is_set("max_streams") {
                     self.max_streams = streams;
                 }
@@ -493,8 +500,8 @@ impl Settings for Config {
         if needs.detects_dead_peers && !is_set("hb_interval") && !is_set("profile") {
             self.hb_interval = Some(Duration::from_secs(5));
         }
-        // RFC 8260 §3.2: with the round-robin scheduler, the queued data of one user does not delay another user's
-        // data.
+        // RFC 8260 §3.2: the round-robin scheduler sends the data of the streams in turns. A user of one stream
+        // therefore does not delay the users of other streams.
         if needs.fair && !is_set("scheduler") {
             self.scheduler = SchedulerKind::RoundRobin;
         }
@@ -527,17 +534,16 @@ impl Settings for Config {
     /// RFC 5061 §8: address changes must be authenticated. Without shared keys that were configured at both ends,
     /// authentication protects only against attackers who have not seen the handshake.
     fn weakness(&self) -> Option<String> {
-        if self.asconf && self.shared_keys.is_null() {
+        if self.asconf && self.shared_keys.has_empty_key() {
             let what = "asconf=yes without --key-file: anyone who sees a handshake can move its association to other \
                         addresses";
             return Some(what.to_owned());
         }
-        let short = self.shared_keys.shorter_than(MIN_SECRET).filter(|_| !self.shared_keys.is_null());
+        let short = self.shared_keys.shorter_than(MIN_SECRET).filter(|_| !self.shared_keys.has_empty_key());
         short.map(|id| format!("--key-file: key {id} has less than {MIN_SECRET} bytes"))
     }
 }
 
-/// Converts the state of a path to the form in which results contain it.
 fn path_figures(path: &PathInfo) -> PathFigures {
     PathFigures {
         address: path.address,
@@ -570,7 +576,7 @@ fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
         Event::Accepted { id, port, outbound_streams, inbound_streams, .. } => {
             host.accepted(now, id, port, outbound_streams.min(inbound_streams).into());
         }
-        // Paths that become usable do not affect the session, which has other paths.
+        // A session ignores a new usable path: its data already has a path.
         Event::PathUp { .. } => {}
         Event::PathRestored { id, address } => {
             host.engine.emit_path_change(now, id, address, PathState::Active)
@@ -613,10 +619,8 @@ fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
             host.reset_failed(id, reset_directions(direction.unwrap_or(Direction::Both)), &numbers(&streams));
         }
         // Sessions make no use of events about the keys that authenticate chunks, or of the peer's error reports.
-        Event::Key { .. }
-        | Event::Adaptation { .. }
-        | Event::PeerError { .. }
-        | Event::AbortReason { .. } => {}
+        Event::Key { .. } | Event::Adaptation { .. } | Event::PeerError { .. } => {}
+        Event::AbortReason { id, reason } => host.engine.abort_reason = Some((id, reason)),
         // Sessions make no use of events about the addresses of paths.
         Event::PathAdded { .. }
         | Event::PathRemoved { .. }
@@ -627,14 +631,21 @@ fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
             // session begins.
             host.engine.endpoint.abort(now, id);
             host.wake_loop();
-            host.closed(now, id, CloseReason::Reset(RESTARTED.to_owned()));
+            host.closed(now, id, CloseReason::Reset(close_reason::RESTARTED.to_owned()));
         }
         Event::PeerShutdown { id } => host.peer_finished(id),
         Event::Closed { id, reason } => {
             let (established, accepted) = host.progress(id);
             let peer = host.engine.peers.get(&id).filter(|_| reason == EngineReason::Unreachable);
             let fault = peer.and_then(|peer| host.engine.layer.as_ref()?.loss_reason(*peer));
-            let reason = fault.unwrap_or_else(|| to_close_reason(reason, established, accepted));
+            if let (EngineReason::BlackHole { address, .. }, Some(told)) =
+                (reason, &host.engine.on_path_event)
+            {
+                (told.0)(PathEvent::BlackHole { address, at: now, reason: reason.details() });
+            }
+            let given = host.engine.abort_reason.take().filter(|(of, _)| *of == id && established);
+            let given = given.map(|(_, text)| close_reason::from_peer(&text));
+            let reason = fault.or(given).unwrap_or_else(|| to_close_reason(reason, established, accepted));
             host.closed(now, id, reason);
         }
         // The event type is non-exhaustive: sessions ignore events that are added to it later.
@@ -647,19 +658,20 @@ fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
 pub struct Ppids {
     /// The identifier that the application has set for this stream.
     pub(super) set: Option<u32>,
-    /// The identifier for the answer to the message that was last read.
+    /// The payload protocol identifier with which the stream answers the last message that was read from it.
     reply_ppid: Option<u32>,
 }
 
 /// Returns the identifier with which a byte stream answers messages with the identifier `ppid`. `own` is the identifier
 /// that the application has configured, or 0. `None` means that messages with `ppid` belong to other applications and
-/// are not part of the byte stream. The empty messages of WebRTC (56, 57) contain one meaningless byte (RFC 8831 §6.6).
+/// are not part of the byte stream. Among these are WebRTC's identifiers 56 and 57 for empty messages, which contain
+/// one meaningless byte (RFC 8831 §6.6).
 fn reply_ppid_for(ppid: u32, own: u32) -> Option<u32> {
     match ppid {
         0 | PPID_HTTP => Some(PPID_HTTP),
         _ if ppid == own => Some(own),
-        // The application has configured an identifier, so messages with other identifiers are not part of its byte
-        // stream.
+        // The application has configured a payload protocol identifier. Messages with another identifier are not part
+        // of its byte stream.
         _ if own != 0 => None,
         // RFC 8831 §8: parts of a message may have the Partial identifiers, which are deprecated.
         WEBRTC_STRING | WEBRTC_STRING_PARTIAL => Some(WEBRTC_STRING),
@@ -668,7 +680,7 @@ fn reply_ppid_for(ppid: u32, own: u32) -> Option<u32> {
     }
 }
 
-/// RFC 8831 §8: the identifiers of the messages of data channels.
+/// RFC 8831 §8: the payload protocol identifiers (PPIDs) of data channel messages.
 const WEBRTC_STRING: u32 = 51;
 const WEBRTC_BINARY_PARTIAL: u32 = 52;
 const WEBRTC_BINARY: u32 = 53;
@@ -687,7 +699,8 @@ fn reset_directions(direction: Direction) -> ResetDirections {
     ResetDirections { outgoing: direction.is_outgoing(), incoming: direction.is_incoming() }
 }
 
-/// Changes the endpoint's addresses to those in `present`, with the UDP port `port`; 0 means without UDP.
+/// Removes the endpoint's addresses that are not in `present`, and adds the missing ones. `port` is the local UDP port,
+/// or 0 for SCTP directly over IP.
 pub fn follow_addresses(endpoint: &mut Endpoint, now: Instant, port: u16, present: &[IpAddr]) {
     let before: Vec<SocketAddr> = endpoint.addresses().to_vec();
     for gone in before.iter().filter(|old| !present.contains(&old.ip())) {
@@ -697,47 +710,6 @@ pub fn follow_addresses(endpoint: &mut Endpoint, now: Instant, port: u16, presen
         // The MTU of the new interface is unknown, so 1500 is assumed. Probes (RFC 8899) and ICMP messages correct it.
         endpoint.add_address(now, SocketAddr::new(new, port), 1500);
     }
-}
-
-/// Converts the engine's reason for the end of an association to a [`CloseReason`]. `established` says that the
-/// handshake was done, and `accepted` that the peer had started the association.
-#[must_use]
-pub fn to_close_reason(reason: EngineReason, established: bool, accepted: bool) -> CloseReason {
-    match reason {
-        EngineReason::Shutdown => CloseReason::Finished,
-        EngineReason::Local => CloseReason::Aborted,
-        // RFC 9260 §8.4: a host without a listener for the port answers an INIT with an ABORT.
-        EngineReason::Aborted(_) if !established => CloseReason::Refused,
-        EngineReason::NotListening if !established => CloseReason::Refused,
-        EngineReason::NotListening => CloseReason::Reset("nothing listens there any more".to_owned()),
-        EngineReason::Aborted(cause) => {
-            CloseReason::Reset(cause.map_or_else(String::new, |cause| abort_cause(cause, accepted)))
-        }
-        EngineReason::Unreachable => CloseReason::TimedOut(String::new()),
-        EngineReason::PeerRestarted => CloseReason::Reset(RESTARTED.to_owned()),
-        EngineReason::ShutdownTimeout => CloseReason::TimedOut("while closing".to_owned()),
-        EngineReason::StaleCookie => CloseReason::Protocol("the State Cookie went stale".to_owned()),
-        EngineReason::PeerViolated(rule) => CloseReason::Protocol(format!("the peer broke {rule}")),
-        EngineReason::PeerIncompatible(what) => CloseReason::Protocol(format!("the peer cannot do {what}")),
-        other => CloseReason::Protocol(format!("the association has ended: {other:?}")),
-    }
-}
-
-/// The reason for the end of a session whose peer has restarted (RFC 9260 §5.2.4 A).
-const RESTARTED: &str = "the peer has restarted";
-
-/// Describes the cause of an ABORT that the peer has sent (RFC 9260 §3.3.10).
-fn abort_cause(cause: u16, accepted: bool) -> String {
-    let means = match (cause, accepted) {
-        (4, _) => "it is out of resources",
-        // This project's server sends cause 12 to a new peer if the server is full, and to all peers when it is
-        // stopped. Other programs may have other reasons for cause 12.
-        (12, false) => "its program ended it, as a server does that is full or is ended itself",
-        (12, true) => "its program ended it",
-        (13, _) => "it says that we broke the protocol",
-        _ => return format!("ABORT with cause {cause}"),
-    };
-    format!("{means} (ABORT with cause {cause})")
 }
 
 /// The minimum size in bytes of the messages of a byte stream. This size is used while the engine does not know how

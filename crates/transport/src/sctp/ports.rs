@@ -36,7 +36,8 @@ impl OtherShards for OtherEndpoints {
 /// while the port is in use.
 #[derive(Debug, Default)]
 pub struct PortClaims {
-    /// The registry of the ports of all programs; `None` if no other program receives the same packets.
+    /// The registry of the ports that the programs on this host use. `None` if no other program receives the packets
+    /// that this endpoint receives.
     ports: Option<Arc<dyn PortRegistry>>,
     listening: BTreeMap<u16, PortClaim>,
     associations: BTreeMap<AssociationId, PortClaim>,
@@ -84,7 +85,8 @@ impl PortClaims {
         }
     }
 
-    /// Keeps the claim of a listening port until the end of an association that a peer has started to this port.
+    /// Lets an association that a peer has started share the listener's claim of `port`. The claim lasts until both
+    /// have ended.
     pub fn accepted(&mut self, id: AssociationId, port: u16) {
         self.associations.extend(self.listening.get(&port).map(|claim| (id, claim.clone())));
     }
@@ -100,8 +102,8 @@ mod tests {
     use super::*;
     use anabranch_sctp::Claim;
 
-    /// RFC 9260 §8.4: a packet is not answered as out of the blue if another endpoint behind the port has its
-    /// association.
+    /// RFC 9260 §8.4: several endpoints can share one port. A packet is not out of the blue if any of them has the
+    /// association to which the packet belongs.
     #[test]
     fn other_endpoints_of_the_port_are_consulted() {
         let peer = IpAddr::from([192, 0, 2, 7]);

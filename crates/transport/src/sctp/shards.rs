@@ -1,13 +1,13 @@
 //! Several [`SctpHost`](super::SctpHost)s behind one port, one per thread, and the directory that assigns packets to
 //! them.
 //!
-//! The verification tag of most packets was chosen by one of these hosts, and identifies this host. The packets in the
-//! following list have no such tag. They are assigned by the peer's address and both ports, which all hosts record in a
-//! common directory:
+//! A host chooses the verification tag of each of its associations. In most packets this tag identifies the host. The
+//! packets in the following list have no such tag. They are assigned by the peer's address and both ports, which all
+//! hosts record in a common directory:
 //!
-//! - an INIT, the only chunk in packets with tag 0: if the peer already has an association (because it restarts, or
-//!   because both sides start an association at the same time), its host gets the INIT (RFC 9260 §5.2). Otherwise the
-//!   random initiate tag chooses the host
+//! - an INIT, the only chunk in packets with tag 0. The peer may already have an association, because the peer restarts
+//!   or because both sides start an association at the same time. The host of that association then gets the INIT
+//!   (RFC 9260 §5.2). Otherwise the random initiate tag selects the host
 //! - an ABORT or a SHUTDOWN COMPLETE that reflects the peer's own tag (§8.5.1)
 //! - an ICMP report, which quotes a packet with the peer's tag (§10)
 //! - a packet with an unknown tag from a known peer: it is discarded (§8.5) and not answered as out of the blue
@@ -23,14 +23,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The key of an association: the peer's address, the peer's port, the local port.
 type Key = (IpAddr, u16, u16);
 
-/// Records which of several hosts behind a port has which association.
+/// Records which host has each association, for several SCTP hosts that share one port.
 #[derive(Debug)]
 pub struct Directory {
     count: u32,
     owners: Mutex<BTreeMap<Key, u32>>,
 }
 
-/// The identity of one of several hosts behind a port.
+/// The identity of one of the SCTP hosts that share a port.
 #[derive(Clone, Debug)]
 pub struct Member {
     pub(super) shard: Shard,
@@ -54,7 +54,8 @@ impl Directory {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the host that has an association with these ports and one of the peer's addresses `peers`.
+    /// Returns the index of the shard whose host has an association with these ports and with one of the addresses
+    /// `peers`.
     fn find(&self, peers: impl IntoIterator<Item = IpAddr>, peer_port: u16, local_port: u16) -> Option<u32> {
         let owners = self.lock();
         peers.into_iter().find_map(|peer| owners.get(&(peer, peer_port, local_port)).copied())
@@ -67,7 +68,7 @@ impl Directory {
         if gained {
             directory.insert(key, shard.index());
         } else if directory.get(&key) == Some(&shard.index()) {
-            // The entry is removed only if no other host has taken it over.
+            // The entry stays if the host of another shard has meanwhile started an association with this key.
             directory.remove(&key);
         }
     }
@@ -80,9 +81,9 @@ impl Steering for Directory {
         let Header { source_port, target_port, tag } = header;
         if tag == 0 {
             let initiate: [u8; 4] = packet.get(INITIATE_TAG..INITIATE_TAG + 4)?.try_into().ok()?;
-            // This INIT may belong to a train that was delivered to the owner of the train's first packet. A new
-            // association therefore goes to the host that the initiate tag selects, and not to the host that has
-            // received the train.
+            // Several packets may arrive as one batch, which goes to the owner of the batch's first packet. The host
+            // that receives an INIT is therefore not always its owner. For a new association, the initiate tag selects
+            // the owner.
             let new = Shard::of_tag(u32::from_be_bytes(initiate), self.count);
             return self.find(addresses(source, packet), source_port, target_port).or(Some(new));
         }
@@ -124,7 +125,7 @@ fn addresses(source: IpAddr, packet: &[u8]) -> Vec<IpAddr> {
 const FIRST_CHUNK: usize = 12;
 /// The offset in bytes of the initiate tag in a packet whose first chunk is an INIT (RFC 9260 §3.3.2).
 const INITIATE_TAG: usize = 16;
-/// The maximum number of listed addresses that are used; the engine has the same limit.
+/// The maximum number of addresses that are used from the list in an INIT. The engine has the same limit.
 const MAX_LISTED: usize = 16;
 
 #[cfg(test)]
@@ -145,7 +146,7 @@ mod tests {
         bytes
     }
 
-    /// Creates a directory of three hosts, of which the last host has an association with 192.0.2.7.
+    /// Creates a directory of three hosts. The last host has an association with 192.0.2.7.
     fn directory() -> Arc<Directory> {
         let directory = Directory::new(3).expect("three");
         let claim = Claim { peer: ip(7), peer_port: 5000, local_port: 80, gained: true };
@@ -153,8 +154,8 @@ mod tests {
         directory
     }
 
-    /// RFC 9260 §5.2.2, §8.5.1, §10: a packet whose tag was not chosen by one of these hosts is assigned by the peer's
-    /// address and the ports.
+    /// RFC 9260 §5.2.2, §8.5.1, §10: if none of these hosts chose the tag of a packet, the peer's address and the ports
+    /// determine the shard that gets the packet.
     #[test]
     fn packets_without_our_tag_are_steered_by_address_and_ports() {
         let directory = directory();

@@ -17,13 +17,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The server to connect to, and the parameters of the connection.
+/// The server that a client connects to, and the settings of the connection.
 #[derive(Clone)]
 pub struct Target {
     /// The scheme, which selects the transport and the encryption.
     pub scheme: UrlScheme,
-    /// The server's addresses. Their port is the UDP port. Without UDP, it is the port of the transport or of the
-    /// kernel's protocol.
+    /// The server's addresses. If the transport runs in UDP, they contain the UDP port. Otherwise they contain the port
+    /// of the transport or of the kernel's protocol.
     pub addresses: Vec<SocketAddr>,
     /// The host name that the server's certificate must be valid for.
     pub name: String,
@@ -53,7 +53,7 @@ pub enum DialFailure {
     Socket(io::Error),
     /// The trusted certificates cannot be used.
     Trust(String),
-    /// No certificate can be issued for the server's name.
+    /// The server's name is neither a DNS name nor an IP address, so no certificate can be valid for it.
     Name(String),
 }
 
@@ -61,8 +61,8 @@ pub enum DialFailure {
 pub struct Dialed {
     /// The transport.
     pub host: Rc<dyn Host>,
-    /// The first address of each entry in the connector's list of servers. All entries stand for the one server to
-    /// dial.
+    /// The first address of each list in the connector. All lists contain the addresses of the same server, in
+    /// different orders.
     pub servers: Vec<SocketAddr>,
     /// Whether one handshake tries all addresses. Otherwise a client tries the addresses in parallel (RFC 8305).
     pub tries_all: bool,
@@ -101,8 +101,8 @@ impl Dialed {
         })
     }
 
-    /// Runs `program` on the connector. The connectors of SCTP and of the kernel (with and without TLS) have their
-    /// concrete type, which saves indirect calls. All other types are erased.
+    /// Passes the connector to `program`. The connectors of SCTP and of the kernel's protocols (with and without TLS)
+    /// are passed with their concrete type, which saves indirect calls. The types of all other connectors are erased.
     ///
     /// # Errors
     /// [`DialFailure::Name`]
@@ -161,8 +161,8 @@ pub async fn dial(world: &OsWorld, target: Target) -> Result<Dialed, DialFailure
             if security.zero_checksum {
                 settings.rely_on_layer();
             }
-            let ends = security.dtls().map_err(|why| DialFailure::Trust(why.to_string()))?;
-            Some(Security::Below(ends, Some(name)))
+            let config = security.dtls().map_err(|why| DialFailure::Trust(why.to_string()))?;
+            Some(Security::Below(config, Some(name)))
         }
         (Encryption::Within, Some(security)) => {
             Some(Security::Within(security.within(&name).map_err(DialFailure::Trust)?))
@@ -203,15 +203,15 @@ pub async fn dial(world: &OsWorld, target: Target) -> Result<Dialed, DialFailure
     Ok(Dialed { host, servers, tries_all, world: world.clone(), connector, tls })
 }
 
-/// Returns the local addresses from which a client can reach a server; if empty, all addresses of the host. A server at
-/// a loopback address can reply only to loopback addresses, so its other addresses are removed. Any other server can
-/// reply only to addresses outside loopback.
+/// Returns the local addresses from which a client sends to a server; if empty, all addresses of the host. If the first
+/// address in `addresses` is a loopback address, removes all other addresses: a server at a loopback address can reply
+/// only to loopback addresses.
 fn local_addresses(scheme: &UrlScheme, addresses: &mut Vec<SocketAddr>) -> Vec<IpAddr> {
-    let near = |address: &SocketAddr| address.ip().is_loopback();
-    if !addresses.first().is_some_and(near) {
+    let is_loopback = |address: &SocketAddr| address.ip().is_loopback();
+    if !addresses.first().is_some_and(is_loopback) {
         return Vec::new();
     }
-    addresses.retain(near);
+    addresses.retain(is_loopback);
     let mut local: Vec<IpAddr> = addresses.iter().map(|to| facing(to.ip(), scheme)).collect();
     local.dedup();
     local
@@ -239,9 +239,10 @@ fn source_for(to: SocketAddr) -> io::Result<IpAddr> {
     probe.local_addr().map(|address| address.ip())
 }
 
-/// Groups `addresses` for connection attempts. The first list has the given order. If both IP versions occur, a second
-/// list begins with the other version. The second list is needed because an ICMP message about the first address ends
-/// the handshake, even if other addresses would have answered (RFC 9260 §10, RFC 6951 §5.5).
+/// Groups the addresses of a server for parallel connection attempts. The first list has the given order. If both IP
+/// versions occur, a second list begins with the addresses of the other version. The second list is needed because an
+/// ICMP message about the first address ends the first attempt (RFC 9260 §10, RFC 6951 §5.5). Other addresses might
+/// still have answered.
 fn by_family(addresses: &[SocketAddr]) -> Vec<Vec<SocketAddr>> {
     let v4 = addresses.first().is_some_and(SocketAddr::is_ipv4);
     let (like, other): (Vec<_>, Vec<_>) = addresses.iter().partition(|address| address.is_ipv4() == v4);

@@ -1,9 +1,9 @@
 //! Listeners on real networks, and listening sockets that several threads share.
 //!
 //! Listening sockets are opened once, before the threads start. For a UDP port or an IP protocol, each thread has its
-//! own socket. The transport's steering chooses the socket of a packet by the packet's content. Under DTLS, and for a
-//! transport without steering, the kernel chooses the socket by the client's address and port. For a protocol of the
-//! kernel, all threads share one socket.
+//! own socket. If the transport has steering rules, they choose the socket of a packet by the packet's content. Under
+//! DTLS, and for a transport without steering rules, the kernel chooses the socket by the client's address and port. If
+//! the kernel implements the transport, all threads share one socket.
 
 use crate::layers::Security;
 use crate::scheme::{Encryption, UrlScheme};
@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 /// Where to listen, and the parameters of the listeners.
 #[derive(Clone)]
-pub struct Place<'a> {
+pub struct ListenOptions<'a> {
     /// The scheme, which selects the transport and the encryption.
     pub scheme: &'a UrlScheme,
     /// The local addresses; if empty, all addresses of the host.
@@ -43,9 +43,9 @@ pub struct Place<'a> {
     pub backlog: u32,
 }
 
-impl fmt::Debug for Place<'_> {
+impl fmt::Debug for ListenOptions<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Place")
+        f.debug_struct("ListenOptions")
             .field("scheme", &self.scheme.name())
             .field("port", &self.port)
             .finish_non_exhaustive()
@@ -75,7 +75,7 @@ pub struct Listening {
     pub world: OsWorld,
     /// The transport.
     pub host: Rc<dyn Host>,
-    /// The local addresses and ports, as URLs should name them.
+    /// The local addresses, with the ports that a client's URL must contain.
     pub local: Vec<SocketAddr>,
     listener: AnyListener,
     tls: Option<Server>,
@@ -92,17 +92,18 @@ impl fmt::Debug for Listening {
 pub struct Opened {
     /// The open listeners.
     pub listeners: Vec<Listening>,
-    /// Addresses on which the host cannot listen, because it has no IPv6, with the errors. The user did not name these
-    /// addresses.
-    pub left_out: Vec<(SocketAddr, io::Error)>,
+    /// IPv6 addresses on which the host cannot listen, each with the error of the operating system. The user named no
+    /// address, so this is not a failure.
+    pub skipped: Vec<(SocketAddr, io::Error)>,
 }
 
-/// A program that runs on a listener of any type. It is compiled for each type that [`Listening::with`] uses.
+/// A function that takes a listener of any type. It is compiled for each type of listener that [`Listening::with`]
+/// creates.
 pub trait WithListener {
-    /// The result of the program.
+    /// The result of the function.
     type Out;
 
-    /// Runs the program on `listener`.
+    /// Runs the function on `listener`.
     fn on<L: Listener>(self, listener: L) -> Self::Out;
 }
 
@@ -129,7 +130,7 @@ impl Listening {
 ///
 /// # Errors
 /// [`ListenFailure`] if listening on one of the named addresses fails.
-pub async fn listen(world: &OsWorld, options: &Place<'_>) -> Result<Opened, ListenFailure> {
+pub async fn listen(world: &OsWorld, options: &ListenOptions<'_>) -> Result<Opened, ListenFailure> {
     let mut opened = Opened::default();
     let mut options = options.clone();
     if options.scheme.can().kernel {
@@ -142,7 +143,7 @@ pub async fn listen(world: &OsWorld, options: &Place<'_>) -> Result<Opened, List
                     opened.listeners.push(one);
                 }
                 Err(ListenFailure::Socket(_, why)) if options.addresses.is_empty() && ip.is_ipv6() => {
-                    opened.left_out.push((at, why));
+                    opened.skipped.push((at, why));
                 }
                 Err(failure) => return Err(failure),
             }
@@ -171,7 +172,7 @@ pub async fn listen(world: &OsWorld, options: &Place<'_>) -> Result<Opened, List
 /// [`ListenFailure`] if the socket cannot be used.
 pub async fn listen_shared(
     world: &OsWorld,
-    options: &Place<'_>,
+    options: &ListenOptions<'_>,
     socket: ThreadSocket,
 ) -> Result<Listening, ListenFailure> {
     match socket {
@@ -198,7 +199,7 @@ fn kernel_addresses(named: &[IpAddr]) -> Vec<IpAddr> {
     }
 }
 
-fn start(options: &Place<'_>) -> StartOptions {
+fn start(options: &ListenOptions<'_>) -> StartOptions {
     StartOptions {
         settings: options.settings.boxed(),
         carrier: options.scheme.carrier(options.port),
@@ -211,7 +212,7 @@ fn start(options: &Place<'_>) -> StartOptions {
 
 async fn open(
     world: &OsWorld,
-    options: &Place<'_>,
+    options: &ListenOptions<'_>,
     opening: Opening<OsWorld>,
 ) -> Result<Rc<dyn Host>, ListenFailure> {
     let protocol = options.scheme.transport().in_emulation();
@@ -220,7 +221,11 @@ async fn open(
 }
 
 /// Listens on one address with a protocol of the kernel.
-async fn kernel(world: &OsWorld, options: &Place<'_>, ip: IpAddr) -> Result<Listening, ListenFailure> {
+async fn kernel(
+    world: &OsWorld,
+    options: &ListenOptions<'_>,
+    ip: IpAddr,
+) -> Result<Listening, ListenFailure> {
     let at = SocketAddr::new(ip, options.port);
     let kernel_options = options.scheme.protocol().kernel(options.settings, None).unwrap_or_default();
     let listener = os::listen_tcp(at, options.backlog, &kernel_options)
@@ -235,15 +240,15 @@ async fn kernel(world: &OsWorld, options: &Place<'_>, ip: IpAddr) -> Result<List
 /// Starts an engine at the addresses of the world `here`, and listens.
 async fn engine(
     here: OsWorld,
-    options: &Place<'_>,
+    options: &ListenOptions<'_>,
     shared: Option<(ReusePortSocket, Option<Member>)>,
 ) -> Result<Listening, ListenFailure> {
     let security = match (options.scheme.encryption(), options.security) {
         (Encryption::None | Encryption::Above, _) => None,
         (_, None) => return Err(ListenFailure::NoCertificate),
         (Encryption::Below, Some(security)) => {
-            let ends = security.dtls().map_err(|why| ListenFailure::Refused(why.to_string()))?;
-            Some(Security::Below(ends, None))
+            let config = security.dtls().map_err(|why| ListenFailure::Refused(why.to_string()))?;
+            Some(Security::Below(config, None))
         }
         (Encryption::Within, Some(security)) => {
             Some(Security::Within(security.within().ok_or(ListenFailure::NoCertificate)?))
@@ -282,7 +287,7 @@ async fn engine(
 /// Adds TLS to a listener if its scheme uses TLS.
 fn accepting(
     world: OsWorld,
-    options: &Place<'_>,
+    options: &ListenOptions<'_>,
     host: Rc<dyn Host>,
     listener: AnyListener,
     local: Vec<SocketAddr>,
@@ -297,7 +302,7 @@ fn accepting(
     Ok(Listening { world, host, local, listener, tls })
 }
 
-/// Sockets that several threads share, either for all addresses of a [`Place`] or for one of its addresses.
+/// Sockets that several threads share, either for all addresses of a [`ListenOptions`] or for one of its addresses.
 pub struct SharedPart {
     /// The local addresses of these sockets; if empty, all addresses of the host.
     pub addresses: Vec<IpAddr>,
@@ -319,7 +324,7 @@ impl fmt::Debug for SharedPart {
 pub enum ThreadSocket {
     /// A clone of the kernel's listening socket.
     Kernel(TcpListener),
-    /// The thread's own sockets, and its identity if the transport has steering.
+    /// The thread's own sockets. The thread's identity is set if the transport has steering.
     Engine(ReusePortSocket, Option<Member>),
 }
 
@@ -332,16 +337,17 @@ impl fmt::Debug for ThreadSocket {
     }
 }
 
-/// The shared sockets of a [`Place`], and the addresses on which the host cannot listen, each with the error.
+/// The shared sockets of a [`ListenOptions`], and the addresses on which the host cannot listen, each with the error of the
+/// operating system.
 type SharedParts = (Vec<SharedPart>, Vec<(SocketAddr, io::Error)>);
 
-/// Opens the sockets for `options`, to be shared by `threads` threads.
+/// Opens the sockets of the listener that `options` describes. `threads` threads share the sockets.
 ///
 /// # Errors
 /// The operating system refused a socket, or the transport cannot be shared by this number of threads.
-pub fn share(options: &Place<'_>, threads: usize) -> io::Result<SharedParts> {
+pub fn share(options: &ListenOptions<'_>, threads: usize) -> io::Result<SharedParts> {
     let none = || io::Error::from(io::ErrorKind::InvalidInput);
-    let (mut parts, mut left_out) = (Vec::new(), Vec::new());
+    let (mut parts, mut skipped) = (Vec::new(), Vec::new());
     let scheme = options.scheme;
     if scheme.can().kernel {
         let kernel_options = scheme.protocol().kernel(options.settings, None).unwrap_or_default();
@@ -353,11 +359,11 @@ pub fn share(options: &Place<'_>, threads: usize) -> io::Result<SharedParts> {
                     let sockets = sockets.collect::<io::Result<_>>()?;
                     parts.push(SharedPart { addresses: vec![ip], port: options.port, sockets, group: None });
                 }
-                Err(why) if options.addresses.is_empty() && ip.is_ipv6() => left_out.push((at, why)),
+                Err(why) if options.addresses.is_empty() && ip.is_ipv6() => skipped.push((at, why)),
                 Err(why) => return Err(why),
             }
         }
-        return Ok((parts, left_out));
+        return Ok((parts, skipped));
     }
     let sharing = match scheme.encryption() {
         // DTLS hides the content that steering needs.
@@ -377,7 +383,7 @@ pub fn share(options: &Place<'_>, threads: usize) -> io::Result<SharedParts> {
             let sockets = seats.into_iter().map(|seat| ThreadSocket::Engine(seat, None)).collect();
             parts.push(SharedPart { addresses: vec![address], port, sockets, group: None });
         }
-        return Ok((parts, left_out));
+        return Ok((parts, skipped));
     };
     let seats = match scheme.can().carriers.ip {
         Some(protocol) if scheme.needs_raw_sockets() => {
@@ -389,5 +395,5 @@ pub fn share(options: &Place<'_>, threads: usize) -> io::Result<SharedParts> {
     let sockets = seats.into_iter().zip(sharing.members);
     let sockets = sockets.map(|(seat, member)| ThreadSocket::Engine(seat, Some(member))).collect();
     parts.push(SharedPart { addresses: options.addresses.to_vec(), port: options.port, sockets, group });
-    Ok((parts, left_out))
+    Ok((parts, skipped))
 }

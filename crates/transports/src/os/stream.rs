@@ -23,7 +23,7 @@ impl<W: KernelTcp> StreamConnector<W> {
     /// and the server's certificate must have the given name.
     ///
     /// # Errors
-    /// A one-line text, if no certificate can be issued for the given name.
+    /// A one-line text, if the given name is neither a DNS name nor an IP address.
     pub fn new(
         world: &W,
         addresses: Vec<SocketAddr>,
@@ -129,7 +129,7 @@ impl<W: KernelTcp> Session for StreamSession<W> {
 pub enum StreamStream<W: KernelTcp> {
     /// The stream of a connection of the kernel.
     Clear(KernelStream<W>),
-    /// The stream of TLS on a connection of the kernel.
+    /// The TLS stream on a connection of the kernel.
     Secure(TlsStream<KernelSession<W>>),
 }
 

@@ -37,14 +37,14 @@ mod tests {
 
     #[test]
     fn marks_are_written_and_read_in_both_versions() {
-        let mut old = [0; 20];
-        v4::Header::new(Ipv4Addr::LOCALHOST, Ipv4Addr::LOCALHOST, 6, 0).emit(&mut old);
-        let mut new = [0; 40];
-        v6::Header::new(Ipv6Addr::LOCALHOST, Ipv6Addr::LOCALHOST, 6, 0).emit(&mut new);
+        let mut v4_packet = [0; 20];
+        v4::Header::new(Ipv4Addr::LOCALHOST, Ipv4Addr::LOCALHOST, 6, 0).emit(&mut v4_packet);
+        let mut v6_packet = [0; 40];
+        v6::Header::new(Ipv6Addr::LOCALHOST, Ipv6Addr::LOCALHOST, 6, 0).emit(&mut v6_packet);
         for ecn in [Ecn::Ect0, Ecn::Ce, Ecn::Ect1, Ecn::NotEct] {
-            write(&mut old, ecn);
-            write(&mut new, ecn);
-            for packet in [&old[..], &new[..]] {
+            write(&mut v4_packet, ecn);
+            write(&mut v6_packet, ecn);
+            for packet in [&v4_packet[..], &v6_packet[..]] {
                 assert_eq!(read(packet), ecn);
                 assert_eq!(Packet::parse(packet).map(|view| view.ecn), Ok(ecn));
             }

@@ -6,7 +6,8 @@
 //! |                        identification                         |
 //! ```
 //!
-//! Implements RFC 791 §3.2 (fragmentation; the fields are in `v4.rs`) and RFC 8200 §4.5 (the fragment header above).
+//! Implements RFC 791 §3.2 (IPv4 fragmentation; the fields are in `v4.rs`) and RFC 8200 §4.5 (IPv6, with the fragment
+//! header above).
 //! This module does not reassemble packets, which is the task of the receiving host.
 
 use super::{Fragment, protocol, v4, v6};
@@ -38,7 +39,7 @@ pub struct Fragmenter<'a> {
     offset: usize,
     /// The largest payload of a fragment in bytes, a multiple of eight.
     max_payload: usize,
-    /// Whether the packet was itself a fragment, but not the last fragment.
+    /// The flag "more fragments" of the packet itself: true if the packet is a fragment other than the last.
     more: bool,
     identification: u32,
 }
@@ -83,7 +84,7 @@ impl<'a> Fragmenter<'a> {
 
     fn with_room(self, room: usize) -> Option<Self> {
         let max_payload = room & !7;
-        (max_payload > 0).then_some(Self { max_payload: max_payload, ..self })
+        (max_payload > 0).then_some(Self { max_payload, ..self })
     }
 
     /// Appends the next fragment, a complete IP packet, to `out`. Returns false if there are no more fragments.
@@ -123,7 +124,7 @@ mod tests {
     use crate::ip::Packet;
     use std::net::{Ipv4Addr, Ipv6Addr};
 
-    fn old(payload: u16, dont_fragment: bool) -> Vec<u8> {
+    fn v4_packet(payload: u16, dont_fragment: bool) -> Vec<u8> {
         let (source, target) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
         let header =
             v4::Header { dont_fragment, identification: 7, ..v4::Header::new(source, target, 132, payload) };
@@ -132,7 +133,7 @@ mod tests {
         bytes
     }
 
-    fn new(payload: u16) -> Vec<u8> {
+    fn v6_packet(payload: u16) -> Vec<u8> {
         let mut bytes: Vec<u8> = (0..40 + payload).map(|i| i as u8).collect();
         v6::Header::new(Ipv6Addr::LOCALHOST, Ipv6Addr::LOCALHOST, 132, payload).emit(&mut bytes);
         bytes
@@ -154,7 +155,7 @@ mod tests {
     /// RFC 791 §3.2, RFC 8200 §4.5: offsets in units of 8 bytes, lengths, flags and checksums of fragments are right.
     #[test]
     fn the_pieces_are_the_packet() {
-        for (packet, id, header) in [(old(1480, false), 7, 20), (new(1460), 0x1234_5678, 40)] {
+        for (packet, id, header) in [(v4_packet(1480, false), 7, 20), (v6_packet(1460), 0x1234_5678, 40)] {
             let pieces = cut(&packet, 600);
             assert_eq!(pieces.len(), 3);
             let mut whole = Vec::new();
@@ -172,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_router_cuts_a_piece_again() {
-        let packet = old(1480, false);
+        let packet = v4_packet(1480, false);
         let smaller: Vec<_> = cut(&packet, 1000).iter().flat_map(|piece| cut(piece, 600)).collect();
         let fragments: Vec<_> = smaller
             .iter()
@@ -184,11 +185,14 @@ mod tests {
 
     #[test]
     fn packets_with_dont_fragment_are_not_fragmented() {
-        assert!(Fragmenter::of(&old(1480, true), 600, 0).is_none(), "Don't Fragment");
-        assert!(Fragmenter::of(&old(1480, false), 27, 0).is_none(), "no room for eight bytes");
-        assert!(Fragmenter::of(&cut(&new(1460), 1280)[0], 600, 0).is_none(), "only the sender cuts IPv6");
+        assert!(Fragmenter::of(&v4_packet(1480, true), 600, 0).is_none(), "Don't Fragment");
+        assert!(Fragmenter::of(&v4_packet(1480, false), 27, 0).is_none(), "no room for eight bytes");
+        assert!(
+            Fragmenter::of(&cut(&v6_packet(1460), 1280)[0], 600, 0).is_none(),
+            "only the sender cuts IPv6"
+        );
         assert!(Fragmenter::of(&[], 600, 0).is_none() && Fragmenter::of(&[0x55; 80], 600, 0).is_none());
-        let packet = old(100, false);
+        let packet = v4_packet(100, false);
         for end in 0..packet.len() {
             assert!(Fragmenter::of(&packet[..end], 60, 0).is_none(), "cut off at {end}");
         }
@@ -197,7 +201,7 @@ mod tests {
     /// RFC 6946: a fragment header in front of a whole packet has no effect.
     #[test]
     fn an_atomic_fragment_is_a_packet() {
-        let mut packet = new(8);
+        let mut packet = v6_packet(8);
         let (header, payload) = packet.split_at(40);
         let mut atomic = header.to_vec();
         atomic.extend_from_slice(&[132, 0, 0, 0, 1, 2, 3, 4]);

@@ -1,8 +1,8 @@
 //! The IPv4 and IPv6 headers, and code common to both.
 //!
-//! Owns the view [`Packet`] that reads packets of both IP versions, and the changes that a router or a queue makes in
-//! place (hop limit, ECN). [`fragment`] fragments packets. IPv6 extension headers other than the fragment header are
-//! not parsed, and this project never sends them.
+//! [`Packet`] is a view that reads packets of both IP versions. [`decrement_hop_limit`] and [`ecn::write`] change a
+//! packet in place, for routers and queues. [`fragment`] fragments packets. IPv6 extension headers other than the
+//! fragment header are not parsed, and this project never sends them.
 
 pub mod ecn;
 pub mod fragment;
@@ -93,7 +93,7 @@ impl<'a> Packet<'a> {
     }
 
     /// Reads the beginning of a packet that an ICMP message quotes. The payload may be shorter than the header says.
-    /// The checksum is not verified, because routers have changed the hop limit.
+    /// The checksum is not verified, because a router may have changed the hop limit in the quoted header.
     ///
     /// # Errors
     /// [`IpError`]. A truncated payload is not an error.
@@ -179,10 +179,10 @@ pub fn addresses(bytes: &[u8]) -> Option<(IpAddr, IpAddr)> {
     }
 }
 
-/// Returns a hash that is equal for all packets of a flow. It covers the addresses, the protocol and the ports, if the
-/// packet has ports (as RFC 8290 §4.1 identifies flows). Returns 0 if `bytes` is not an IP packet.
+/// Returns a hash that is equal for all packets of a flow. As in RFC 8290 §4.1, the hash covers the addresses, the
+/// protocol and, if present, the ports. Returns 0 if `bytes` is not an IP packet.
 #[must_use]
-pub fn flow(bytes: &[u8]) -> u64 {
+pub fn flow_hash(bytes: &[u8]) -> u64 {
     let Ok(packet) = Packet::parse_quoted(bytes) else { return 0 };
     let ports = match packet.protocol {
         // Only the first fragment of a packet contains ports, so ports are ignored in all fragments.

@@ -155,7 +155,7 @@ pub struct Template {
 }
 
 impl Template {
-    /// Creates a template for packets with Don't Fragment set, as in [`Header::new`].
+    /// Creates a template for packets with Don't Fragment set, like the headers that [`Header::new`] creates.
     #[must_use]
     pub fn new(source: Ipv4Addr, target: Ipv4Addr, protocol: u8) -> Self {
         let mut whole = [0; HEADER_LEN];
@@ -163,7 +163,7 @@ impl Template {
         whole[10..12].fill(0);
         let mut tail = [0; 12];
         tail.copy_from_slice(&whole[8..]);
-        Self { tail, sum: words_of(&tail) }
+        Self { tail, sum: sum_of_words(&tail) }
     }
 
     /// Writes the header of a packet that has `payload_len` bytes after the header, at most 65,515.
@@ -185,7 +185,7 @@ impl Template {
 #[must_use]
 #[inline]
 pub fn sum_is_right(header: &[u8; HEADER_LEN]) -> bool {
-    fold(words_of(header)) == 0xffff
+    fold(sum_of_words(header)) == 0xffff
 }
 
 /// The first byte of a header without options: version 4, and a header length of five 32-bit words.
@@ -221,12 +221,12 @@ pub fn refresh_checksum(bytes: &mut [u8]) {
 /// bytes. A header is too short to profit from the vector sum of `checksum.rs`.
 #[inline]
 fn header_sum(header: &[u8]) -> u16 {
-    fold(words_of(header))
+    fold(sum_of_words(header))
 }
 
 /// Returns the sum of the native 32-bit words, without folding it to 16 bits.
 #[inline]
-fn words_of(bytes: &[u8]) -> u64 {
+fn sum_of_words(bytes: &[u8]) -> u64 {
     let words = bytes.chunks_exact(4);
     words.map(|w| u64::from(u32::from_ne_bytes([w[0], w[1], w[2], w[3]]))).sum()
 }

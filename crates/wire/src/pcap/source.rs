@@ -1,13 +1,13 @@
-//! Reads a capture from a file, packet by packet, in either of two formats: pcapng, or the older pcap, which has only
-//! one link type and no directions.
+//! Reads a capture from a file, packet by packet. The format is pcapng or the older pcap. A pcap file has only one link
+//! type, and does not record the direction of packets.
 //!
 //! ```text
-//! pcap: magic (4), version (4), zone (4), accuracy (4), most kept (4), link type (4), packet ...
+//! pcap: magic (4), version (4), zone (4), accuracy (4), snap length (4), link type (4), packet ...
 //! packet: seconds (4), fraction (4), bytes kept (4), bytes on the wire (4), bytes
 //! ```
 //!
-//! Owns one buffer, which is as large as the longest packet so far. A capture may be larger than memory, and a length
-//! field alone never causes an allocation.
+//! The reader has one buffer, which is as large as the longest packet so far. A capture may be larger than memory, and
+//! a length field alone never causes an allocation.
 //!
 //! Implements draft-ietf-opsawg-pcap §4 (file header) and §5 (packet record).
 
@@ -148,8 +148,8 @@ impl<R: Read> CaptureReader<R> {
                 self.end = Some(CaptureEnd::Cut(start));
                 return Ok(None);
             }
-            // The borrow checker rejects a loop that returns a borrow only in some iterations, so the block type is
-            // checked first.
+            // The block type is checked before the packet is read, because the borrow checker rejects a loop that
+            // returns a borrow in some iterations only.
             if !Blocks::is_packet(kind) {
                 let end = self.buffer.len() - 4;
                 self.blocks.read(kind, &self.buffer[8..end]).ok_or(damaged)?;
@@ -166,7 +166,7 @@ impl<R: Read> CaptureReader<R> {
         if self.buffer.len() < Blocks::SHORTEST || self.more(rest)? < rest {
             return Err(CaptureError::Header(self.at));
         }
-        // The upper half of this field describes frame check sequences and is not used.
+        // The upper half of the field with the link type describes frame check sequences and is not used.
         let link_type = number(&self.buffer, 20, big_endian) as u16;
         let name = String::new();
         self.blocks.interfaces.push(Interface {

@@ -31,17 +31,18 @@ pub enum Cause<'a> {
     UnrecognizedChunk(&'a [u8]),
     /// A mandatory parameter has an invalid value (7).
     InvalidMandatoryParam,
-    /// Parameters of an INIT ACK are of unknown types. The whole parameters are quoted (8).
+    /// Parameters of an INIT ACK are of unknown types. Each of these parameters is quoted completely (8).
     UnrecognizedParams(&'a [u8]),
     /// The DATA chunk with this TSN has no payload (9).
     NoUserData(Tsn),
     /// A COOKIE ECHO arrived while the association was shutting down (10).
     CookieWhileShuttingDown,
-    /// A restart added addresses. The whole address parameters are quoted (11).
+    /// A restarting peer listed addresses that its old association did not have. The whole address parameters are
+    /// quoted (11).
     RestartWithNewAddresses(&'a [u8]),
     /// The application aborted the association, for this reason (12).
     UserAbort(&'a [u8]),
-    /// The peer violated the protocol in another way (13).
+    /// The peer violated the protocol, and no more specific cause applies (13).
     ProtocolViolation(&'a [u8]),
     /// A request would delete the last address. The whole request is quoted (0xA0, RFC 5061 §4.3.1).
     DeleteLastAddress(&'a [u8]),
@@ -66,7 +67,7 @@ pub struct MissingParams<'a> {
 }
 
 impl<'a> MissingParams<'a> {
-    /// The list of missing parameters that contains only the state cookie, which every INIT ACK must have.
+    /// The list for an INIT ACK without a state cookie: only the state cookie is missing.
     pub const STATE_COOKIE: Self = Self { bytes: &[0, 7] };
 
     /// Returns the parameter types.
@@ -76,7 +77,7 @@ impl<'a> MissingParams<'a> {
 
     fn parse(raw: RawTlv<'a>) -> Result<Self, Malformed> {
         let (&count, bytes) = raw.value.split_first_chunk::<4>().ok_or(raw.malformed())?;
-        // The peer may send any `count`. In 64 bits, twice the count cannot overflow.
+        // The peer may send any `count`. In 64 bits, the length of `count` two-byte types cannot overflow.
         if u64::from(u32::from_be_bytes(count)) * 2 != bytes.len() as u64 {
             return Err(raw.malformed());
         }

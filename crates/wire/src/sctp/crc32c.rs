@@ -31,9 +31,9 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
 #[inline]
 pub fn of_packet(packet: &[u8]) -> u32 {
     let (head, rest) = match packet.split_first_chunk::<16>() {
-        // The common header is processed together with the header of the first chunk, so that the remaining bytes have
-        // the same alignment as the whole packet. The words are assembled in registers. Loading eight bytes that were
-        // just stored one by one would stall the processor.
+        // The common header is processed together with the header of the first chunk. The remaining bytes then have the
+        // same alignment as the whole packet. The words are assembled in registers. Loading eight bytes that were just
+        // stored one by one would stall the processor.
         Some((head, rest)) => {
             let words = u128::from_le_bytes(*head) & !FIELD_MASK;
             (crc32c(&words.to_le_bytes()), rest)
@@ -73,8 +73,7 @@ pub fn put(packet: &mut [u8]) {
     packet[FIELD].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Like [`put`], for the packet at the end of `buffer` that begins at `start`. May overwrite bytes in front of the
-/// packet.
+/// Like [`put`], for the packet `buffer[start..]`. May overwrite bytes in front of the packet.
 #[inline]
 pub fn put_with_headroom(buffer: &mut [u8], start: usize) {
     let Some(begin) = front::begin(buffer, start) else {
@@ -88,8 +87,7 @@ pub fn put_with_headroom(buffer: &mut [u8], start: usize) {
     buffer[start..][FIELD].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Like [`is_valid`], for the packet at the end of `buffer` that begins at `start`. May overwrite bytes in front of the
-/// packet.
+/// Like [`is_valid`], for the packet `buffer[start..]`. May overwrite bytes in front of the packet.
 #[inline]
 pub fn is_valid_with_headroom(buffer: &mut [u8], start: usize) -> bool {
     let Some(begin) = front::begin(buffer, start) else {

@@ -48,7 +48,7 @@ impl Header {
     }
 }
 
-/// The reason why bytes are not an SCTP packet. Such packets are dropped silently (RFC 9260 §6.8).
+/// The reason why bytes are not an SCTP packet. An endpoint drops these bytes without a response (RFC 9260 §6.8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PacketError {
     /// The packet is shorter than the common header.
@@ -81,12 +81,12 @@ impl<'a> PacketView<'a> {
         if !crc32c::is_valid(bytes) {
             return Err(PacketError::Checksum);
         }
-        packet.with_ports()
+        packet.check_ports()
     }
 
     /// RFC 9260 §3.1: returns an error if a port is 0, which must not be used.
     #[inline]
-    fn with_ports(self) -> Result<Self, PacketError> {
+    fn check_ports(self) -> Result<Self, PacketError> {
         let Header { source_port, target_port, .. } = self.header;
         if source_port == 0 || target_port == 0 { Err(PacketError::PortZero) } else { Ok(self) }
     }
@@ -97,7 +97,7 @@ impl<'a> PacketView<'a> {
     /// The packet is too short, or a port is 0.
     #[inline]
     pub fn parse_verified(bytes: &'a [u8]) -> Result<Self, PacketError> {
-        Self::parse_unverified(bytes)?.with_ports()
+        Self::parse_unverified(bytes)?.check_ports()
     }
 
     /// Reads a packet whose checksum field is zero and therefore does not detect errors (RFC 9653 §5.3). The caller
@@ -282,8 +282,8 @@ mod tests {
         for _ in 0..200_000 {
             let mut bytes = vec![0; 12 + rng.below(200) as usize];
             rng.fill(&mut bytes);
-            // Some words are replaced by likely chunk types and short lengths, so that the iteration gets past the
-            // first chunk.
+            // Some random words are replaced by the header of a short chunk with a known type. Otherwise the iteration
+            // would almost always end at the first chunk.
             bytes[12..].chunks_exact_mut(4).for_each(|word| {
                 if rng.below(3) == 0 {
                     word.copy_from_slice(&[rng.below(16) as u8, word[1], 0, rng.below(48) as u8]);

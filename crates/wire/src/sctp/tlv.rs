@@ -48,7 +48,8 @@ pub enum Malformed {
 /// The action that the two highest bits of an unknown type require.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnrecognizedAction {
-    /// Whether to stop processing the chunks of the packet, or the parameters of the chunk.
+    /// Whether to ignore all that follows: the later chunks of the packet after an unknown chunk, or the later
+    /// parameters of the chunk after an unknown parameter.
     pub stop: bool,
     /// Whether to report the unknown chunk or parameter to the peer.
     pub report: bool,
@@ -84,7 +85,7 @@ pub struct RawChunk<'a> {
     pub flags: u8,
     /// The chunk value, without padding.
     pub value: &'a [u8],
-    /// The whole chunk with its header, but without padding, as an error report quotes it.
+    /// The chunk with its header and without padding. Error causes quote a chunk in this form.
     pub bytes: &'a [u8],
 }
 
@@ -127,7 +128,7 @@ pub struct RawTlv<'a> {
     pub kind: u16,
     /// The value, without padding.
     pub value: &'a [u8],
-    /// The whole parameter or cause with its header, but without padding, as an error report quotes it.
+    /// The parameter or cause with its header and without padding. Error causes quote a parameter in this form.
     pub bytes: &'a [u8],
 }
 

@@ -47,14 +47,14 @@ impl Flags {
     /// CWR: congestion window reduced.
     pub const CWR: Self = Self(0x80);
 
-    /// Returns whether all bits of `other` are set.
+    /// Returns whether `self` has all bits of `other`.
     #[must_use]
     #[inline]
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Returns whether any bit of `other` is set.
+    /// Returns whether `self` has any bit of `other`.
     #[must_use]
     #[inline]
     pub const fn has_any(self, other: Self) -> bool {
@@ -119,7 +119,7 @@ pub struct Header {
     pub ack: Seq,
     /// The control bits.
     pub flags: Flags,
-    /// The window field, unscaled.
+    /// The window field as sent. The window scale option is not applied.
     pub window: u16,
     /// The urgent pointer.
     pub urgent: u16,
@@ -161,8 +161,7 @@ impl Header {
     /// Appends the header with a checksum field of zero, which [`seal`] fills in.
     #[inline]
     pub fn emit(&self, out: &mut Vec<u8>) {
-        // The usual header of an open connection has timestamps as its only option. Such a header is written with one
-        // copy.
+        // On an established connection, the only option is usually timestamps. Such a header is written with one copy.
         if let Some(stamps) = self.options.only_timestamps() {
             let mut bytes = [0; Self::MIN_LEN + Options::TIMESTAMPS_LEN];
             bytes[..Self::MIN_LEN].copy_from_slice(&self.fixed(Options::TIMESTAMPS_LEN));
@@ -199,7 +198,7 @@ impl Header {
 }
 
 impl<'a> Segment<'a> {
-    /// Reads a segment. Does not verify its checksum; [`is_intact`] does.
+    /// Reads a segment without verifying its checksum, which [`is_intact`] verifies.
     ///
     /// # Errors
     /// [`ParseError`] if a length is invalid.
@@ -299,9 +298,9 @@ pub fn is_intact(segment: &[u8], source: IpAddr, target: IpAddr) -> bool {
     sum.is_valid()
 }
 
-/// Returns whether a segment captured on its sender still lacks the checksum that the network card computes. Until the
-/// card computes it, the checksum field is zero or contains the sum over the pseudo-header alone. This sum includes the
-/// segment's length, unless the card splits the segment.
+/// Returns whether the segment was captured on the sending host before the network card computed its checksum. In that
+/// case the checksum field is zero, or contains the sum over the pseudo-header alone. This sum includes the segment's
+/// length, unless the card will split the segment.
 #[must_use]
 pub fn has_offloaded_checksum(segment: &[u8], source: IpAddr, target: IpAddr) -> bool {
     let Some(field) = segment.get(16..18).and_then(<[u8]>::first_chunk) else { return false };
@@ -310,8 +309,8 @@ pub fn has_offloaded_checksum(segment: &[u8], source: IpAddr, target: IpAddr) ->
     field == 0 || [segment.len() as u32, 0].into_iter().any(|length| partial(length) == Some(field))
 }
 
-/// Returns the source port, the target port and the sequence number from the first eight bytes of a segment, which ICMP
-/// messages quote (RFC 792).
+/// Returns the source port, the target port and the sequence number of a segment. Reads only the first eight bytes,
+/// because an ICMP message quotes at least these (RFC 792).
 #[must_use]
 pub fn peek_ports_and_seq(quoted: &[u8]) -> Option<(u16, u16, Seq)> {
     let head = quoted.first_chunk::<8>()?;
@@ -366,8 +365,8 @@ mod tests {
         let mut bytes = Vec::new();
         sample().emit(&mut bytes);
         bytes.extend_from_slice(b"hello");
-        // In hexadecimal, ec61 is the folded sum c000 + 0201 + c633 + 6401 + 6 + 25 of the pseudo-header. ec3c is the
-        // same sum without the length, 25.
+        // The pseudo-header consists of the addresses, the protocol 6 and the length 0x25. Its folded sum is 0xc000 +
+        // 0x0201 + 0xc633 + 0x6401 + 6 + 0x25 = 0xec61. Without the length, the sum is 0xec3c.
         for (field, is_left) in
             [(0xec61_u16, true), (0xec3c, true), (0, true), (0x139e, false), (0xec62, false)]
         {

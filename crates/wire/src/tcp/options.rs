@@ -35,8 +35,8 @@ pub struct Timestamps {
 }
 
 impl Timestamps {
-    /// The first bytes of the usual option area of a data segment: two no-operations, kind and length of the timestamp
-    /// option (RFC 7323 app. A).
+    /// The first four bytes of options that consist only of timestamps: two no-operations, then kind and length of the
+    /// timestamp option (RFC 7323 app. A).
     pub(super) const ALONE: [u8; 4] = [1, 1, 8, 10];
 
     #[inline]
@@ -100,7 +100,7 @@ impl fmt::Debug for SackBlocks {
 }
 
 impl Options {
-    /// The size in bytes of the largest option area, because a header has at most 60 bytes.
+    /// The size in bytes of the largest option area. A header has at most 60 bytes, of which 20 are fixed.
     pub const MAX_LEN: usize = 40;
 
     /// Reads an option area. A malformed option ends the reading. The options before the malformed option are used and
@@ -166,10 +166,10 @@ impl Options {
         }
     }
 
-    /// The length in bytes of the timestamp option with its alignment.
+    /// The length in bytes of the timestamp option and the two no-operations that align it.
     pub(super) const TIMESTAMPS_LEN: usize = 12;
 
-    /// Returns the timestamps, if the segment has no other option.
+    /// Returns the timestamps, if they are the only option of the segment.
     #[inline]
     pub(super) fn only_timestamps(&self) -> Option<Timestamps> {
         let alone =
@@ -272,8 +272,8 @@ mod tests {
         }
     }
 
-    /// The options in the SYN of a Linux 6 host are parsed, and written as the same bytes: MSS, SACK permitted,
-    /// timestamps, no-operation, window scale.
+    /// Parses the options in the SYN of a Linux 6 host: MSS, SACK permitted, timestamps, no-operation, window scale.
+    /// The parsed options must be written as the same bytes.
     #[test]
     fn from_capture() {
         let options_bytes = [2, 4, 5, 0xb4, 4, 2, 8, 10, 0x3c, 0x1a, 0x2b, 0x4d, 0, 0, 0, 0, 1, 3, 3, 7];

@@ -21,7 +21,7 @@ pub struct PlainSegment {
     pub seq: Seq,
     /// The next sequence number that the sender expects.
     pub ack: Seq,
-    /// The window field, unscaled.
+    /// The window field as sent. The window scale option is not applied.
     pub window: u16,
     /// Whether PSH is set.
     pub pushed: bool,
@@ -32,7 +32,7 @@ pub struct PlainSegment {
 }
 
 impl PlainSegment {
-    /// Reads a segment. Returns `None` if its header has another form. The checksum is verified by
+    /// Reads a segment. Returns `None` if its header does not have the most common form. The checksum is verified by
     /// [`is_intact`](super::is_intact).
     #[must_use]
     #[inline(always)]
@@ -86,8 +86,7 @@ impl Template {
         Some(Self { ports: [a, b, c, d], pseudo, sum })
     }
 
-    /// Returns whether the checksum of a segment between the two addresses is right. The segment may have either
-    /// direction.
+    /// Returns whether the checksum of a segment between the two addresses is right. Either address may be the source.
     #[must_use]
     #[inline(always)]
     pub fn is_intact(&self, segment: &[u8]) -> bool {
@@ -183,8 +182,8 @@ mod tests {
         assert_eq!(Template::new(ends(false).0, ends(true).1), None);
     }
 
-    /// `PlainSegment` reads a segment as the general parser does, and rejects segments with other flags or options in
-    /// their header.
+    /// `PlainSegment` and the general parser read the same values from a segment of the common form. `PlainSegment`
+    /// rejects segments with other flags or options.
     #[test]
     fn only_segments_without_further_fields_are_plain() {
         let mut rng = anabranch_base::Rng::new(4);

@@ -60,8 +60,9 @@ impl Addresses {
         self.present.borrow().iter().any(|present| present.ip == ip)
     }
 
-    /// Returns the first address that can be the source of a packet to `target`: an address of the same IP version. If
-    /// `target` is a loopback address, loopback addresses are preferred, otherwise all other addresses.
+    /// Returns an address that can be the source of a packet to `target`: the first address of the same IP version. A
+    /// loopback address is preferred if `target` is a loopback address; otherwise an address outside loopback is
+    /// preferred.
     pub(super) fn first_for(&self, target: IpAddr) -> Option<IpAddr> {
         let present = self.present.borrow();
         let mut fits = present.iter().map(|present| present.ip).filter(|ip| ip.is_ipv4() == target.is_ipv4());
@@ -149,8 +150,8 @@ fn is_of_routes(bytes: &[u8]) -> bool {
     kind.is_some_and(|kind| matches!(kind, RTM_NEWROUTE | RTM_DELROUTE))
 }
 
-/// Reads the host's addresses. If `fixed` is empty, returns all addresses except link-local ones; otherwise returns
-/// those of `fixed` that exist.
+/// Reads the host's addresses. If `fixed` is empty, returns all addresses except link-local addresses. Otherwise
+/// returns the addresses of `fixed` that exist.
 fn read(fixed: &[IpAddr]) -> io::Result<Vec<HostAddress>> {
     let mut found: Vec<HostAddress> = Vec::new();
     for interface in getifaddrs()? {

@@ -34,7 +34,7 @@ fn try_all(addresses: &[IpAddr], mut port: u16) -> io::Result<(u16, Vec<(IpAddr,
                 port = socket.local_addr()?.as_socket().map_or(port, |local| local.port());
                 sockets.push((ip, socket));
             }
-            // If no address was given, the lack of this IP version on the host is not an error.
+            // If the caller gave no address, both IP versions are tried, and a version that the host lacks is skipped.
             Err(error) if optional && !sockets.is_empty() && lacks_family(&error) => {}
             Err(error) if optional && ip.is_ipv4() && lacks_family(&error) => {}
             Err(error) => return Err(error),

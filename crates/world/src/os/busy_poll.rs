@@ -1,11 +1,10 @@
 //! Polls for packets for a short time before the thread sleeps.
 //!
 //! In a request-response exchange, the next packet often arrives before a sleeping processor could wake up. A virtual
-//! processor takes even longer, because it leaves its host processor while it sleeps. The thread therefore polls for a
-//! moment if its last pauses were all short and it transferred little data between them. After one longer pause, the
-//! thread sleeps immediately again. A thread that transfers much data also sleeps immediately, because pauses do not
-//! slow it down. A thread that competes with others for the processor also sleeps immediately. An idle thread never
-//! polls.
+//! processor takes even longer, because it leaves its host processor while it sleeps. A pause is a time in which the
+//! thread has nothing to do. The thread polls for a moment if its last pauses were short and it transferred little data
+//! between them. It sleeps immediately after a longer pause, and if other threads need the processor. A thread that
+//! transfers much data also sleeps immediately, because pauses do not slow it down. An idle thread never polls.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
@@ -29,13 +28,13 @@ struct PauseState {
     bytes: usize,
     /// The number of consecutive pauses that were short.
     short_pauses: u32,
-    /// The instant before which this thread does not poll, because other threads needed the processor. The next such
-    /// period is twice as long, up to a limit.
+    /// Until this instant, the thread does not poll, because other threads needed the processor. If they need it again,
+    /// the next period without polling is twice as long, up to a limit.
     yields_until: Option<Instant>,
     yields_for: Duration,
 }
 
-/// What the event loop does when no task can run.
+/// The action of the event loop when no task can run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Next {
     Sleep,
@@ -92,7 +91,7 @@ impl PauseState {
             self.short_pauses = if short { self.short_pauses.saturating_add(1) } else { 0 };
             self.bytes = 0;
             if self.short_pauses >= MANY {
-                // After `MANY` short pauses in a row, earlier competition for the processor is forgotten.
+                // After `MANY` short pauses in a row, the next period without polling is short again.
                 self.yields_for = Duration::ZERO;
             }
         }
@@ -135,15 +134,15 @@ fn now() -> Instant {
 const LONGEST: Duration = Duration::from_micros(100);
 /// The number of consecutive short pauses after which polling starts.
 const ENOUGH: u32 = 8;
-/// The maximum number of bytes transferred between two pauses for which polling is worthwhile: an answer and its
+/// Polling starts only if at most this many bytes were transferred between two pauses: an answer and its
 /// acknowledgement. Bulk transfers move more bytes, and gain nothing from polling.
 const LITTLE: usize = 1024;
-/// A yield of at most this length does not count as competition for the processor: a peer on the same processor has
-/// only sent its answer.
+/// A yield of at most this length does not count as competition for the processor. A peer on the same processor needs
+/// about this time to send its answer.
 const BRIEF: Duration = Duration::from_micros(50);
 const FIRST_YIELD: Duration = Duration::from_millis(10);
 const LAST_YIELD: Duration = Duration::from_secs(1);
-/// The number of consecutive short pauses after which earlier competition for the processor is forgotten.
+/// The number of consecutive short pauses after which the next period without polling is short again.
 const MANY: u32 = 4096;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! System calls that no crate in use wraps safely: watching file descriptors, ioctls, socket options, and returning
-//! memory to the host.
+//! System calls for which no crate in use has a safe function. They watch file descriptors, perform ioctls, access
+//! socket options, and return memory to the host.
 //!
 //! This is the only module of the workspace with `unsafe` code.
 
@@ -33,8 +33,8 @@ pub(super) fn become_tun(opened: &OwnedFd, name: &str) -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "no name for an interface"));
     }
     request.name[..name.len()].copy_from_slice(name.as_bytes());
-    // SAFETY: TUNSETIFF reads a `struct ifreq` and writes one back to the same memory. `InterfaceRequest` has the
-    // layout of that struct. Nothing else has access to the memory until the call returns.
+    // SAFETY: TUNSETIFF reads a `struct ifreq` and writes a `struct ifreq` back to the same memory. `InterfaceRequest`
+    // has the layout of that struct. Nothing else has access to the memory until the call returns.
     #[expect(unsafe_code, reason = "an ioctl of a driver, which no crate of ours wraps")]
     let done = unsafe {
         rustix::ioctl::ioctl(opened, Updater::<{ TUNSETIFF }, InterfaceRequest>::new(&mut request))
@@ -43,7 +43,7 @@ pub(super) fn become_tun(opened: &OwnedFd, name: &str) -> io::Result<()> {
 }
 
 /// Returns the number of bytes in a connection's send queue that the peer has not acknowledged (SIOCOUTQ, see tcp(7)).
-pub(super) fn unsent(connection: impl AsFd) -> io::Result<u64> {
+pub(super) fn unacknowledged(connection: impl AsFd) -> io::Result<u64> {
     // SAFETY: TIOCOUTQ, another name of SIOCOUTQ, writes one `int`.
     #[expect(unsafe_code, reason = "an ioctl of sockets, which no crate of ours wraps")]
     let count = unsafe { rustix::ioctl::ioctl(connection, Getter::<{ SIOCOUTQ }, c_int>::new()) }?;
@@ -111,8 +111,8 @@ pub(super) fn tcp_counters(socket: impl AsFd) -> io::Result<Counters> {
     })
 }
 
-/// Returns freed memory to the host. Without this call, the allocator keeps all free memory below any block in use, and
-/// a server would keep the memory of its busiest moment for ever.
+/// Returns freed memory to the host. Without this call, the allocator keeps all free memory that lies below a block in
+/// use. A server would keep the memory of its busiest moment for ever.
 pub(super) fn trim_heap() {
     #[cfg(target_env = "gnu")]
     {
@@ -122,7 +122,7 @@ pub(super) fn trim_heap() {
     }
 }
 
-/// `struct ifreq`, of which the driver reads only `name` and `flags`.
+/// `struct ifreq`. The driver reads only `name` and `flags`.
 #[repr(C)]
 struct InterfaceRequest {
     name: [u8; 16],

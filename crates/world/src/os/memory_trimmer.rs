@@ -15,8 +15,8 @@ pub struct MemoryTrimmer {
 /// The period is not a round number. Otherwise trims would coincide for minutes with other work that has a period of
 /// one or two seconds.
 const PERIOD: Duration = Duration::from_millis(730);
-/// Trimming may take at most 1/`SHARE` of the time. Each trim walks all free memory. After a million associations, that
-/// takes long.
+/// Trimming may take at most 1/`SHARE` of the time. Each trim walks all free memory, which takes long after a million
+/// associations.
 const SHARE: u32 = 1000;
 
 impl MemoryTrimmer {
@@ -27,7 +27,7 @@ impl MemoryTrimmer {
         Self { timer }
     }
 
-    /// Trims if a trim is due. Wakes the task when the next trim is due.
+    /// Returns free memory to the host if a trim is due. Wakes the task when the next trim is due.
     pub fn poll(&mut self, cx: &mut Context<'_>, world: &OsWorld) {
         while self.timer.poll(cx).is_ready() {
             let started = world.now();

@@ -54,7 +54,7 @@ pub use signals::{END_MARGIN, Hangups, Signals, watch_end};
 pub use tcp::{OsConnection, OsListener, kernel_has_sctp, listen_tcp};
 pub use timers::{OsClock, OsTimer};
 pub use tun::{Tun, open_tun};
-pub use usage::{processor_time, raise_open_files};
+pub use usage::{processor_time, raise_open_files_limit};
 
 use crate::{DatagramSocket, Detach, Local, PortRegistry, World};
 use addresses::Addresses;
@@ -74,7 +74,7 @@ use tokio::task::{JoinHandle, LocalSet};
 /// The settings of an [`OsWorld`].
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Options {
-    /// The addresses to use. Empty means all current addresses of the host except link-local ones.
+    /// The addresses to use. Empty means all current addresses of the host except link-local addresses.
     pub addresses: Vec<IpAddr>,
     /// The seed of all randomness; `None` means randomness from the operating system.
     pub seed: Option<u64>,
@@ -103,8 +103,7 @@ struct Inner {
     kernel: KernelOptions,
 }
 
-/// Runs `program` with a new [`OsWorld`] until `program` ends. The tasks that `program` has spawned are cancelled when
-/// it ends.
+/// Runs `program` with a new [`OsWorld`]. When `program` ends, the tasks that it has spawned are cancelled.
 ///
 /// # Errors
 /// The operating system provides no event queue or no timer, or cannot list the addresses.
@@ -185,12 +184,14 @@ impl OsWorld {
         Self { inner: Rc::new(Inner { kernel: options, ..self.new_view() }) }
     }
 
-    /// Returns the state for a new handle. The handle has the same clock, and its own randomness unless a seed is set.
+    /// Returns the state for another handle of this world, with the same clock. Without a seed, the new handle has a
+    /// random number generator of its own. With a seed, its generator is a copy of the generator of this handle.
     fn new_view(&self) -> Inner {
         let inner = &*self.inner;
         Inner {
             timers: inner.timers.clone(),
-            // Without a seed, the endpoints of the two handles must not draw the same random numbers.
+            // Without a seed, the new handle gets its own generator. Otherwise endpoints of both handles would draw the
+            // same random numbers.
             rng: if inner.drawn.is_some() { self.rng("world") } else { inner.rng.clone() },
             drawn: inner.drawn.clone(),
             addresses: inner.addresses.clone(),
@@ -220,7 +221,7 @@ impl World for OsWorld {
     }
 
     fn spawn<T: 'static>(&self, _name: &'static str, task: impl Future<Output = T> + 'static) -> OsTask<T> {
-        // The task is boxed without its type, so that tokio's code is compiled once per result type and not once per
+        // The task is boxed as a trait object, so that tokio's code is compiled once per result type and not once per
         // task.
         let task: Pin<Box<dyn Future<Output = T>>> = Box::pin(task);
         OsTask { handle: Some(tokio::task::spawn_local(task)) }

@@ -15,11 +15,11 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     trains: Vec<Train>,
-    /// The number of trains at the front of `trains` that have been sent.
+    /// The number of entries at the front of `trains` that have been sent.
     sent_trains: usize,
     packets: usize,
-    /// For each lane, one more than the index of the train with the lane's last packet. The low bits of a lane's number
-    /// are the index in this array.
+    /// For each lane, one more than the index of the train with the lane's last packet, or 0 without a train. The low
+    /// bits of a lane's number are the index in this array.
     latest: [u8; LANES],
     /// Buffers of sent trains, kept for reuse.
     spare: Vec<Vec<u8>>,
@@ -36,7 +36,7 @@ pub(super) struct Train {
 }
 
 impl Outbox {
-    /// Returns whether copying `batch` into the queue is worthwhile. A large batch needs a call of its own anyway.
+    /// Returns whether copying `batch` into the queue is worthwhile. A large batch is sent with a separate system call.
     pub(super) fn is_worth_queuing(batch: &SendBatch) -> bool {
         !batch.may_fragment && batch.bytes().len() <= MAX_KEPT
     }
@@ -46,13 +46,13 @@ impl Outbox {
         self.packets >= MAX_PACKETS || self.trains.len() >= MAX_TRAINS
     }
 
-    /// Copies `batch` into a train of at most `longest` packets.
-    pub(super) fn put(&mut self, batch: &SendBatch, longest: usize) {
+    /// Copies `batch` into a train of at most `max_train_packets` packets.
+    pub(super) fn put(&mut self, batch: &SendBatch, max_train_packets: usize) {
         let (bytes, stride) = (batch.bytes(), batch.stride());
         self.packets += batch.len();
         let lane = batch.lane as usize % LANES;
-        // To keep the order within the lane, the batch may join only the train with the lane's last packet or a later
-        // train. A train that has been sent is never used.
+        // Packets of one lane must stay in order. So the batch may join only the train with the lane's last packet or a
+        // later train. A train that has been sent is never used.
         let from = usize::from(self.latest[lane]).saturating_sub(1).max(self.sent_trains);
         let fits = |train: &Train| {
             train.stride == stride
@@ -60,7 +60,7 @@ impl Outbox {
                 && train.source == batch.source.ip()
                 && train.ecn == batch.ecn
                 && train.bytes.len().is_multiple_of(stride)
-                && train.bytes.len() + bytes.len() <= (longest * stride).min(LONGEST)
+                && train.bytes.len() + bytes.len() <= (max_train_packets * stride).min(LONGEST)
         };
         let found = self.trains[from..].iter().position(fits).map(|index| from + index);
         let index = found.unwrap_or_else(|| {
@@ -136,7 +136,8 @@ pub(super) fn send_many(
 /// The size in bytes up to which a batch is queued: copying the batch costs less than a separate system call.
 const MAX_KEPT: usize = 4096;
 const MAX_PACKETS: usize = 256;
-/// The maximum number of trains; their indices must fit in `latest`.
+/// The maximum number of trains, which are runs of packets that one system call sends. The index of a train must fit in
+/// `latest`.
 const MAX_TRAINS: usize = 64;
 const LANES: usize = 32;
 /// The maximum number of bytes of a train: one call carries at most the payload of one UDP packet.
@@ -174,7 +175,7 @@ mod tests {
         assert!(trains(&outbox).iter().map(|(port, bytes)| (*port, &bytes[..])).eq(expected));
         outbox.leave(1);
         assert_eq!(outbox.waiting().len(), 3);
-        // The packet `ee` joins `dd`. It cannot join the first train, which has been sent.
+        // The packet `ee` is appended to the train `dd`, because the first train has already been sent.
         outbox.put(&batch(9, 7, &[b"ee"]), 64);
         assert_eq!(trains(&outbox)[2], (7, b"ddee".to_vec()));
         outbox.leave(3);

@@ -6,7 +6,7 @@
 //! vanishes with the program.
 
 use super::addresses::Addresses;
-use super::usage::open_files;
+use super::usage::open_files_limit;
 use crate::{PortClaim, PortRegistry};
 use std::collections::BTreeMap;
 use std::io;
@@ -22,7 +22,7 @@ pub(super) struct SharedPorts {
     addresses: Vec<IpAddr>,
     /// Whether `addresses` stands for all present and future addresses of the host.
     all: bool,
-    /// An unbound socket, used to find out whether another program has bound a name.
+    /// A socket that stays unbound. It tests whether another program has bound the socket name of a port.
     probe_socket: UnixDatagram,
     claims: Arc<Claims>,
 }
@@ -36,7 +36,7 @@ struct Claims(Mutex<BTreeMap<u16, Weak<Claim>>>);
 struct Claim {
     port: u16,
     claims: Arc<Claims>,
-    _names: Vec<UnixDatagram>,
+    _name_sockets: Vec<UnixDatagram>,
 }
 
 impl Claims {
@@ -76,10 +76,10 @@ impl SharedPorts {
     }
 
     fn take(&self, address: Option<IpAddr>, port: u16) -> io::Result<UnixDatagram> {
-        let name = UnixDatagram::bind_addr(&self.name(address, port)?)?;
-        // Data sent to the socket is never read, so reject it.
-        name.shutdown(Shutdown::Both)?;
-        Ok(name)
+        let name_socket = UnixDatagram::bind_addr(&self.name(address, port)?)?;
+        // No data is ever read from this socket, so the socket rejects data.
+        name_socket.shutdown(Shutdown::Both)?;
+        Ok(name_socket)
     }
 
     fn is_bound_elsewhere(&self, address: Option<IpAddr>, port: u16) -> bool {
@@ -91,9 +91,9 @@ impl SharedPorts {
         &self,
         claims: &mut BTreeMap<u16, Weak<Claim>>,
         port: u16,
-        names: Vec<UnixDatagram>,
+        name_sockets: Vec<UnixDatagram>,
     ) -> PortClaim {
-        let claim = Arc::new(Claim { port, claims: self.claims.clone(), _names: names });
+        let claim = Arc::new(Claim { port, claims: self.claims.clone(), _name_sockets: name_sockets });
         claims.insert(port, Arc::downgrade(&claim));
         claim
     }
@@ -112,8 +112,8 @@ impl PortRegistry for SharedPorts {
         }
         let every = self.all.then_some(None);
         let needed = every.into_iter().chain(self.addresses.iter().copied().map(Some));
-        let names: io::Result<_> = needed.map(|address| self.take(address, port)).collect();
-        Ok(self.hold(&mut claims, port, names?))
+        let name_sockets: io::Result<_> = needed.map(|address| self.take(address, port)).collect();
+        Ok(self.hold(&mut claims, port, name_sockets?))
     }
 
     fn connect(&self, port: u16) -> Option<PortClaim> {
@@ -122,7 +122,7 @@ impl PortRegistry for SharedPorts {
             return Some(claim);
         }
         // Each claim takes a file descriptor. Half of the descriptors are left for other uses.
-        if claims.len() as u64 >= open_files() / 2 {
+        if claims.len() as u64 >= open_files_limit() / 2 {
             return None;
         }
         let name = self.take(None, port).ok()?;
@@ -133,12 +133,12 @@ impl PortRegistry for SharedPorts {
         if self.claims.find(port).is_some() {
             return false;
         }
-        let mut some: Vec<_> = vec![None];
+        let mut candidates: Vec<_> = vec![None];
         match address {
-            Some(_) => some.push(address),
-            None => some.extend(self.addresses.iter().copied().map(Some)),
+            Some(_) => candidates.push(address),
+            None => candidates.extend(self.addresses.iter().copied().map(Some)),
         }
-        some.into_iter().any(|address| self.is_bound_elsewhere(address, port))
+        candidates.into_iter().any(|address| self.is_bound_elsewhere(address, port))
     }
 }
 

@@ -1,9 +1,10 @@
 //! Raw sockets, which send and receive IP packets of one protocol where the host permits it.
 //!
 //! There is one socket for each IP version. The kernel writes the IP headers, with Don't Fragment set. An IPv4 packet
-//! is received with its header, an IPv6 packet without. Every raw socket of a protocol receives every packet of that
-//! protocol, so the module `ports` records which program owns which port. If several threads of one program share a
-//! protocol (module `shards`), a filter on each socket passes only the packets of its thread.
+//! is received with its IP header, and an IPv6 packet is received without its IP header. Every raw socket of a protocol
+//! receives every packet of that protocol, so the module `ports` records which program owns which port. If several
+//! threads of one program share a protocol (module `shards`), a filter on each socket passes only the packets of its
+//! thread.
 
 use super::LARGEST_PACKET;
 use super::addresses::Addresses;
@@ -35,7 +36,7 @@ use tokio::io::unix::AsyncFd;
 #[derive(Debug)]
 pub struct Raw {
     addresses: Rc<Addresses>,
-    sockets: Vec<Version>,
+    sockets: Vec<VersionSocket>,
     reports: RefCell<VecDeque<Report>>,
     arrived: RefCell<Arrived>,
     /// The number of packets of the current batch that have been sent.
@@ -44,16 +45,19 @@ pub struct Raw {
 }
 
 /// The socket of one IP version.
-struct Version {
+struct VersionSocket {
     v4: bool,
     socket: Rc<AsyncFd<OwnedFd>>,
-    /// Ready when the socket's error queue is not empty.
+    /// A future that completes when the socket's error queue is not empty.
     error_queue_ready: RefCell<Pin<Box<dyn Future<Output = ()>>>>,
 }
 
-impl std::fmt::Debug for Version {
+impl std::fmt::Debug for VersionSocket {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Version").field("v4", &self.v4).field("socket", &self.socket).finish_non_exhaustive()
+        f.debug_struct("VersionSocket")
+            .field("v4", &self.v4)
+            .field("socket", &self.socket)
+            .finish_non_exhaustive()
     }
 }
 
@@ -79,7 +83,7 @@ impl Raw {
             if let Some(mark) = mark {
                 setsockopt(&socket, sockopt::Mark, &mark)?;
             }
-            sockets.push(Version::over(v4, socket)?);
+            sockets.push(VersionSocket::over(v4, socket)?);
         }
         Ok(Self {
             addresses,
@@ -119,9 +123,9 @@ impl Raw {
 
     fn send(&self, cx: &mut Context<'_>, batch: &SendBatch) -> Poll<io::Result<()>> {
         let source = batch.source.ip();
-        let family = batch.target.is_ipv4();
-        let found = self.sockets.iter().find(|version| version.v4 == family);
-        let ours = source.is_unspecified() || (source.is_ipv4() == family && self.addresses.has(source));
+        let is_v4 = batch.target.is_ipv4();
+        let found = self.sockets.iter().find(|version| version.v4 == is_v4);
+        let ours = source.is_unspecified() || (source.is_ipv4() == is_v4 && self.addresses.has(source));
         let Some(version) = found.filter(|_| ours) else {
             let text =
                 format!("{source} is no address of this host, or none that reaches {}", batch.target.ip());
@@ -136,20 +140,20 @@ impl Raw {
                 Poll::Ready(Err(error)) if error.raw_os_error() == Some(libc::ENETUNREACH) => {
                     return Poll::Ready(Err(error));
                 }
-                // The error belongs to the first packet, because a call that has sent at least one packet returns no
-                // error.
+                // The error concerns the first packet of the call, because a call that has sent at least one packet
+                // returns no error.
                 Poll::Ready(Err(error)) => {
                     if error.raw_os_error() == Some(libc::EMSGSIZE) {
                         let mut reports = self.reports.borrow_mut();
-                        // Without a report from the kernel, the MTU of the source's interface is used. The report is
-                        // preferred, because the route may lead through a different interface.
-                        let takes = reports::drain(version.socket.as_fd(), &mut reports);
-                        let kind = IcmpKind::TooBig(takes.unwrap_or_else(|| self.mtu(source)));
+                        // The kernel's report gives the MTU of the route. Without a report, the MTU of the interface
+                        // with the source address is used, although the route may lead through a different interface.
+                        let route_mtu = reports::drain(version.socket.as_fd(), &mut reports);
+                        let kind = IcmpKind::TooBig(route_mtu.unwrap_or_else(|| self.mtu(source)));
                         let quoted = first[..first.len().min(64)].to_vec();
                         reports.push_back(Report { kind, target: batch.target, quoted });
                         cx.waker().wake_by_ref();
                     }
-                    // After any other error, the packet counts as lost in the network.
+                    // If the kernel refuses a packet for another reason, the packet counts as lost in the network.
                     self.sent.set(self.sent.get() + 1);
                 }
             }
@@ -187,8 +191,8 @@ impl Raw {
 
     fn take_report(&self, batch: &mut RecvBatch) -> bool {
         let Some(report) = self.reports.borrow_mut().pop_front() else { return false };
-        // The kernel does not report the source address of the quoted packet. The first address that fits the target is
-        // used.
+        // The kernel does not report the source address of the quoted packet. The first local address that suits the
+        // target (same address family) is used.
         let Some(source) = self.addresses.first_for(report.target.ip()) else { return false };
         batch.clear();
         batch.put_segments(&report.quoted, report.quoted.len());
@@ -224,8 +228,8 @@ struct Waiting {
 }
 
 impl Arrived {
-    /// Fills `batch` with the next packet for this host. Packets after it are added while they have the same addresses,
-    /// ECN mark and size.
+    /// Fills `batch` with the next packet for this host. The following packets are added as long as they have the same
+    /// addresses, ECN mark and size.
     fn take(&mut self, addresses: &Addresses, batch: &mut RecvBatch) -> bool {
         while self.waiting.front().is_some_and(|first| !addresses.has(first.target)) {
             self.waiting.pop_front();
@@ -277,8 +281,8 @@ fn open(v4: bool, protocol: u8) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Opens the raw sockets of `count` threads at `addresses`. Each thread's sockets receive only its share of the
-/// packets.
+/// Opens the raw sockets of `count` threads at `addresses`. The sockets of a thread receive only that thread's share of
+/// the packets.
 pub(super) fn share(
     addresses: &Addresses,
     protocol: u8,
@@ -304,8 +308,8 @@ pub(super) fn share(
     Ok(each)
 }
 
-/// Sets a filter that accepts only the socket's share of the packets. It replaces the filter that rejects all packets.
-/// Discards packets that arrived before any filter was set.
+/// Discards packets that arrived before the socket had a filter. Then replaces the filter that rejects all packets by a
+/// filter that accepts only the packets of socket `index` out of `count` sockets.
 fn take_share(socket: &Socket, v4: bool, index: u32, count: u32) -> io::Result<()> {
     for _ in 0..MAX_FORGOTTEN {
         // An error other than EAGAIN is an ICMP report, and further packets may follow it.
@@ -317,11 +321,11 @@ fn take_share(socket: &Socket, v4: bool, index: u32, count: u32) -> io::Result<(
     steer::by_share(socket, v4, index, count)
 }
 
-impl Version {
+impl VersionSocket {
     fn over(v4: bool, socket: Socket) -> io::Result<Self> {
         let socket = Rc::new(super::descriptor::watch(socket.into())?);
-        let trouble = RefCell::new(error_queue_ready(socket.clone()));
-        Ok(Self { v4, socket, error_queue_ready: trouble })
+        let error_queue_ready = RefCell::new(error_queue_ready(socket.clone()));
+        Ok(Self { v4, socket, error_queue_ready })
     }
 
     /// Sends some of `packets` and returns the number of packets sent.
@@ -351,13 +355,13 @@ impl Version {
         outbox::send_many(socket.as_fd(), Some(batch.source.ip()), batch.ecn, &packets)
     }
 
-    /// Returns whether the error queue may contain a report. If it cannot, the next report wakes the task.
+    /// Returns whether the error queue may contain a report. If the result is false, the next report wakes the task.
     fn may_have_reports(&self, cx: &mut Context<'_>) -> bool {
-        let mut waiting = self.error_queue_ready.borrow_mut();
-        if waiting.as_mut().poll(cx).is_pending() {
+        let mut error_queue_future = self.error_queue_ready.borrow_mut();
+        if error_queue_future.as_mut().poll(cx).is_pending() {
             return false;
         }
-        *waiting = error_queue_ready(self.socket.clone());
+        *error_queue_future = error_queue_ready(self.socket.clone());
         true
     }
 
@@ -442,7 +446,7 @@ fn error_queue_ready(socket: Rc<AsyncFd<OwnedFd>>) -> Pin<Box<dyn Future<Output 
 /// The maximum number of packets in one call of `sendmmsg` or `recvmmsg`.
 pub(super) const MAX_SEGMENTS: usize = 16;
 const SOCKET_BUFFER: usize = 4 << 20;
-/// The maximum number of early packets to discard. A socket's buffer cannot hold more.
+/// The maximum number of packets to discard that arrived before the filter was set. A socket's buffer cannot hold more.
 const MAX_FORGOTTEN: usize = 1 << 16;
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ impl Report {
 /// Moves the reports in the error queue of `socket` to `reports`. Reports beyond a limit are dropped, because ICMP is
 /// unreliable anyway. If a packet was too large for this host to send, returns the MTU that it exceeded.
 pub(super) fn drain(socket: BorrowedFd<'_>, reports: &mut VecDeque<Report>) -> Option<u32> {
-    let mut takes = None;
+    let mut mtu = None;
     for _ in 0..MOST {
         let mut quote = [0; QUOTE];
         let mut room = nix::cmsg_space!([u8; 128]);
@@ -39,7 +39,7 @@ pub(super) fn drain(socket: BorrowedFd<'_>, reports: &mut VecDeque<Report>) -> O
         let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
         let Ok(message) = recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut into, Some(&mut room), flags)
         else {
-            return takes;
+            return mtu;
         };
         let length = message.bytes.min(QUOTE);
         let target = message.address.as_ref().and_then(address);
@@ -48,11 +48,11 @@ pub(super) fn drain(socket: BorrowedFd<'_>, reports: &mut VecDeque<Report>) -> O
             match control {
                 ControlMessageOwned::Ipv4RecvErr(error, _) => {
                     kind = v4(&error);
-                    takes = local(&error).or(takes);
+                    mtu = local(&error).or(mtu);
                 }
                 ControlMessageOwned::Ipv6RecvErr(error, _) => {
                     kind = v6(&error);
-                    takes = local(&error).or(takes);
+                    mtu = local(&error).or(mtu);
                 }
                 _ => {}
             }
@@ -64,7 +64,7 @@ pub(super) fn drain(socket: BorrowedFd<'_>, reports: &mut VecDeque<Report>) -> O
             reports.push_back(Report { kind, target, quoted: quote[..length].to_vec() });
         }
     }
-    takes
+    mtu
 }
 
 /// Converts a socket address of the kernel to a standard library address.
@@ -97,7 +97,8 @@ fn v6(error: &libc::sock_extended_err) -> Option<IcmpKind> {
         _ if error.ee_origin != libc::SO_EE_ORIGIN_ICMP6 => None,
         1 => Some(IcmpKind::Unreachable(error.ee_code)),
         2 => Some(IcmpKind::TooBig(error.ee_info)),
-        // RFC 4443 §3.4: code 1 is about the next header; the other codes concern fields that our packets do not have.
+        // RFC 4443 §3.4: code 1 is about the next header; the other codes are about header fields and options that this
+        // project never sends.
         4 if error.ee_code == 1 => Some(IcmpKind::UnknownNextHeader),
         _ => None,
     }
@@ -105,7 +106,7 @@ fn v6(error: &libc::sock_extended_err) -> Option<IcmpKind> {
 
 /// The maximum number of reports that wait to be taken.
 const MOST: usize = 64;
-/// The number of bytes of a packet that a report quotes; enough for any engine.
+/// The maximum number of bytes of a packet that a report quotes. They suffice for an engine to find the connection.
 const QUOTE: usize = 576;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Several threads ("shards") behind one UDP port or one IP protocol: the sockets that share the port or protocol, and
-//! packets passed from one shard to another.
+//! Several threads ("shards") behind one UDP port or one IP protocol. This module opens their sockets, and passes
+//! packets from one shard to another.
 //!
 //! Each shard has its own `OsWorld` and socket. The kernel delivers each packet to the socket of the shard that owns
 //! the packet's association or connection (module `steer`). A shard that receives a packet of another shard passes it
@@ -8,8 +8,8 @@
 //! - packets whose owner is found by address (see [`Steering`])
 //! - ICMP reports, which the kernel delivers to any socket of a UDP port
 //!
-//! For raw sockets, the kernel delivers each ICMP report to all shards. Each shard handles only its own reports and
-//! passes on none.
+//! For raw sockets, the kernel delivers each ICMP report to all shards. Each shard handles the reports about its own
+//! associations and connections, and ignores the others.
 
 use super::addresses::Addresses;
 use super::ports::SharedPorts;
@@ -42,7 +42,7 @@ pub struct ReusePortSocket {
 enum Sockets {
     /// A UDP port, with one socket for each address.
     Udp { port: u16, bound: Vec<(IpAddr, Socket)> },
-    /// An IP protocol, with one socket for each IP version (true for IPv4).
+    /// An IP protocol, with one socket for each IP version. The `bool` is true for the IPv4 socket.
     Raw { protocol: u8, opened: Vec<(bool, Socket)> },
 }
 
@@ -81,8 +81,8 @@ impl Group {
 /// result has one entry per shard, in order. For port 0, the host chooses a free port.
 ///
 /// # Errors
-/// As [`World::bind`](crate::World::bind). `AddrInUse` is returned even if another program uses the port with
-/// `SO_REUSEPORT`.
+/// The errors of [`World::bind`](crate::World::bind). `AddrInUse` is also returned if another program uses the port
+/// with `SO_REUSEPORT`.
 pub fn share_udp(
     addresses: &[IpAddr],
     port: u16,
@@ -98,7 +98,7 @@ pub fn share_udp(
 /// one remote address and port to the same socket.
 ///
 /// # Errors
-/// As [`share_udp`].
+/// The errors of [`share_udp`].
 pub fn share_udp_by_address(
     addresses: &[IpAddr],
     port: u16,
@@ -127,12 +127,13 @@ impl Steering for NoSteering {
 type Bound = Vec<(IpAddr, Socket)>;
 
 /// Opens the sockets of `count` shards behind a UDP port, and returns them with the port. The kernel chooses the shard
-/// of a packet by `mark`, or by the packet's addresses if `mark` is `None`.
+/// of a packet by the packet field `steering_field`. If `steering_field` is `None`, the kernel chooses by the packet's
+/// addresses.
 fn open_udp(
     addresses: &[IpAddr],
     port: u16,
     count: usize,
-    mark: Option<SteeringField>,
+    steering_field: Option<SteeringField>,
 ) -> io::Result<(u16, Vec<Bound>)> {
     // The first sockets are bound without `SO_REUSEPORT`, so that the bind fails if the port is in use.
     let (port, first) = bind::all(addresses, port)?;
@@ -142,9 +143,9 @@ fn open_udp(
         let others = (1..count).map(|_| bind::bind_one(SocketAddr::new(ip, port), true));
         let others = others.collect::<io::Result<Vec<_>>>()?;
         if count > 1
-            && let Some(mark) = mark
+            && let Some(steering_field) = steering_field
         {
-            match mark {
+            match steering_field {
                 SteeringField::VerificationTag => steer::by_tag(&socket, count as u32)?,
                 SteeringField::ConnectionId => steer::by_connection_id(&socket, count as u32)?,
             }
@@ -161,7 +162,7 @@ fn open_udp(
 /// the host. Each shard gets its share of the packets.
 ///
 /// # Errors
-/// As [`World::bind`](crate::World::bind).
+/// The errors of [`World::bind`](crate::World::bind).
 pub fn share_raw(
     addresses: &[IpAddr],
     protocol: u8,
@@ -176,8 +177,8 @@ pub fn share_raw(
 }
 
 fn reuse_port_sockets(each: impl Iterator<Item = Sockets>, group: &Arc<Group>) -> Vec<ReusePortSocket> {
-    let seat = |(index, sockets)| ReusePortSocket { index, sockets, group: group.clone() };
-    each.enumerate().map(seat).collect()
+    let shard_socket = |(index, sockets)| ReusePortSocket { index, sockets, group: group.clone() };
+    each.enumerate().map(shard_socket).collect()
 }
 
 impl ReusePortSocket {
@@ -190,7 +191,7 @@ impl ReusePortSocket {
         }
     }
 
-    /// Returns the index of the shard that these sockets are for, counted from 0.
+    /// Returns the index of the shard that uses these sockets, counted from 0.
     #[must_use]
     pub fn index(&self) -> usize {
         self.index
@@ -209,8 +210,8 @@ impl OsWorld {
     ///
     /// # Errors
     /// The host provides no UDP offloads or no event queue.
-    pub fn take_shared_socket(&self, seat: ReusePortSocket) -> io::Result<OsSocket> {
-        let ReusePortSocket { index, sockets, group } = seat;
+    pub fn take_shared_socket(&self, shard_socket: ReusePortSocket) -> io::Result<OsSocket> {
+        let ReusePortSocket { index, sockets, group } = shard_socket;
         let socket = match sockets {
             Sockets::Udp { port, bound } => OsSocket::Udp(Box::new(Udp::over(self, port, bound)?)),
             Sockets::Raw { protocol, opened } => {
@@ -238,7 +239,7 @@ pub struct ShardSocket {
     group: Arc<Group>,
     /// Whether the last batch was passed on by another shard.
     from_others: Cell<bool>,
-    /// A buffer for each shard, to sort the packets of a train by shard.
+    /// A buffer for each shard, used to divide the packets of one receive among their shards.
     sorted: RefCell<Vec<Vec<u8>>>,
 }
 
@@ -282,8 +283,7 @@ impl ShardSocket {
         let source = batch.source.ip();
         if let Some(icmp) = batch.icmp {
             let owner = steering.owner_of_report(&icmp, batch.segments().next().unwrap_or_default());
-            // For raw sockets, all shards have received the report. A report without an owner is handled by the first
-            // shard.
+            // With raw sockets, every shard receives every report. The first shard handles a report without an owner.
             let gets_every_packet = matches!(self.socket, OsSocket::Raw(_));
             let owner = within(if gets_every_packet { owner.or(Some(0)) } else { owner });
             if owner != self.index {
@@ -312,15 +312,16 @@ impl ShardSocket {
         }
         let (source, target, ecn) = (batch.source, batch.target, batch.ecn);
         batch.clear();
-        let socket = &mut sorted[self.index];
-        if !socket.is_empty() {
-            batch.put_segments(socket, stride);
+        let own_packets = &mut sorted[self.index];
+        if !own_packets.is_empty() {
+            batch.put_segments(own_packets, stride);
             (batch.source, batch.target, batch.ecn) = (source, target, ecn);
-            socket.clear();
+            own_packets.clear();
         }
     }
 
-    /// Passes packets, or an ICMP report, to the shard `owner`. Returns an empty buffer to collect further packets.
+    /// Passes `count` packets, or one ICMP report, to the shard `owner`. They are lost if the shard's inbox is full.
+    /// Returns an empty buffer to collect further packets.
     fn give(&self, owner: usize, like: &RecvBatch, bytes: Vec<u8>, count: usize) -> Vec<u8> {
         let RecvBatch { source, target, ecn, icmp, .. } = *like;
         let packets = PacketGroup { source, target, ecn, icmp, stride: like.stride(), bytes };
@@ -389,7 +390,8 @@ impl Inbox {
         Ok(spare)
     }
 
-    /// Moves the oldest group to `batch`. Returns false if the inbox is empty.
+    /// Replaces the content of `batch` with the oldest group of packets in the inbox. Returns false if the inbox is
+    /// empty.
     fn take(&self, batch: &mut RecvBatch) -> bool {
         if !self.filled.load(Ordering::Acquire) {
             return false;

@@ -54,10 +54,10 @@ impl Signals {
 }
 
 /// Calls `end` on a separate thread if the process still runs some time after SIGINT or SIGTERM. That time is `grace`
-/// plus [`END_MARGIN`] after the first signal, or [`END_MARGIN`] after the second. The watchdog does not depend on the
-/// executors of the process, because a task may be stuck in a loop or in a write to a blocked pipe. The signal thread
-/// calls `begin` before it starts the watchdog thread. Once `watch_end` has succeeded, SIGINT and SIGTERM do not end
-/// the process by themselves.
+/// plus [`END_MARGIN`] after the first signal, or [`END_MARGIN`] after the second. A task may be stuck in a loop or in
+/// a write to a blocked pipe, so the watchdog does not depend on the executors of the process. The signal thread calls
+/// `begin` before it starts the watchdog thread. Once `watch_end` has succeeded, SIGINT and SIGTERM do not end the
+/// process by themselves.
 ///
 /// # Errors
 /// The operating system does not provide signals or threads.
@@ -66,7 +66,7 @@ pub fn watch_end(grace: Duration, begin: fn(), end: impl FnOnce() + Send + 'stat
     small_thread("signals", move || {
         begin();
         let (caught, signals) = channel();
-        // The watchdog thread inherits the privileges of this thread, which `begin` may have reduced.
+        // `begin` may have reduced the privileges of this thread. The watchdog thread inherits the reduced privileges.
         let watchdog = small_thread("watchdog", move || {
             let signal = |limit: Option<Duration>| match limit {
                 Some(limit) => signals.recv_timeout(limit),
@@ -76,7 +76,8 @@ pub fn watch_end(grace: Duration, begin: fn(), end: impl FnOnce() + Send + 'stat
                 end();
             }
         });
-        // An error can occur only before a signal has been caught, while the caller still waits for `ready`.
+        // Errors occur only while the threads and the signal handlers are set up. Until then, the caller of
+        // `watch_end` waits for a result in `ready`.
         if let Err(error) = watchdog.and_then(|()| forward_signals(&ready, &caught)) {
             let _ = ready.send(Err(error));
         }
@@ -84,8 +85,9 @@ pub fn watch_end(grace: Duration, begin: fn(), end: impl FnOnce() + Send + 'stat
     registered.recv().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
 }
 
-/// Waits for a signal, and then until the process should have ended. Returns false if no signal can arrive any more.
-/// `signal` waits for the next signal, with or without a time limit, and `pause` sleeps.
+/// Waits for a signal that asks the process to end. Then waits for a second signal or for the end of the period
+/// `grace`. Returns false if no signal can arrive any more. `signal` waits for the next signal, with or without a time
+/// limit, and `pause` sleeps.
 fn wait_for_end(
     mut signal: impl FnMut(Option<Duration>) -> Result<(), RecvTimeoutError>,
     grace: Duration,
@@ -94,9 +96,9 @@ fn wait_for_end(
     if signal(None).is_err() {
         return false;
     }
-    // Wait until a second signal arrives, or until the grace period is over.
+    // Waits until a second signal arrives, or until the grace period is over.
     let _ = signal(Some(grace));
-    // The process may be about to end by itself, so it gets a moment to do so.
+    // The process may be about to end by itself. The pause gives it time to do so.
     pause(END_MARGIN);
     true
 }
@@ -129,7 +131,8 @@ fn pause(span: Duration) {
     thread::sleep(span);
 }
 
-/// The time after the grace period in which the process may still end by itself, before [`watch_end`] calls `end`.
+/// The time in which the process may still end by itself after the grace period or a second signal. Then [`watch_end`]
+/// calls `end`.
 pub const END_MARGIN: Duration = Duration::from_millis(500);
 /// The stack size in bytes of a thread that does almost nothing.
 const STACK: usize = 256 * 1024;

@@ -1,4 +1,5 @@
-//! Classic BPF programs with which the kernel delivers each packet to the right one of several sockets.
+//! Classic BPF programs with which the kernel chooses the socket for each packet, if several sockets share a port or
+//! protocol.
 //!
 //! An SCTP packet goes to the socket with the index *verification tag modulo number of sockets*. The verification tag
 //! of a packet with an INIT is 0, so the initiate tag is used instead. The initiate tag is also random, and stays the
@@ -8,8 +9,8 @@
 //! sockets*. A client's first packets carry a random destination connection id of eight bytes or more (RFC 9000 §7.2).
 //! The server thread that receives these packets assigns a connection id that leads to the same socket.
 //!
-//! For the sockets of a UDP port, the program returns the index of the socket. A raw socket gets every packet of its
-//! protocol, and its program decides whether to accept the packet.
+//! On a UDP port, one program serves all sockets, and returns the index of the socket that gets the packet. The kernel
+//! offers each packet of an IP protocol to every raw socket, and each raw socket's own program accepts or rejects it.
 //!
 //! Classic BPF needs no privilege. A program that reads beyond the end of a packet returns 0.
 
@@ -54,8 +55,8 @@ pub(super) fn by_connection_id(socket: &impl AsFd, count: u32) -> io::Result<()>
 /// Makes a raw SCTP socket of one IP version accept only the packets for index `index` of `count` sockets. The kernel
 /// reassembles fragments before it runs the filter. All sockets reject a packet that is too short for a common header.
 pub(super) fn by_share(socket: &Socket, v4: bool, index: u32, count: u32) -> io::Result<()> {
-    // The filter gets IPv4 packets with their header, whose length varies, and IPv6 packets without. This step loads
-    // the header length into X.
+    // The filter gets IPv4 packets with their IP header, whose length varies, and IPv6 packets without their IP header.
+    // This step loads the header length into X.
     let before = if v4 {
         step(libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH, 0)
     } else {

@@ -1,4 +1,4 @@
-//! TCP sockets of the kernel, and its MPTCP and SCTP sockets, which are used like TCP sockets.
+//! The kernel's TCP, MPTCP and SCTP sockets. All of them are used like TCP sockets.
 //!
 //! A one-to-one style SCTP socket (RFC 6458 §4) is used like a TCP socket: all data goes on stream 0, and message
 //! boundaries are ignored.
@@ -63,8 +63,8 @@ fn socket(at: SocketAddr, options: &KernelOptions) -> io::Result<Socket> {
     if let Some(bytes) = options.unsent {
         socket.set_tcp_notsent_lowat(bytes)?;
     }
-    // Disabling Nagle's algorithm is SCTP's counterpart of TCP_NODELAY. Accepted connections inherit the option from
-    // the listening socket.
+    // SCTP_NODELAY has the effect of TCP_NODELAY: no Nagle algorithm. Accepted connections inherit the option from the
+    // listening socket.
     if options.protocol == KernelProtocol::Sctp {
         super::descriptor::disable_nagle(&socket)?;
     }
@@ -75,8 +75,8 @@ fn socket(at: SocketAddr, options: &KernelOptions) -> io::Result<Socket> {
 }
 
 /// Returns whether the kernel's SCTP module is loaded. The kernel loads it when any program opens the first SCTP
-/// socket. From then on the kernel handles all packets of protocol 132, and answers packets that match no kernel socket
-/// with an ABORT (RFC 9260 §8.4).
+/// socket. From then on the kernel handles all packets of protocol 132. It sends an ABORT in response to a packet that
+/// matches no kernel socket (RFC 9260 §8.4).
 #[must_use]
 pub fn kernel_has_sctp() -> bool {
     let protocols = std::fs::read_to_string("/proc/net/protocols").unwrap_or_default();
@@ -87,7 +87,7 @@ pub fn kernel_has_sctp() -> bool {
 /// socket and accept connections.
 ///
 /// # Errors
-/// As [`KernelTcp::listen_tcp`].
+/// The errors of [`KernelTcp::listen_tcp`].
 pub fn listen_tcp(
     at: SocketAddr,
     backlog: u32,
@@ -201,9 +201,9 @@ impl Connection for OsConnection {
             match self.stream.try_read(into) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 read => {
-                    // A read that fills only a part of `into` has drained the socket. Clearing the readiness saves a
-                    // read that would find nothing; new data or the end of the stream sets it again. SCTP is excepted,
-                    // because it returns one message per read.
+                    // A read that fills only a part of `into` has drained the socket. Clearing the readiness avoids a
+                    // further read that would return nothing. New data or the end of the stream sets the readiness
+                    // again. An SCTP socket returns one message per read, so it may not be drained.
                     let drains = self.protocol != KernelProtocol::Sctp;
                     if drains && read.as_ref().is_ok_and(|&read| 0 < read && read < into.len()) {
                         let nothing = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
@@ -224,7 +224,7 @@ impl Connection for OsConnection {
     }
 
     fn unacknowledged(&self) -> Option<u64> {
-        super::descriptor::unsent(&self.stream).ok()
+        super::descriptor::unacknowledged(&self.stream).ok()
     }
 
     fn is_multipath(&self) -> Option<bool> {
@@ -234,8 +234,8 @@ impl Connection for OsConnection {
         if let Ok(has_fallen_back_to_tcp) = super::descriptor::has_fallen_back_to_tcp(&self.stream) {
             return Some(!has_fallen_back_to_tcp);
         }
-        // The query fails on a connection that fell back to TCP, and on an old kernel. A query on a new MPTCP socket
-        // distinguishes these cases.
+        // The query fails on a connection that fell back to TCP, and on an old kernel. Only an old kernel also rejects
+        // the query on a new MPTCP socket.
         let options = KernelOptions { protocol: KernelProtocol::Mptcp, ..KernelOptions::default() };
         let new = socket(self.remote, &options).ok()?;
         super::descriptor::has_fallen_back_to_tcp(&new).ok().map(|_| false)

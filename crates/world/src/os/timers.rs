@@ -16,7 +16,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 
-/// The key of a timer in the list: its deadline, and a number in the order in which timers were set.
+/// The key of a timer in the list: its deadline, and a number that increases with each timer that is set.
 type TimerKey = (Instant, u64);
 
 /// All timers of an `OsWorld`.
@@ -45,7 +45,7 @@ impl OsClock {
 }
 
 impl Timers {
-    /// Creates an empty list of timers. The time of the `OsWorld` starts now.
+    /// Creates an empty list of timers. The clock of the `OsWorld` starts at this call.
     pub(super) fn begin() -> io::Result<Rc<Self>> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let descriptor = timerfd_create(TimerfdClockId::Monotonic, flags)?;

@@ -65,7 +65,7 @@ impl Tun {
 /// transfers one packet and does not block. The device belongs to the network namespace of the calling thread.
 ///
 /// # Errors
-/// As [`Tun::open`].
+/// The errors of [`Tun::open`].
 pub fn open_tun(name: &str) -> io::Result<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let opened = rustix::fs::open("/dev/net/tun", flags, Mode::empty())?;

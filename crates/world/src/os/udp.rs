@@ -1,10 +1,10 @@
 //! UDP sockets: one for each configured address, or one for each IP version if all addresses are used.
 //!
 //! With `quinn-udp`, one call carries up to 64 KB of equally sized packets in either direction (GSO, GRO), with ECN
-//! marks and local addresses. Packets have Don't Fragment set. Their size is limited by the interface's MTU and not by
-//! the kernel's estimate of the path MTU, because the engine does its own path MTU discovery.
+//! marks and local addresses. Packets have Don't Fragment set. The interface's MTU limits their size. The kernel's
+//! estimate of the path MTU is ignored, because the engine does its own path MTU discovery.
 //!
-//! Implements RFC 6951 §5.2 and §5.3, as far as sockets are concerned.
+//! Implements the parts of RFC 6951 §5.2 and §5.3 that concern sockets.
 
 use super::addresses::Addresses;
 use super::bind;
@@ -40,11 +40,12 @@ pub struct Udp {
     reports: RefCell<VecDeque<(usize, Report)>>,
     /// Packets that are sent at the next flush.
     outbox: RefCell<Outbox>,
-    /// The number of bytes of the current batch or train that have been sent.
+    /// The number of bytes that have been sent of the current batch, or of the current train in `outbox`. A train has
+    /// packets of one size with the same source and target.
     sent: Cell<usize>,
 }
 
-/// Packets to send, with the same source, target, ECN mark and size; the last may be shorter.
+/// Packets to send, with the same source, target, ECN mark and size. The last packet may be shorter.
 #[derive(Clone, Copy)]
 struct Packets<'a> {
     source: IpAddr,
@@ -60,8 +61,8 @@ struct Packets<'a> {
 struct Received {
     /// Memory for many small datagrams, which are copied from it to the receiver's batch.
     storage: Vec<u8>,
-    /// Buffers for trains. The receiver's batch exchanges its own buffer for one of these buffers. Each train starts
-    /// after the headroom of a batch.
+    /// Buffers for trains, one train each. A filled buffer is swapped with the buffer of the receiver's batch, which
+    /// saves a copy. Each train starts at the offset `HEADROOM`, as in a batch.
     trains: [Vec<u8>; TRAINS],
     /// Whether the datagrams were received as trains, into `trains`.
     long: bool,
@@ -114,7 +115,8 @@ impl Udp {
 
     pub(super) fn max_segments(&self) -> usize {
         let segments = self.sockets.iter().map(|bound| match bound.segments() {
-            // Without GSO, sending a batch of this size takes many calls, but only one iteration of the engine's loop.
+            // Without GSO, a batch of this size takes many system calls. It still saves iterations of the engine's
+            // loop.
             1 => MAX_MESSAGES,
             segments => segments,
         });
@@ -135,7 +137,7 @@ impl Udp {
 
     pub(super) fn queue(&self, batch: &mut SendBatch) -> bool {
         let mut outbox = self.outbox.borrow_mut();
-        // If `poll_send` has already sent a part of a batch, the batch cannot be queued.
+        // A batch of which `poll_send` has already sent a part cannot be queued.
         let under_way = self.sent.get() > 0 && outbox.waiting().is_empty();
         if under_way || outbox.is_full() || !Outbox::is_worth_queuing(batch) {
             return false;
@@ -157,7 +159,7 @@ impl Udp {
             let run = outbox.waiting().iter().take(MAX_MESSAGES).take_while(|other| like(other)).count();
             if run > 1
                 && self.sent.get() == 0
-                && let Some((_, bound)) = self.from(train.source, train.target.ip())
+                && let Some((_, bound)) = self.socket_for(train.source, train.target.ip())
             {
                 let packets: Vec<_> =
                     outbox.waiting()[..run].iter().map(|train| (&train.bytes[..], train.target)).collect();
@@ -197,7 +199,7 @@ impl Udp {
             let text = "source and target of different families";
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidInput, text)));
         }
-        let Some((number, bound)) = self.from(source, target.ip()) else {
+        let Some((number, bound)) = self.socket_for(source, target.ip()) else {
             let text = format!("{source} is no address of this host");
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::AddrNotAvailable, text)));
         };
@@ -207,11 +209,12 @@ impl Udp {
         while self.sent.get() < bytes.len() {
             let at = self.sent.get();
             let headers = if target.is_ipv4() { 28 } else { 48 };
-            // The kernel does not split a train into packets larger than the MTU, and treats an unsplit train as one IP
-            // packet. Packets that may be fragmented, or that exceed the MTU, are therefore sent one by one.
-            let whole = may_fragment || stride + headers > largest;
-            let most = if whole { 1 } else { bound.segments().min(LARGEST_PIECE / stride).max(1) };
-            if most == 1 && !whole && bytes.len() - at > stride && refusals == 0 {
+            // `bytes` is a train of packets, which the kernel can split (GSO). The kernel does not split it into
+            // packets larger than the MTU, and treats an unsplit train as one IP packet. Packets that may be
+            // fragmented, or that exceed the MTU, are therefore sent one by one.
+            let one_by_one = may_fragment || stride + headers > largest;
+            let most = if one_by_one { 1 } else { bound.segments().min(LARGEST_PIECE / stride).max(1) };
+            if most == 1 && !one_by_one && bytes.len() - at > stride && refusals == 0 {
                 let packets: Vec<_> =
                     bytes[at..].chunks(stride).take(MAX_MESSAGES).map(|packet| (packet, target)).collect();
                 if let Ok(gone @ 1..) = ready!(bound.send_many(cx, src_ip, ecn, &packets)) {
@@ -241,19 +244,20 @@ impl Udp {
                     IoFailure::Earlier if refusals < MAX_REFUSALS => refusals += 1,
                     IoFailure::TooLarge => {
                         let quoted = bytes[at..end.min(at + 64)].to_vec();
-                        // Without a report from the kernel, the MTU of the source's interface is used. The report is
-                        // preferred, because the route may lead through a different interface.
-                        let takes = self.drain(number).unwrap_or_else(|| self.mtu(source));
-                        let report = Report { kind: IcmpKind::TooBig(takes), target, quoted };
+                        // The kernel may have reported the MTU of the route. Otherwise the MTU of the interface with
+                        // the source address is used, although the route may lead through another interface.
+                        let mtu = self.drain(number).unwrap_or_else(|| self.mtu(source));
+                        let report = Report { kind: IcmpKind::TooBig(mtu), target, quoted };
                         self.report(number, report);
-                        // The task is woken, because its next receive returns the report.
+                        // Wakes this task, because its next receive returns the report of the packet that was too
+                        // large.
                         cx.waker().wake_by_ref();
                         self.sent.set(end);
                     }
                     IoFailure::Invalid => {
                         self.addresses.refresh();
-                        // The error was caused by a missing source address and not by an offload. The offloads that
-                        // `quinn-udp` has disabled are therefore enabled again.
+                        // If the host does not have the source address, this caused the error, and not an offload. So
+                        // the offloads that `quinn-udp` has disabled are enabled again.
                         if !self.addresses.has(source) {
                             bound.reset_offloads()?;
                             return Poll::Ready(Err(io::ErrorKind::AddrNotAvailable.into()));
@@ -265,7 +269,7 @@ impl Udp {
                         }
                         refusals += 1;
                     }
-                    // After all retries, the error is known to belong to this packet.
+                    // All retries failed, so this packet caused the error, and not an earlier packet.
                     IoFailure::Earlier if error.kind() == io::ErrorKind::HostUnreachable => {
                         return Poll::Ready(Err(error));
                     }
@@ -279,7 +283,7 @@ impl Udp {
     }
 
     /// Returns the index of the socket that sends from `source` to `target`, and the socket.
-    fn from(&self, source: IpAddr, target: IpAddr) -> Option<(usize, &UdpSocket)> {
+    fn socket_for(&self, source: IpAddr, target: IpAddr) -> Option<(usize, &UdpSocket)> {
         let like = if source.is_unspecified() { target } else { source };
         let found = self.sockets.iter().enumerate().find(|(_, bound)| {
             bound.ip == source
@@ -349,8 +353,8 @@ impl Udp {
                     (*socket, *next, *count) = (number, 0, got);
                     self.busy_poll.received(metas[..got].iter().map(|meta| meta.len).sum());
                     if got < most {
-                        // The call returned fewer datagrams than it could, so the socket is drained. A datagram that
-                        // arrives from now on causes a new event, so clearing the readiness loses none.
+                        // The call returned fewer datagrams than it could, so the socket is empty. Its readiness may be
+                        // cleared, because the next datagram to arrive causes a new event.
                         let nothing = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
                         let _ = bound.socket.try_io(Interest::READABLE, nothing);
                     }
@@ -374,18 +378,19 @@ impl Udp {
             return false;
         }
         self.drain(number);
-        // The caller must poll again immediately, because the new future has no waker yet.
+        // The result is true even if the queue was empty: the new readiness future has no waker until the caller polls
+        // again.
         true
     }
 
     /// Reads all ICMP reports of a socket. Returns the MTU if a packet was too large to be sent.
     fn drain(&self, number: usize) -> Option<u32> {
         let mut found = VecDeque::new();
-        let takes = reports::drain(self.sockets[number].socket.as_fd(), &mut found);
+        let mtu = reports::drain(self.sockets[number].socket.as_fd(), &mut found);
         for report in found {
             self.report(number, report);
         }
-        takes
+        mtu
     }
 
     fn take_report(&self, batch: &mut RecvBatch) -> bool {
@@ -398,7 +403,8 @@ impl Udp {
         batch.clear();
         batch.put_segments(&report.quoted, report.quoted.len());
         batch.icmp = Some(report.icmp(source));
-        // The batch's source is the peer to which the quoted packet was sent.
+        // `report` does not contain the sender of the ICMP message. The source of the batch is the peer to which the
+        // quoted packet was sent.
         (batch.source, batch.target) = (report.target, SocketAddr::new(source, self.port));
         true
     }
@@ -410,7 +416,6 @@ impl Udp {
             let number = *next;
             *next += 1;
             let meta = &metas[number];
-            // Empty datagrams are skipped.
             if meta.len == 0 || meta.stride == 0 {
                 continue;
             }
@@ -437,8 +442,8 @@ impl Udp {
 }
 
 impl Received {
-    /// Resizes `train` so that any train fits, and returns the room for it. Bytes of the previous train are not
-    /// cleared.
+    /// Resizes the buffer `train` to the largest size of a train. Returns the part of the buffer after the headroom.
+    /// Bytes of the previous train are not cleared.
     fn whole(train: &mut Vec<u8>) -> &mut [u8] {
         train.resize(HEADROOM + BUFFER_BYTES, 0);
         &mut train[HEADROOM..]
@@ -463,18 +468,19 @@ impl<'a> Packets<'a> {
     }
 }
 
-/// The maximum number of datagrams or trains per receive call, which is the maximum of `quinn-udp`.
+/// The maximum number of buffers per receive call, each with a datagram or a train. It is the maximum of `quinn-udp`.
 const BUFFERS: usize = 32;
-/// The maximum number of trains per receive call. The number is small, so that the trains and the data made from them
-/// fit into the inner CPU caches.
+/// The maximum number of trains (packets that the kernel has joined) per receive call. The number is small, so that the
+/// trains and the data made from them fit into the inner CPU caches.
 const TRAINS: usize = 4;
-/// A read of at least this many bytes counts as a train. For fewer bytes, copying is faster than clearing a buffer.
+/// A read of at least this many bytes counts as a train of joined packets. The receiver takes the train's buffer
+/// without a copy. For fewer bytes, copying is faster than clearing a buffer.
 const LONG: usize = 32 * 1024;
-/// The number of packets per call if the kernel does not join packets.
+/// The maximum number of packets in one send call if the kernel does not split larger buffers into packets (GSO).
 const MAX_MESSAGES: usize = 64;
 /// The size in bytes of a receive buffer: GRO joins packets to at most one UDP payload.
 const BUFFER_BYTES: usize = 65_536;
-/// The maximum number of bytes per send call, so that the UDP packet is possible over both IPv4 and IPv6.
+/// The maximum number of bytes per send call. They fit in one UDP packet over both IPv4 and IPv6.
 const LARGEST_PIECE: usize = LARGEST_PACKET as usize - 48;
 /// The maximum number of ICMP reports that wait to be taken.
 const MAX_REPORTS: usize = 64;

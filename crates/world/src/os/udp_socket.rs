@@ -23,7 +23,7 @@ pub(super) struct UdpSocket {
     pub(super) state: RefCell<UdpSocketState>,
     /// Whether the kernel neither splits nor joins packets on this socket (no GSO, no GRO).
     single_packets: bool,
-    /// Ready when the socket's error queue is not empty.
+    /// A future that completes when the socket's error queue is not empty.
     error_queue_ready: RefCell<Pin<Box<dyn Future<Output = ()>>>>,
 }
 
@@ -37,8 +37,8 @@ impl UdpSocket {
     pub(super) fn new(ip: IpAddr, socket: Socket, single_packets: bool) -> io::Result<Self> {
         let socket = Rc::new(net::UdpSocket::from_std(socket.into())?);
         let state = RefCell::new(state_of(&socket, single_packets)?);
-        let trouble = RefCell::new(error_queue_ready(socket.clone()));
-        Ok(Self { ip, socket, state, single_packets, error_queue_ready: trouble })
+        let error_queue_ready = RefCell::new(error_queue_ready(socket.clone()));
+        Ok(Self { ip, socket, state, single_packets, error_queue_ready })
     }
 
     /// Makes the kernel's offloads available again. `quinn-udp` disables them after a failed call, even if the call
@@ -137,7 +137,7 @@ fn error_queue_ready(socket: Rc<net::UdpSocket>) -> Pin<Box<dyn Future<Output = 
 
 /// The reason why the kernel did not send or receive a packet.
 pub(super) enum IoFailure {
-    /// The error is a report about an earlier packet, not about this one.
+    /// The error is a report about an earlier packet, not about the packet of this call.
     Earlier,
     /// The packet exceeds the MTU of the interface.
     TooLarge,
@@ -145,7 +145,7 @@ pub(super) enum IoFailure {
     Invalid,
     /// The host has no route to the target at present.
     NoRoute,
-    /// The host has no buffer space for the packet or does not permit it, so the packet is lost.
+    /// The host has no buffer space for the packet, or does not permit sending it. The packet is lost.
     Lost,
 }
 

@@ -16,7 +16,7 @@ pub fn processor_time() -> (Duration, Duration) {
 
 /// Raises this process's limit on open files to the maximum that the host allows. Returns the limit now in effect. Each
 /// TCP connection takes one file. Child processes inherit the limit.
-pub fn raise_open_files() -> Option<u64> {
+pub fn raise_open_files_limit() -> Option<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     // A limit of `None` means that the number of files is not limited.
     let (soft, hard) = (current.unwrap_or(u64::MAX), maximum.unwrap_or(u64::MAX));
@@ -28,7 +28,7 @@ pub fn raise_open_files() -> Option<u64> {
 }
 
 /// Returns the current limit on the number of open files of this process.
-pub(super) fn open_files() -> u64 {
+pub(super) fn open_files_limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
@@ -38,9 +38,9 @@ mod tests {
 
     #[test]
     fn the_limit_of_open_files_is_raised_as_far_as_it_goes() {
-        let most = raise_open_files().expect("Linux tells");
+        let most = raise_open_files_limit().expect("Linux tells");
         let raised = getrlimit(Resource::Nofile);
-        assert_eq!((raised.current, open_files()), (raised.maximum, most));
-        assert_eq!(raise_open_files(), Some(most));
+        assert_eq!((raised.current, open_files_limit()), (raised.maximum, most));
+        assert_eq!(raise_open_files_limit(), Some(most));
     }
 }

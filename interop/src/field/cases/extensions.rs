@@ -1,4 +1,4 @@
-//! Extensions: partial reliability, changing addresses and streams, interleaved messages.
+//! Extensions: partial reliability, interleaved messages, address changes, and resets and additions of streams.
 
 use super::super::PeerStack;
 use super::super::encounter::{Encounter, PATIENCE};
@@ -10,8 +10,8 @@ use anabranch_base::time::Duration;
 use anabranch_sctp::{AddressChange, Direction, Event, Reliability};
 use std::net::{IpAddr, SocketAddr};
 
-/// Exchanges messages on ten streams. With `fragments`, the peer's large messages come first, so that a failure shows
-/// whose fragments are wrong.
+/// Sends messages on ten streams, first from the peer and then from our side. With `fragments`, all messages are large
+/// enough to be fragmented. The directions take turns, so that a failure shows which side's fragments are wrong.
 pub(super) async fn interleaved(e: &mut Encounter<'_>, fragments: bool) -> Result<(), String> {
     for by in [By::Them, By::Us] {
         for number in 0..50 {
@@ -57,9 +57,9 @@ pub(super) async fn partial(e: &mut Encounter<'_>, by: By) -> Result<String, Str
     Ok(format!("{inbox} given up"))
 }
 
-/// Sends 10 MB with 2 % loss in each direction, every other message unordered. Both sides must send NR-SACKs instead of
-/// SACKs, and the NR-SACKs must report gaps. A receiver may drop data that waits for missing data, but not data that it
-/// has delivered.
+/// Sends 10 MB with 2 % loss in each direction. Every other message is unordered. Both sides must send NR-SACKs instead
+/// of SACKs, and the NR-SACKs must report gaps. A receiver may drop data that waits for missing data, but not data that
+/// it has delivered.
 pub(super) async fn nr_sack(e: &mut Encounter<'_>, by: By) -> Result<String, String> {
     e.world.path.delay.set(Duration::from_millis(2));
     e.world.path.loss_ppm.set(20_000);

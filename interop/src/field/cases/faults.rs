@@ -1,4 +1,4 @@
-//! Faults: an end restarts, is killed, or loses its first path.
+//! Interoperability cases with a fault: one endpoint restarts, is killed, or loses its first path.
 
 use super::super::encounter::{Encounter, PATIENCE};
 use super::super::peer_network::{OURS, THEIRS};
@@ -22,11 +22,11 @@ pub(super) async fn restart(e: &mut Encounter<'_>, by: By) -> Result<(), String>
                 e.theirs.reports[before..].iter().any(|line| line == "restarted")
             })
             .await?;
-            // Data must flow in the restarted association.
             both(e, 10, 10).await
         }
         By::Them => {
-            // Drop all packets of the peer's host, because its kernel would otherwise close the association.
+            // The network drops all packets of the peer's host. Otherwise the kernel of that host would close the
+            // association.
             let all: Vec<_> = THEIRS.iter().map(|&ip| IpAddr::V4(ip)).collect();
             e.world.path.cut.borrow_mut().extend(all);
             e.kill_them().await?;

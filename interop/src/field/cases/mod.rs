@@ -1,7 +1,7 @@
-//! The cases that are run with every peer on a real network, and their conditions.
+//! The test cases that are run with every peer on a real network, and what each case requires.
 //!
 //! In every case, each message must be delivered intact and once, and ordered messages in order. Only messages that may
-//! be abandoned can be missing. Every wait is bounded. Each script states its additional conditions.
+//! be abandoned can be missing. Every wait is bounded. Each script states its additional requirements.
 //!
 //! This module lists the cases and their set-up. The scripts are in `plain`, `faults` and `extensions`.
 
@@ -18,7 +18,7 @@ use faults::{killed, primary_cut, restart};
 use plain::{abort, both, bulk, heartbeat, must_show, on, shutdown};
 use std::fmt;
 
-/// The kind of a run.
+/// The test that a run performs with a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Case {
     /// The handshake. The given side sends the INIT.
@@ -66,16 +66,18 @@ pub enum Case {
     V6Mixed(By),
     /// The given side sends 10 MB over IPv6 with 2 % loss.
     V6Bulk(By),
-    /// Our `get` requests an object from the peer's server.
+    /// Our client (`get`) fetches an object from the peer's server.
     HttpGet,
     /// The peer's client requests objects from our `serve`.
     HttpServe,
-    /// Fifty objects of 1 MB at once: the requesting side, and the percentage of packets lost in each direction.
+    /// The given side requests fifty objects of 1 MB at once. The number is the percentage of packets lost in each
+    /// direction.
     HttpFifty(By, u8),
-    /// The peer's client of our `serve` is killed, and a new client starts from the same ports.
+    /// The peer's client fetches an object from our `serve`, and is then killed. A new client starts from the same
+    /// ports.
     HttpAgain,
-    /// The peer's client requests objects from our `serve` in WebRTC messages with this payload protocol identifier: 51
-    /// is a string, 53 is binary.
+    /// The peer's client requests objects from our `serve`. Its messages have this payload protocol identifier of
+    /// WebRTC: 51 is a string, 53 is binary.
     HttpKind(u32),
 }
 
@@ -205,7 +207,8 @@ impl Case {
                 arguments.push("hb=500".to_owned());
             }
             Self::PrimaryCut => {
-                // A loaded machine answers late, and delayed packets must not count as lost.
+                // On a busy test machine, acknowledgements may come late. With a long RTO, packets whose
+                // acknowledgements are late do not count as lost.
                 knobs.extend([("rto_min", "1s".to_owned()), ("rto_max", "2s".to_owned())]);
                 arguments.extend(["rto_min=1000".to_owned(), "rto_max=2000".to_owned()]);
             }
@@ -236,14 +239,15 @@ impl Case {
         let (here, there) = match self {
             Self::PrimaryCut => (2, 2),
             Self::Heartbeat if column.kind != PeerStack::Pion && !column.carrier.is_secure() => (2, 2),
-            // usrsctp sends UDP from the address that the kernel chooses for the route.
+            // Over UDP, usrsctp sends from the address that the kernel chooses for the route. To our new address, that
+            // is the peer's second address, so the association needs this address from its start.
             Self::Asconf(By::Us) => (1, 2),
             _ => (1, 1),
         };
         Setup { begins, knobs, arguments, v6: self.is_v6(), here, there }
     }
 
-    /// Runs the script of the case, and returns a note for the matrix.
+    /// Runs the script of the case, and returns a note to print in the table of results.
     ///
     /// # Errors
     /// The condition that was violated.
@@ -357,10 +361,10 @@ impl fmt::Display for Case {
     }
 }
 
-/// Runs a case. The module `http` runs the cases in which this process has no association.
+/// Runs a case. The module `http` runs the HTTP cases, in which other processes own the associations.
 pub async fn run(
     case: Case,
-    world: super::path_emulator::Field,
+    world: super::path_emulator::EmulatedWorld,
     network: &mut super::peer_network::PeerNetwork,
 ) -> Result<String, String> {
     match case {

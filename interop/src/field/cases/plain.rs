@@ -39,7 +39,8 @@ pub(super) async fn both(e: &mut Encounter<'_>, count: usize, streams: u64) -> R
     e.until("the messages", PATIENCE, Encounter::all_arrived).await
 }
 
-/// Sends 10 MB with 2 % loss in each direction and a one-way delay of 2 ms. Returns the rate for the matrix.
+/// Sends 10 MB with 2 % loss in each direction and a one-way delay of 2 ms. Returns the rate, to print in the table of
+/// results.
 pub(super) async fn bulk(e: &mut Encounter<'_>, by: By) -> Result<String, String> {
     e.world.path.delay.set(Duration::from_millis(2));
     e.world.path.loss_ppm.set(20_000);
@@ -68,7 +69,7 @@ pub(super) async fn shutdown(e: &mut Encounter<'_>, by: By) -> Result<(), String
         By::Them => e.tell_theirs("shutdown"),
     }
     e.until("the end", PATIENCE, |e| e.ours().closed.is_some() && e.theirs.closed.is_some()).await?;
-    // A peer's program may be notified of the end before it has read the last messages.
+    // The peer's program may learn that the association has ended before it has read the last messages.
     e.until("what was sent before it", Duration::from_secs(5), Encounter::all_arrived).await?;
     let reason = e.ours().closed;
     if reason == Some(CloseReason::Shutdown) { Ok(()) } else { Err(format!("we closed by {reason:?}")) }

@@ -11,7 +11,7 @@ const HEADERS: usize = 28;
 pub struct Link {
     loss: u64,
     delay: Duration,
-    random: u64,
+    rng_state: u64,
     /// The time at which the last packet has left the queue.
     free: Option<Instant>,
     in_flight: VecDeque<(Instant, Vec<u8>)>,
@@ -23,7 +23,7 @@ impl Link {
         Self {
             loss,
             delay,
-            random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            rng_state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
             free: None,
             in_flight: VecDeque::new(),
         }
@@ -31,10 +31,10 @@ impl Link {
 
     /// Draws a number below 10,000 with xorshift64*.
     fn draw(&mut self) -> u64 {
-        self.random ^= self.random >> 12;
-        self.random ^= self.random << 25;
-        self.random ^= self.random >> 27;
-        (self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % 10_000
+        self.rng_state ^= self.rng_state >> 12;
+        self.rng_state ^= self.rng_state << 25;
+        self.rng_state ^= self.rng_state >> 27;
+        (self.rng_state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % 10_000
     }
 
     pub fn send(&mut self, now: Instant, packet: &[u8]) {

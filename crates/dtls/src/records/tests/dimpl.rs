@@ -1,5 +1,5 @@
 //! Checks that dimpl opens the records that we seal, and that we open the records that dimpl seals. Covers all ciphers
-//! of both versions, many sizes, record numbers around the wraps of their last bits, and key updates by either end.
+//! of both versions, many sizes, record numbers whose transmitted low bits wrap, and key updates by either end.
 
 use super::harness::{HandshakePair, NEVER, SUITES, V13, connected_pair};
 use crate::records::Records;
@@ -13,7 +13,7 @@ fn packet(rng: &mut Rng, size: usize) -> Vec<u8> {
     packet
 }
 
-/// Returns the number of the next record, so that the test can change it.
+/// Returns the number of the next record that this end sends, so that the test can change the number.
 fn next(records: &mut Records) -> &mut u64 {
     match records {
         Records::V12(records) => records.next(),
@@ -35,7 +35,8 @@ fn each_end_decrypts_the_others_records() {
                 // A second copy of the datagram is a replay, so nothing is delivered.
                 assert!(ends[1 - from].ours(one).0.is_empty(), "{suite:?} {size}: a replay");
             }
-            // Our record numbers skip to values far above dimpl's, and the last 16 bits of our numbers wrap around.
+            // The test raises our record numbers far above dimpl's, so that the last 16 bits of our numbers wrap
+            // around.
             for number in [
                 100, 101, 15_000, 30_000, 32_765, 32_766, 32_767, 32_768, 32_769, 32_800, 48_000, 63_000,
                 65_535, 65_537, 65_536, 80_000,
@@ -92,8 +93,8 @@ fn records_share_a_datagram() {
     }
 }
 
-/// Sends packets between dimpl and our records in both directions, while one or both of them change keys. Returns the
-/// epochs of our sending and our receiving direction at the end.
+/// Sends packets in both directions between dimpl and our records, while dimpl, our records, or both change keys.
+/// Returns the last epoch in which our records send, and the last epoch in which they receive.
 fn change_keys(library_limit: u64, update_after: u64, client: usize) -> [u64; 2] {
     let HandshakePair { mut ends, .. } = connected_pair(V13, library_limit, update_after);
     let (library, ours) = (client, 1 - client);
@@ -138,13 +139,13 @@ fn change_keys(library_limit: u64, update_after: u64, client: usize) -> [u64; 2]
         }
     }
     let Records::V13(records) = ends[ours].records() else { panic!("another version") };
-    [records.next().0, records.received()]
+    [records.next().0, records.receiving_epoch()]
 }
 
 #[test]
 fn keys_are_changed_by_either() {
     for client in [0, 1] {
-        // Each of dimpl's key updates also asks our end to update its keys.
+        // Each key update by dimpl also asks our records to update their sending keys.
         let [sent, received] = change_keys(100, NEVER, client);
         assert!(received > 25 && sent > 25, "{sent} {received}");
         let [sent, received] = change_keys(NEVER, 100, client);

@@ -1,4 +1,5 @@
-//! Handshakes between two dimpl ends whose secrets are observed, and the network between the two ends.
+//! Runs handshakes between a dimpl client and a dimpl server, observes their secrets, and delivers the datagrams
+//! between them.
 
 use crate::provider;
 use crate::records::Records;
@@ -156,16 +157,16 @@ pub(super) struct HandshakePair {
     pub sent: [Vec<Vec<u8>>; 2],
 }
 
-/// Creates two ends, without a handshake. dimpl changes keys after `library_limit` records, and our records after
-/// `update_after` records.
+/// Creates a client and a server that have done no handshake. The library dimpl updates its keys after `library_limit`
+/// records. The code under test updates its keys after `update_after` records.
 pub(super) fn unconnected_pair(suite: Suite, library_limit: u64, update_after: u64) -> HandshakePair {
     let ends = [true, false].map(|client| RecordEndpoint::new(suite, client, library_limit, update_after));
     HandshakePair { ends, sent: Default::default() }
 }
 
 impl HandshakePair {
-    /// Delivers datagrams until none is under way. `is_lost` decides whether a datagram is dropped; its arguments are
-    /// the sender and the number of the datagram.
+    /// Delivers datagrams until none is under way. `is_lost(sender, number)` decides whether a datagram is dropped. The
+    /// datagrams of each sender are numbered from 0.
     pub fn shake_hands(&mut self, mut is_lost: impl FnMut(usize, usize) -> bool) {
         let mut under_way: Vec<(usize, Vec<u8>)> =
             self.ends[0].library(None).0.into_iter().map(|datagram| (0, datagram)).collect();
@@ -181,15 +182,15 @@ impl HandshakePair {
     }
 }
 
-/// Creates two ends and completes their handshake. From then on, our records handle the datagrams. dimpl handles a
-/// datagram only if the test passes it to dimpl.
+/// Creates two ends and completes their handshake. From then on, our record layer handles the datagrams. dimpl handles
+/// a datagram only if the test passes it to dimpl.
 pub(super) fn connected_pair(suite: Suite, library_limit: u64, update_after: u64) -> HandshakePair {
     let mut pair = unconnected_pair(suite, library_limit, update_after);
     pair.shake_hands(|_, _| false);
     let HandshakePair { ends: [client, server], sent } = &mut pair;
     assert!(client.open && server.open, "{suite:?}: not open");
-    // As in `Connection`, the datagrams that dimpl has handled are marked as received. This also acknowledges the
-    // client's last flight.
+    // Our record layer also processes the datagrams that dimpl has handled, so that they count as received.
+    // `Connection` does the same. This also acknowledges the client's last flight.
     for datagram in &sent[0] {
         assert_eq!(server.ours(datagram), (vec![], vec![]));
     }

@@ -1,5 +1,5 @@
-//! Checks for all datagrams of two ends, from the handshake on, that no nonce is used twice with one key. The network
-//! loses, duplicates and reorders datagrams, and keys are changed every fifty records.
+//! Checks that a client and a server use no nonce twice with one key, from their handshake on. The network loses,
+//! duplicates and reorders datagrams, and keys are changed every fifty records.
 
 use super::harness::{NEVER, RecordEndpoint, SUITES, Suite, unconnected_pair};
 use crate::records::keys::{EPOCH_12, Header, Header12, Keys13};
@@ -15,23 +15,23 @@ struct Observer {
     epochs: Vec<Option<(Keys13, u64)>>,
     secret: Option<crate::secrets::TrafficSecret>,
     explicit: usize,
-    secrets: BTreeSet<(u64, u64)>,
+    nonces: BTreeSet<(u64, u64)>,
     records: usize,
 }
 
 impl Observer {
     fn new(end: &RecordEndpoint, client: bool) -> Self {
         let aead = end.secrets.aead.expect("a cipher");
-        let (early, data) =
+        let (handshake, data) =
             if client { (CLIENT_HANDSHAKE, CLIENT_TRAFFIC) } else { (SERVER_HANDSHAKE, SERVER_TRAFFIC) };
         let keys = |label| {
             end.secrets.secret(label).and_then(|secret| Keys13::new(aead, &secret)).map(|keys| (keys, 0))
         };
         Self {
-            epochs: vec![None, None, keys(early), keys(data)],
+            epochs: vec![None, None, keys(handshake), keys(data)],
             secret: end.secrets.secret(data),
             explicit: aead.explicit,
-            secrets: BTreeSet::new(),
+            nonces: BTreeSet::new(),
             records: 0,
         }
     }
@@ -47,10 +47,10 @@ impl Observer {
                 let (record, after) = rest.split_at(header.end);
                 rest = after;
                 if header.epoch == EPOCH_12 {
-                    // The nonce of a DTLS 1.2 record is its explicit nonce. For ciphers without an explicit nonce, it
-                    // is the record number.
-                    let named = record[13..].first_chunk().copied().map_or(0, u64::from_be_bytes);
-                    self.note(1, if self.explicit == 0 { header.number } else { named });
+                    // The nonce of a DTLS 1.2 record is its explicit nonce. A cipher without an explicit nonce uses the
+                    // record number.
+                    let explicit_nonce = record[13..].first_chunk().copied().map_or(0, u64::from_be_bytes);
+                    self.note(1, if self.explicit == 0 { header.number } else { explicit_nonce });
                 }
             } else {
                 assert!(rest.is_empty(), "something else");
@@ -60,7 +60,7 @@ impl Observer {
     }
 
     fn inspect_13(&mut self, end: &RecordEndpoint, header: Header, record: &[u8]) {
-        // The keys of the next epoch are derived as soon as the last known epoch is in use.
+        // An endpoint derives the keys of the next epoch as soon as it uses the last epoch that it has keys for.
         if self.epochs.last().is_some_and(|last| last.as_ref().is_some_and(|(_, number)| *number > 0))
             && let Some(secret) = &self.secret
         {
@@ -84,12 +84,12 @@ impl Observer {
 
     fn note(&mut self, epoch: u64, nonce: u64) {
         self.records += 1;
-        assert!(self.secrets.insert((epoch, nonce)), "twice: {nonce:#x} in epoch {epoch}");
+        assert!(self.nonces.insert((epoch, nonce)), "twice: {nonce:#x} in epoch {epoch}");
     }
 }
 
-/// Runs two ends for a long time. Counts the epochs of each end, and returns the lower count. Also returns the total
-/// number of records.
+/// Runs a client and a server for a long time. Returns the number of epochs of the endpoint that had fewer epochs, and
+/// the total number of records.
 fn run(suite: Suite, seed: u64) -> (usize, usize) {
     let mut rng = Rng::new(seed);
     let mut pair = unconnected_pair(suite, NEVER, 50);
@@ -156,10 +156,10 @@ fn no_nonce_is_used_twice() {
     }
 }
 
-/// The explicit nonces of DTLS 1.2: dimpl draws its nonces at random. Our nonces begin with a two-byte prefix that none
-/// of dimpl's nonces has.
+/// In DTLS 1.2, dimpl draws its explicit nonces at random. Our explicit nonces begin with two bytes with which none of
+/// dimpl's nonces begins.
 #[test]
-fn nonces_that_are_named_begin_with_what_the_librarys_did_not() {
+fn explicit_nonces_avoid_the_prefixes_of_dimpl() {
     let mut pair = unconnected_pair(SUITES[0], NEVER, NEVER);
     pair.shake_hands(|_, _| false);
     let [mut end, _] = pair.ends;

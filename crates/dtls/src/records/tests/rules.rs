@@ -10,7 +10,7 @@ use anabranch_base::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Makes our records encrypt a record of any content type. Returns the record.
+/// Encrypts `content` as a record of the content type `kind`, with the keys of our side. Returns the record.
 fn send(end: &mut RecordEndpoint, kind: u8, content: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let sealed = match end.records() {
@@ -21,8 +21,8 @@ fn send(end: &mut RecordEndpoint, kind: u8, content: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Passes a datagram without packets to our records. Returns the datagrams that our records send and, if the connection
-/// ends, the reason.
+/// Passes a received datagram that contains no application data to `end`. Returns the datagrams that `end` sends and,
+/// if the connection ends, the reason.
 fn receive(end: &mut RecordEndpoint, datagram: &[u8]) -> (Vec<Vec<u8>>, Option<RecordsEnd>) {
     let (mut sent, now) = (Vec::new(), end.now);
     let ended = end.records().receive(
@@ -79,8 +79,8 @@ fn a_server_that_sends_its_flight_again_is_answered_at_once() {
     }
     let (again, _) = server.library(None);
     let answers: Vec<_> = again.iter().flat_map(|datagram| receive(&mut client, datagram).0).collect();
-    // The client sends only one Finished message, although several records of the server's flight show that it is
-    // missing.
+    // Several records of the server's flight arrive, each of which shows that the Finished message was lost. The client
+    // sends the message only once.
     assert_eq!(answers.len(), 1);
     server.library(Some(&answers[0]));
     assert!(server.open);
@@ -198,7 +198,7 @@ fn an_update_of_keys_goes_again_until_it_is_acknowledged() {
         assert_eq!(server.ours(&datagram).0, [packet]);
     }
     let (Records::V13(client), Records::V13(server)) = (client.records(), server.records()) else { panic!() };
-    assert_eq!((client.next().0, server.received()), (4, 4), "once, however often it came");
+    assert_eq!((client.next().0, server.receiving_epoch()), (4, 4), "once, however often it came");
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn there_is_no_renegotiation() {
         let message = send(&mut ends[from], HANDSHAKE, &[kind, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0]);
         let (sent, ended) = receive(&mut ends[1 - from], &message);
         assert_eq!((sent.len(), ended), (1, None));
-        // The answer is a warning. It does not end the connection.
+        // The answer is a warning, which does not end the connection.
         assert_eq!(receive(&mut ends[from], &sent[0]), (vec![], None));
         let packet = ends[from].ours_seals(b"goes on");
         assert_eq!(ends[1 - from].ours(&packet).0, [b"goes on"]);

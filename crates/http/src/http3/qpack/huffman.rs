@@ -31,8 +31,8 @@ struct Tables {
     symbols: [u16; 257],
     /// For each code length: the first code, the index of its symbol in `symbols`, and the number of codes.
     firsts: [(u32, u16, u16); LONGEST + 1],
-    /// The symbol and the length of the code that the index bits begin with. The length is 0 if the code has more bits
-    /// than the index.
+    /// Indexed by the next [`LOOKUP`] bits of the input: the symbol of the first code in these bits, and the length of
+    /// that code. The length is 0 if the code is longer than [`LOOKUP`] bits.
     lookup: [(u8, u8); 1 << LOOKUP],
 }
 
@@ -106,7 +106,8 @@ pub(super) fn decode(code: &[u8], out: &mut Vec<u8>) -> bool {
         if count == 0 {
             return true;
         }
-        // Takes the next bits for the lookup. After the end of the input, ones are appended, as in the padding.
+        // The lookup needs `LOOKUP` bits. If fewer bits are left, bits of value 1 are appended, like the padding of RFC
+        // 7541 §5.2.
         let ahead = if count >= LOOKUP {
             bits >> (count - LOOKUP)
         } else {
@@ -130,8 +131,8 @@ pub(super) fn decode(code: &[u8], out: &mut Vec<u8>) -> bool {
     }
 }
 
-/// Returns the symbol of the code that the lowest `count` bits of `bits` begin with, and the length of that code;
-/// `None` if the code is incomplete.
+/// Finds the first code in the lowest `count` bits of `bits`. Returns the symbol and the length of the code, or `None`
+/// if the code is incomplete.
 fn longer(tables: &Tables, bits: u64, count: u32) -> Option<(u16, u32)> {
     for length in 1..=(LONGEST as u32).min(count) {
         let code = (bits >> (count - length) & ((1 << length) - 1)) as u32;

@@ -61,8 +61,8 @@ impl DecoderInstructions {
             // RFC 9204 §4.4.2, §2.2.2.2: this is Stream Cancellation, which is allowed even without references to a
             // dynamic table.
             0x40..0x80 => Ok(partial_integer(rest, 6)?.map(|_| ())),
-            // RFC 9204 §4.4.3: this is Insert Count Increment. An increment of 0 is an error, and any other exceeds the
-            // number of inserts sent, which is 0.
+            // RFC 9204 §4.4.3: this is Insert Count Increment. An increment of 0 is an error, and any other increment
+            // exceeds the number of inserts sent, which is 0.
             0x00..0x40 => Err("the decoder counts inserts, of which there are none"),
         });
         read.map_err(|reason| Error::connection(Code::QPACK_DECODER_STREAM_ERROR, reason))

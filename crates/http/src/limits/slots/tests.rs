@@ -1,4 +1,5 @@
-//! Compares the sessions of a server with a naive model. For any reports in any order, both must end the same sessions.
+//! Compares the tested code, which decides about the sessions of a server, with a naive model. Whatever the sessions
+//! report, in any order, both must end the same sessions.
 
 use super::super::share::{MIN_PROGRESS, STALL_TIME};
 use super::super::testing::FakeSession;
@@ -18,7 +19,7 @@ fn reports_of_a_session_whose_slot_was_released_change_nothing() {
     late.set_busy();
     late.begin_server_turn();
     drop(first);
-    // The streams of the session end one after the other, and later than its task.
+    // The session's streams end one by one, after the session's slot was released.
     late.set_waiting();
     assert_eq!(slots.order.first(), None, "nobody waits");
     let next = FakeSession::of(1);
@@ -29,7 +30,8 @@ fn reports_of_a_session_whose_slot_was_released_change_nothing() {
     late.end_server_turn();
     late.add_bytes(1000);
     assert_eq!((slot.handle().progress(0), late.progress(0)), (0, 0));
-    // There are more sessions than slots. The iteration over the waiting sessions must end.
+    // With more sessions than slots, new sessions take the slots of waiting sessions. The iteration over the waiting
+    // sessions must end.
     let all: Vec<_> = (0..4).map(|_| slots.acquire(&FakeSession::of(1), at(2))).collect();
     assert!(all.iter().all(Option::is_some) && next.aborted.get() == 1);
     assert_eq!(slots.order.waiting(&|_| true, usize::MAX).len(), 2);
@@ -77,8 +79,8 @@ fn a_session_that_its_client_stalls_is_found() {
         order.set_busy(key);
         order.add_bytes(key, 1_000_000);
     }
-    // The third session waits for the server. The client of the first session accepts 300 bytes per second. The client
-    // of the second session accepts 10 bytes per second.
+    // In the third session, the client waits until the server sends. The client of the first session accepts 300 bytes
+    // per second. The client of the second session accepts 10 bytes per second.
     order.begin_server_turn(waits);
     for second in 0..20 {
         order.note(reads, 900_000 - 300 * second, at(second));
@@ -111,7 +113,7 @@ fn progress_that_is_forgotten_counts_for_nothing() {
     assert!(order.is_stalled(key, at(5)));
     order.forget_progress();
     assert_eq!((order.is_stalled(key, at(5)), order.longest_stalled(at(9), &|_| true)), (false, None));
-    // After the next record, the session counts as stalled when it has made no progress for 5 s.
+    // The next call of `note` starts a new measurement: the session counts as stalled 5 s later.
     order.note(key, 0, at(6));
     assert_eq!([10, 11].map(|second| order.is_stalled(key, at(second))), [false, true]);
 }
@@ -137,9 +139,9 @@ impl Modelled {
     }
 
     fn note(&mut self, now: Instant) {
-        let far = self.transferred.saturating_sub(self.session.unacknowledged());
-        if self.turns > 0 || self.mark.is_none_or(|(mark, _)| far >= mark + MIN_PROGRESS) {
-            self.mark = Some((far, now));
+        let acknowledged = self.transferred.saturating_sub(self.session.unacknowledged());
+        if self.turns > 0 || self.mark.is_none_or(|(mark, _)| acknowledged >= mark + MIN_PROGRESS) {
+            self.mark = Some((acknowledged, now));
         }
     }
 
@@ -183,7 +185,7 @@ impl Model {
             false => any_client || *client == newcomer || self.slots_of(*client) >= needed,
         });
         let candidates: Vec<u8> = candidates.collect();
-        // The waiting sessions come first, beginning with the session that has waited longest.
+        // Prefers a waiting session, beginning with the session that has waited longest.
         let mut line = self.waiting.clone();
         line.retain(|number| candidates.contains(&self.session(*number).session.client));
         for at in 0..LOOKS {
@@ -196,7 +198,7 @@ impl Model {
             self.waiting.retain(|other| *other != number);
             self.waiting.push(number);
         }
-        // The stalled sessions come second.
+        // Otherwise ends the session that has been stalled longest.
         let index = |one: &Modelled| one.slot.as_ref().map(|slot| slot.key.index);
         for _ in 0..LOOKS {
             let stalled = self
@@ -210,14 +212,16 @@ impl Model {
                 return Some(longest.number);
             }
         }
-        // Any session of a client that has far more than its share comes last.
+        // If neither a waiting nor a stalled session is found, ends a session of a client that holds far more slots
+        // than its share.
         let greedy_sessions =
             self.sessions.iter().filter(|one| is_greedy && one.holds() && one.session.client == greedy);
         let since = |one: &Modelled| one.mark.map_or(now, |(_, since)| since);
         greedy_sessions.min_by_key(|one| (one.turns > 0, since(one), index(one))).map(|one| one.number)
     }
 
-    /// Records that the session `expected` was ended for a new one, and checks that no other session was ended.
+    /// Checks that the session with the number `expected` was ended for a new session, and that no other session was
+    /// ended. Returns the number of ended sessions, 0 or 1.
     fn ended(&mut self, expected: Option<u64>) -> u64 {
         let ended = self.sessions.iter().filter(|one| one.session.aborted.get() > u32::from(one.preempted));
         let ended: Vec<u64> = ended.map(|one| one.number).collect();
@@ -260,7 +264,7 @@ fn a_million_random_reports_end_the_sessions_that_a_naive_model_ends() {
             let client = [1, 1, 1, 1, 2, 2, 3, 4, 5, 6][rng.below(10) as usize];
             let any = rng.below(model.sessions.len() as u64) as usize;
             let number = model.sessions.get(any).map(|one| one.number);
-            // If there are many sessions, only steps that end sessions are drawn.
+            // If the model has many sessions, only steps that end sessions are chosen.
             let drawn = if model.sessions.len() < 3 * max + 8 { rng.below(100) } else { 90 + rng.below(10) };
             match (drawn, number) {
                 // A new session asks for a slot.
@@ -291,7 +295,7 @@ fn a_million_random_reports_end_the_sessions_that_a_naive_model_ends() {
                         model.sessions.push(new);
                     }
                 }
-                // A new session of another thread takes a slot and releases it at once.
+                // A new session of another thread takes a slot from this thread and releases it at once.
                 (14..16, _) if model.slots_held() == max => {
                     let expected = model.preempt(now, client);
                     if slots.preempt(now, Client::of(&FakeSession::of(client))) {
@@ -326,7 +330,7 @@ fn a_million_random_reports_end_the_sessions_that_a_naive_model_ends() {
                         one.turns -= 1;
                     }
                 }
-                // The task of the session ends, which releases the slot. Its streams continue to report.
+                // The task of the session ends, which releases the slot. The session's streams still report to it.
                 (90..96, Some(number)) => {
                     model.session(number).slot = None;
                     model.waiting.retain(|other| *other != number);

@@ -2,8 +2,8 @@
 //!
 //! The position is the sum of the heights that a document states: heights of images and frames, inline heights, and
 //! lines of text in the default font. Style sheets are not applied. An image without a height counts as 0, like an
-//! image that is not loaded yet. This resembles Chromium, which determines at its first layout whether a lazy image is
-//! near. At that time it has not applied style sheets or loaded images.
+//! image that is not loaded yet. Chromium behaves similarly: it selects the lazy images at its first layout, before it
+//! has applied style sheets or loaded images.
 
 use super::length::{VIEWPORT_HEIGHT, VIEWPORT_WIDTH, pixels};
 
@@ -141,8 +141,8 @@ pub(super) fn size(width: Option<&str>, height: Option<&str>, style: Option<&str
     (width.unwrap_or(0.0).clamp(0.0, MAX_SIZE), height.unwrap_or(0.0).clamp(0.0, MAX_SIZE))
 }
 
-/// Parses the value of a size attribute. HTML's rules for dimension values allow digits, optionally a fraction, and then
-/// any text that does not begin with a percent sign.
+/// Parses the value of a size attribute. HTML's rules for dimension values allow digits, optionally a fraction, and
+/// then any text that does not begin with a percent sign.
 fn dimension(text: &str) -> Option<f64> {
     let text = text.trim_start();
     let end = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
@@ -240,13 +240,13 @@ fn is_void(name: &[u8]) -> bool {
 
 /// The width of the viewport without the margins of the body.
 const LINE_WIDTH: f64 = VIEWPORT_WIDTH - 16.0;
-/// The height of a line of text in the default font.
+/// The height of a line of text in the default font, in CSS pixels.
 const LINE_HEIGHT: f64 = 18.0;
 /// The average width of a letter in the default font.
 const LETTER_WIDTH: f64 = 7.0;
 /// The maximum number of nested elements, as in Chromium.
 const MAX_DEPTH: usize = 512;
-/// The maximum length that is accepted. It is near the limit of Chromium's coordinates.
+/// The maximum length in pixels. Longer lengths are reduced to it. It is near the limit of Chromium's coordinates.
 const MAX_SIZE: f64 = 33_554_431.0;
 
 #[cfg(test)]
@@ -257,7 +257,7 @@ mod tests {
     fn heights_and_lines_add_up() {
         let mut flow = Flow::default();
         assert_eq!(flow.place_box(100.0, 50.0), 0.0);
-        // The first of the next two boxes fits beside the box above. The second box is on the next line.
+        // The first of these two boxes still fits on the line of the previous box. The second box begins the next line.
         assert_eq!(flow.place_box(1164.0, 80.0), 0.0);
         assert_eq!(flow.place_box(10.0, 10.0), 80.0);
         flow.begin(b"div", Some("color: red; HEIGHT: 1000px"), |_| None);
@@ -267,7 +267,7 @@ mod tests {
         flow.begin(b"p", None, |_| None);
         flow.text(&b"word ".repeat(100));
         flow.end(b"p");
-        // 500 letters of 7 pixels fill two lines and a part of a third.
+        // 500 characters, each 7 pixels wide, fill two lines and a part of a third line.
         assert_eq!(flow.place_box(0.0, 0.0), 1090.0 + 3.0 * 18.0);
         flow.begin(b"section", Some("display:none;height:500px"), |_| None);
         assert!(flow.is_hidden());

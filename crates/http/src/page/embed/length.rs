@@ -1,7 +1,7 @@
 //! Converts CSS lengths to pixels in the assumed viewport.
 //!
 //! Implements CSS Values 4 §6 (lengths) and §10 (`calc`, `min`, `max`, `clamp`), as far as `sizes`, media queries and
-//! inline heights use them. A page without a style sheet is assumed, so the font has its default size.
+//! inline heights use them. The font has its default size, because style sheets are not applied.
 
 /// The width of the viewport in pixels, as in browsers driven by Playwright.
 pub const VIEWPORT_WIDTH: f64 = 1280.0;
@@ -73,7 +73,7 @@ impl Reader<'_> {
         Some(Value { number, ..first })
     }
 
-    /// Parses a sum such as `a + b - c`. The signs must be surrounded by blanks.
+    /// Parses a sum such as `a + b - c`. The operators must have blanks on both sides.
     fn sum(&mut self) -> Option<Value> {
         let mut sum = self.product()?;
         loop {

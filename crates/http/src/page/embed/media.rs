@@ -1,5 +1,5 @@
-//! Evaluates media queries as a desktop browser does. The assumed device is a screen with one device pixel per CSS pixel
-//! and the assumed viewport.
+//! Evaluates media queries as a desktop browser does. The device is assumed to be a screen of 1280 by
+//! 720 CSS pixels with one device pixel per CSS pixel.
 //!
 //! Implements Media Queries 4 §2.3 and §3, as far as `media` and `sizes` use them. An unknown feature is neither true
 //! nor false. A query does not match if its result depends on an unknown feature.
@@ -32,7 +32,7 @@ pub(super) fn commas(list: &str) -> impl Iterator<Item = &str> {
 fn query_matches(query: &str) -> bool {
     let (word, rest) = first_word(query);
     let (negated, kind, rest) = match word {
-        // `not` before a parenthesis negates a condition. Otherwise, `not` negates a query with a media type.
+        // `not` before a parenthesis negates a condition. Otherwise it negates the whole query, as in `not print`.
         "not" if !rest.trim_start().starts_with('(') => {
             let (kind, rest) = first_word(rest.trim_start());
             (true, kind, rest)
@@ -76,8 +76,8 @@ impl<'a> Condition<'a> {
         condition.rest.trim().is_empty().then_some(answer).flatten()
     }
 
-    /// Parses and evaluates a condition. Returns `None` if the text is not a condition, and `Some(None)` if the answer is
-    /// unknown.
+    /// Parses and evaluates a condition. Returns `None` if the text is not a condition, and `Some(None)` if the answer
+    /// is unknown.
     fn any(&mut self) -> Option<Option<bool>> {
         if self.word("not") {
             return Some(self.group()?.map(|answer| !answer));
@@ -134,8 +134,8 @@ impl<'a> Condition<'a> {
         if inner.starts_with('(') || inner.starts_with("not ") || inner.starts_with("not(") {
             let mut condition = Condition { rest: inner, depth: self.depth + 1 };
             let answer = condition.any()?;
-            // If text follows the inner condition, the parentheses may contain a range that begins with a calculation.
-            // The answer is then unknown.
+            // Text after the inner condition may mean that it is no condition, but a calculation at the start of a
+            // range. The answer is then unknown.
             return Some(answer.filter(|_| condition.rest.trim().is_empty()));
         }
         Some(feature(inner))
@@ -145,8 +145,8 @@ impl<'a> Condition<'a> {
 /// The maximum number of nested parentheses.
 const MAX_DEPTH: usize = 16;
 
-/// Returns whether a feature holds, for example `min-width: 600px`, `400px <= width < 900px` or `hover`; `None` for an
-/// unknown feature.
+/// Evaluates one CSS media feature, for example `min-width: 600px`, `400px <= width < 900px` or `hover`. Returns
+/// whether the browser's viewport or device matches; `None` if the feature or its value is unknown.
 fn feature(text: &str) -> Option<bool> {
     if let Some((name, value)) = text.split_once(':') {
         let (name, value) = (name.trim(), value.trim());
@@ -237,7 +237,7 @@ fn quantity(name: &str, value: &str) -> Option<f64> {
     }
 }
 
-/// Parses a resolution. Returns it in pixels per pixel of CSS.
+/// Parses a resolution. Returns the number of device pixels per CSS pixel.
 pub(super) fn resolution(value: &str) -> Option<f64> {
     let (number, unit) = value.split_at(number_prefix(value));
     let per_dot = match unit {

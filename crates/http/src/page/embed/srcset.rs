@@ -24,15 +24,15 @@ pub(super) fn choose(
     };
     let mut all: Vec<(f64, &str)> =
         parsed.iter().map(|candidate| (density(&candidate.descriptor), candidate.address)).collect();
-    // `src` is another candidate, with density 1, unless the candidates have widths.
+    // `src` is another candidate, with density 1, unless the candidates in `srcset` have width descriptors.
     all.extend(src.filter(|_| !has_widths).map(|src| (1.0, src)));
     select(all).map(str::to_owned)
 }
 
-/// Returns the candidate whose density is the lowest that is sufficient, or else the densest. If densities are equal, the
-/// first candidate counts.
+/// Returns the candidate with the lowest density that is sufficient, or the highest density if none is sufficient. Of
+/// equally dense candidates, the first is returned.
 pub(super) fn select<T>(mut candidates: Vec<(f64, T)>) -> Option<T> {
-    // The sort is stable.
+    // A stable sort keeps the first of equally dense candidates.
     candidates.sort_by(|a, b| a.0.total_cmp(&b.0));
     let least = candidates.last()?.0.min(1.0);
     candidates.into_iter().find(|(density, _)| *density >= least).map(|(_, candidate)| candidate)
@@ -104,8 +104,7 @@ fn candidates(srcset: &str) -> Vec<Candidate<'_>> {
     }
 }
 
-/// Parses the descriptors after an address. A height is allowed only together with a width. It is reserved for a later
-/// version of HTML.
+/// Parses the descriptors after an address. A height is ignored, and allowed only together with a width.
 fn descriptor(text: &str) -> Option<Descriptor> {
     let (mut density, mut width, mut height) = (None, None, false);
     for word in text.split_ascii_whitespace() {

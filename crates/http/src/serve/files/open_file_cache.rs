@@ -18,7 +18,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
 
-/// The cache of the files that the responses of a site hold.
+/// The cache of the files that the responses of a site are sending.
 #[derive(Debug)]
 pub(super) struct OpenFileCache {
     root: Rc<RootDirectory>,
@@ -26,7 +26,8 @@ pub(super) struct OpenFileCache {
     /// The number of files that are open now.
     open_count: Cell<usize>,
     max_open: usize,
-    /// The number of reads so far. The least recently read file is found by this number.
+    /// The number of reads so far. Each file stores the number of its last read, so that the least recently read file
+    /// can be found.
     reads: Cell<u64>,
 }
 
@@ -48,8 +49,8 @@ impl OpenFileCache {
         Rc::new(Self { root, files, open_count, max_open, reads })
     }
 
-    /// Returns a regular file; `None` if it is no longer a regular file. `relative` is its path relative to the root
-    /// directory. `seen` is the last known identity of the file.
+    /// Returns the file at `relative`, a path relative to the root directory; `None` if it is no longer a regular file.
+    /// `seen` is the last known identity of the file.
     pub(super) fn take(
         self: &Rc<Self>,
         relative: &Path,
@@ -84,11 +85,11 @@ impl OpenFileCache {
             file => file?,
         };
         // The file may have been replaced since it was looked up, so check its type again.
-        let kind = file.metadata()?;
-        Ok(kind.is_file().then(|| (file, Identity::of(&kind))))
+        let metadata = file.metadata()?;
+        Ok(metadata.is_file().then(|| (file, Identity::of(&metadata))))
     }
 
-    /// Closes the least recently read file. Returns whether a file was open.
+    /// Closes the least recently read file. Returns false if no file was open.
     pub(super) fn close_one(&self) -> bool {
         let files = self.files.borrow();
         let open = files.values().filter_map(Weak::upgrade).filter(|shared| shared.file.borrow().is_some());
@@ -235,7 +236,7 @@ mod tests {
                 assert_eq!(cache.open_count.get(), 2);
             }
         }
-        // The file was closed, and its path now names another file.
+        // The path of a file that the cache had closed now names another file, so the read must fail.
         fs::write(scratch.0.join("a"), "another").expect("a file");
         assert!(a.read(0, 3).is_err() && cache.open_count.get() <= 2);
         drop((a, b, c));

@@ -218,7 +218,7 @@ fn a_remembered_file_is_checked_again() {
     fs::remove_dir(root.join("ten")).expect("removed");
     fs::write(root.join("ten"), "back").expect("a file");
     assert_eq!((ten().1, ten().1), (b"back".to_vec(), b"back".to_vec()));
-    // A directory on the path is replaced by a link that leads out of the site.
+    // A directory on the path is replaced by a link that leads out of the site. The file must not be found.
     assert_eq!(request(&site, "/sub/index.html").0, 200);
     fs::write(scratch.0.join("index.html"), "out").expect("a file");
     fs::rename(root.join("sub"), root.join("other")).expect("renamed");
@@ -353,7 +353,7 @@ fn names_that_begin_with_a_dot_are_served_only_where_that_is_wanted() {
         fs::create_dir_all(root.join(name).parent().expect("a parent")).expect("a directory");
         fs::write(root.join(name), "dotted").expect("a file");
     }
-    // The owner of the site has created a link to the hidden file, and the name of the link does not begin with a dot.
+    // The name of this link does not begin with a dot. The link is served, although its target is a hidden file.
     symlink(".env", root.join("shown")).expect("a link");
     let hidden = [
         "/.env",
@@ -394,7 +394,7 @@ fn the_path_of_a_deleted_file_is_forgotten() {
 
 #[test]
 fn the_number_of_remembered_paths_is_bounded() {
-    let (_scratch, site) = Scratch::new("many");
+    let (_scratch, site) = Scratch::new("remembered");
     let mut name = "ten".to_owned();
     for kept in 1..=MAX_KEPT {
         name.insert(0, '/');

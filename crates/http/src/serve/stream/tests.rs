@@ -1,4 +1,4 @@
-//! Tests how much memory a stream holds, and the heads of its responses.
+//! Tests that a stream counts the bytes it buffers, and that a response head is padded by exactly the given size.
 
 use super::super::testing::{FakeStream, activity, service, world};
 use super::*;
@@ -13,22 +13,22 @@ fn a_stream_counts_written_bytes_and_releases_them_when_dropped() {
     let before = budget.room();
     let (service, activity) = (service(&world), activity(&budget));
     let stream = FakeStream { written: 500, ..FakeStream::default() };
-    let log = Log::of(&mut BTreeMap::new(), 1, &stream);
-    log.accepted.set(0);
+    let exchanges = StreamExchanges::of(&mut BTreeMap::new(), 1, &stream);
+    exchanges.accepted.set(0);
     let io = Io {
         stream,
-        guard: SmugglingGuard::new(MAX_BUFFER, service.options.judged),
+        guard: SmugglingGuard::new(MAX_BUFFER, service.options.strictness),
         screened_bytes: Bytes::new(),
-        log: log.clone(),
+        exchanges: exchanges.clone(),
         service,
         activity: activity.clone(),
     };
     // Without vectored writes, hyper would copy the body into its own buffer.
     assert!(io.is_write_vectored());
-    let unfinished_response = Answering::begin(&log, &activity);
+    let unfinished_response = Answering::begin(&exchanges, &activity);
     unfinished_response.hold(300 << 10);
     io.on_accepted(100 << 10);
-    assert_eq!((log.accepted.get(), activity.buffered.get()), (500, 200 << 10));
+    assert_eq!((exchanges.accepted.get(), activity.buffered.get()), (500, 200 << 10));
     drop(unfinished_response);
     assert_eq!(activity.requests_in_progress.get(), 1);
     drop(io);

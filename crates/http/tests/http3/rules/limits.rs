@@ -1,4 +1,4 @@
-//! Tests limits on the data that a peer may send, and the parts of a request for which the server waits.
+//! Tests how much data a peer may send, and for which parts of a request the server waits before it responds.
 
 use super::*;
 
@@ -97,8 +97,8 @@ fn a_stream_of_an_unknown_type_is_stopped() {
     assert_eq!(code, Some(Code::H3_STREAM_CREATION_ERROR.0));
 }
 
-/// A server that has responded need not read the rest of the request (RFC 9114 §4.1). It must stop the request without
-/// an error.
+/// A server that has responded need not read the rest of the request (RFC 9114 §4.1). It must ask the client to stop
+/// sending the request, with the code H3_NO_ERROR.
 #[test]
 fn content_without_end_is_answered_and_stopped() {
     for length in [None, Some("4000000")] {

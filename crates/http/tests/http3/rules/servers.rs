@@ -269,7 +269,8 @@ fn a_client_goes_away_without_closing_critical_streams() {
         let talking = client.spawn("conversation", conversation);
         let take = |_: &Answer, _: &[u8]| Ok::<_, ()>(());
         requests.get(&client, NAME, "/", Duration::from_secs(5), |_| (), take).await.expect("an answer");
-        // The connection closes when the server has acknowledged all data, here the bytes of a reserved stream type.
+        // The connection closes only when the server has acknowledged all data, here the bytes on this stream of a
+        // reserved type.
         let _unacknowledged = open_one_way(&session, &[0x21; 20_000]).await;
         drop(requests);
         let _ = talking.await;

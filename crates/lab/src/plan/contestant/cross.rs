@@ -1,4 +1,5 @@
-//! Parses background traffic, for example `tcp:flows=2`. The other accepted keys are those of the transport's engine.
+//! Parses background traffic, for example `tcp:flows=2`. The accepted keys are `flows` and the keys of the transport's
+//! engine.
 
 use super::parse::pairs;
 use crate::plan::error::{PlanError, unknown};

@@ -1,10 +1,11 @@
-//! The keys of a contestant that are not knobs of its engine, and the texts that list all keys and knobs.
+//! The settings of a contestant in the plan file that are not knobs of its engine, and the texts that list all
+//! settings and knobs.
 
 use anabranch_transport::capabilities::Streams;
 use anabranch_transport::{Capabilities, Protocol};
 use anabranch_transports::Transports;
 
-/// A key of a contestant that is not a knob of its engine.
+/// A setting of a contestant in the plan file that is not a knob of its transport engine.
 #[derive(Clone, Copy, Debug)]
 pub struct ContestantKey {
     /// The name of the key.
@@ -124,16 +125,16 @@ const fn key(name: &'static str, of: fn(&Capabilities) -> bool, help: &'static s
     ContestantKey { name, of, help }
 }
 
-/// Selects the keys that every transport accepts.
+/// For keys that every transport accepts.
 const ALL: fn(&Capabilities) -> bool = |_| true;
 
-/// Selects the keys of transports whose connections carry a single stream.
+/// For keys that apply only to transports whose connections carry a single stream.
 const ONE_STREAM: fn(&Capabilities) -> bool = |can| !can.is_multistream();
 
-/// Selects the keys of transports that open a new stream for each request and response.
+/// For keys that apply only to transports that open a new stream for each request and response.
 const FRESH: fn(&Capabilities) -> bool = |can| matches!(can.streams, Streams::Fresh);
 
-/// Selects the keys of transports that run TLS on top of their byte stream or have TLS built in.
+/// For keys that apply only to transports that run TLS on top of their byte stream, or have TLS built in.
 const TLS: fn(&Capabilities) -> bool = |can| !can.is_multistream() || can.secure;
 
 impl ContestantKey {

@@ -1,4 +1,4 @@
-//! The contestants of a race, and the properties that follow from their keys.
+//! The contestants of a race, and the properties that follow from the settings of a contestant.
 
 mod cross;
 mod keys;
@@ -28,7 +28,7 @@ use std::sync::Arc;
 pub struct KernelCc {
     /// The kernel's name for the congestion control.
     pub name: String,
-    /// The error message of our engine.
+    /// The error that our engine reports for this congestion control.
     pub refusal: String,
 }
 
@@ -64,8 +64,7 @@ pub struct Contestant {
     choices: Choices,
     /// The number of paths that the contestant uses, or `None` for all paths.
     pub paths: Option<usize>,
-    /// Whether the client opens new connections from each new address that it gets. Such a client does not use Mobile
-    /// IP.
+    /// Whether the client opens new connections when its address changes, instead of using Mobile IP.
     reconnects: bool,
     /// Whether packets are encapsulated in UDP.
     pub encapsulated: bool,
@@ -85,7 +84,8 @@ pub struct Contestant {
     pub dtls: Option<Dtls>,
     /// The engine's knobs.
     pub engine: Box<dyn Settings>,
-    /// The congestion control that a kernel uses instead of the engine's, if our engine does not implement it.
+    /// A congestion control that only the kernel has. A transport in the kernel uses it instead of the engine's
+    /// setting.
     pub kernel_cc: Option<KernelCc>,
     /// The flag or the field of the plan file where the contestant was given, for error messages.
     pub place: String,
@@ -93,7 +93,8 @@ pub struct Contestant {
 
 impl Contestant {
     /// Returns a copy of this contestant with the settings in `changes`. A key without a value is reset to its default.
-    /// The text of the copy has all its settings, so that anyone can race it. The copy has no nickname.
+    /// The text of the copy contains all its settings, so that users can race the copy by typing the text. The copy has
+    /// no nickname.
     ///
     /// # Errors
     /// [`PlanError`] when the settings contradict each other.
@@ -121,8 +122,8 @@ impl Contestant {
         Self::parse(&text, &self.place, &alone)
     }
 
-    /// Returns whether both contestants behave the same in every run. `open_loop` says whether objects are requested at
-    /// given times.
+    /// Returns whether this contestant and `other` behave the same in every run. `open_loop` is set if objects are
+    /// requested at planned times, whether or not earlier objects have arrived.
     #[must_use]
     pub fn races_as(&self, other: &Self, open_loop: bool) -> bool {
         let own = |contestant: &Self| {
@@ -139,7 +140,7 @@ impl Contestant {
                 contestant.kernel_cc.clone(),
             )
         };
-        // Compares the values of the knobs, no matter whether they come from a profile or from keys.
+        // Compares the values of the knobs. A profile and single keys of the plan may set the same values.
         let knobs = |contestant: &Self| -> Vec<String> {
             contestant.engine.knobs().into_iter().map(|knob| knob.value).collect()
         };
@@ -171,8 +172,8 @@ impl Contestant {
         self.reconnects || self.sends_address_updates()
     }
 
-    /// Returns the keys that the contestant sets for its requests: for their assignment to connections or streams, or
-    /// for their cost.
+    /// Returns the keys that were set for this contestant and that concern its requests: their connections, their
+    /// streams, or their CPU cost.
     #[must_use]
     pub fn fetch_keys(&self) -> Vec<&'static str> {
         let choices = &self.choices;
@@ -269,20 +270,22 @@ impl Contestant {
         usize::try_from(self.engine.streams()).unwrap_or(usize::MAX)
     }
 
-    /// Creates the TLS or DTLS configurations of the contestant's client and server. `before` is the environment for
-    /// sessions that the client has with the server before the run. If the visit is not the first, each session is
-    /// resumed, and over QUIC it carries requests with the handshake. Chromium sends no data with a handshake over TCP.
+    /// Creates the TLS or DTLS configurations of the contestant's client and server. For resumption, the client gets
+    /// its tickets in handshakes before the run. `before` provides the clock and the random numbers of these
+    /// handshakes. On a repeat visit, each session is resumed, and over QUIC it carries requests with the handshake.
+    /// Chromium sends no data with a handshake over TCP.
     ///
     /// # Errors
     /// One line that says why the configurations cannot be created.
     pub fn pairs(&self, before: &Surroundings, visit: Visit) -> Result<SecurityConfigs, String> {
         let ours = (&*self.transport, &*self.engine);
-        let visits = match (visit, self.transport.capabilities().secure) {
+        let resumption = match (visit, self.transport.capabilities().secure) {
             (Visit::First, _) => None,
             (Visit::Repeat, true) => Some(ResumptionMode::Early),
             (Visit::Repeat, false) => Some(ResumptionMode::Before),
         };
-        let security = self.security.map(|own| Security { visits: visits.unwrap_or(own.visits), ..own });
+        let security =
+            self.security.map(|own| Security { resumption: resumption.unwrap_or(own.resumption), ..own });
         Ok(SecurityConfigs {
             tls: security.map(|security| security.pair(ours, self.protocol(), before)).transpose()?,
             dtls: self.dtls.map(|dtls| dtls.pair()).transpose()?,
@@ -303,7 +306,7 @@ impl Contestant {
 
     /// Returns the minimum size of a frame header in bytes, if the contestant uses HTTP/2 or HTTP/3. Otherwise `None`.
     #[must_use]
-    pub fn frame(&self) -> Option<u64> {
-        self.http2.map(|_| http2::FRAME).or(self.http3.then_some(http3::FRAME))
+    pub fn frame_header_bytes(&self) -> Option<u64> {
+        self.http2.map(|_| http2::FRAME_HEADER_BYTES).or(self.http3.then_some(http3::FRAME_HEADER_BYTES))
     }
 }

@@ -114,7 +114,7 @@ impl Contestant {
         transports: &Transports,
     ) -> Result<(), String> {
         let can = self.transport.capabilities();
-        // The table may have several keys with the same name, for transports of different kinds.
+        // Several entries of the table may have this key, for transports of different kinds.
         let has = |transport: &dyn Protocol| {
             CONTESTANT_KEYS.iter().any(|own| own.name == key && own.is_of(transport))
         };
@@ -241,7 +241,8 @@ impl Contestant {
     }
 }
 
-/// Rejects a nickname that is the name of a transport, or that would spoil the lines of a table.
+/// Rejects a nickname that is the name of a transport, is too long for tables, or has other characters than letters,
+/// digits, blanks and `-_.+`.
 fn nickname(nick: &str, transports: &[&str]) -> Result<(), String> {
     let plain = |letter: char| letter.is_alphanumeric() || "-_.+ ".contains(letter);
     let fits = (1..=MAX_NICK).contains(&nick.chars().count());
@@ -263,7 +264,8 @@ const MAX_NICK: usize = 22;
 /// The SCTP knob that turns the checksum of packets off.
 const UNSUMMED: &str = "zero_checksum";
 
-/// Parses the reliability of messages, which says when they are abandoned.
+/// Parses the reliability of messages: the lifetime or the number of retransmissions after which a message is
+/// abandoned.
 fn reliability(key: &str, value: &str) -> Result<Reliability, String> {
     match (key, parse_duration(value), value.parse()) {
         ("lifetime", Ok(span), _) if !span.is_zero() => Ok(Reliability::Lifetime(span)),
@@ -282,7 +284,7 @@ fn span(key: &str, value: &str) -> Result<Duration, String> {
     }
 }
 
-/// The maximum CPU time for a piece of work. With more, a run would make hardly any progress.
+/// The maximum CPU time for a piece of work. A longer time would let a run make hardly any progress.
 const MAX_COST: Duration = Duration::from_secs(1);
 
 /// Splits `key=value,key=value` into pairs of key and value.
@@ -311,5 +313,5 @@ pub(super) fn pairs<'a>(
     Ok(pairs)
 }
 
-/// The maximum number of connections, and of objects on a connection.
+/// The maximum number of connections of a contestant, and the maximum number of objects on one connection.
 const MAX: usize = 100_000;

@@ -1,7 +1,7 @@
 //! The file of a population. It has countries with their people and measurements, and assumptions.
 //!
 //! The file is TOML, and a CSV table next to it has the countries. The file and the table are checked completely before
-//! any person is drawn, so that every person has a valid network.
+//! people are drawn at random from them. So every person gets a valid network.
 
 use super::quantiles::{LEVELS, Quantiles};
 use anabranch_base::units::parse_duration;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 /// The text of the population file that is part of the program.
 pub const WORLD: &str = include_str!("world.toml");
-/// The table of countries of the population that is part of the program.
+/// The table of countries that belongs to the population file [`WORLD`].
 pub const WORLD_COUNTRIES: &str = include_str!("countries.csv");
 
 /// The maximum number of countries in a population.
@@ -35,7 +35,7 @@ pub struct File {
     pub loss_share: f64,
     /// The distribution of page sizes.
     pub page: Pages,
-    /// The sources of all values in the population.
+    /// For each value in the population, where it comes from.
     pub parameter: Vec<Parameter>,
 }
 
@@ -60,7 +60,7 @@ pub struct Access {
 pub struct DistantServers {
     /// The share of page loads that use distant servers.
     pub share: f64,
-    /// The time that a distant server adds to the round-trip time.
+    /// The time with its unit that a distant server adds to the round-trip time, for example `80ms`.
     pub rtt: String,
 }
 
@@ -68,9 +68,9 @@ pub struct DistantServers {
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Pages {
-    /// The quantiles, at [`LEVELS`], of the page size as a multiple of the median.
+    /// The quantiles of the page size, as multiples of the median. The probabilities of the quantiles are [`LEVELS`].
     pub bytes: Vec<f64>,
-    /// The quantiles, at [`LEVELS`], of the number of requests as a multiple of the median.
+    /// The quantiles of the number of requests, as multiples of the median, for the same probabilities.
     pub requests: Vec<f64>,
     /// The size of the HTML document in kilobytes. It is loaded before all other objects.
     pub html_kb: f64,

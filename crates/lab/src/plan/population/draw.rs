@@ -33,7 +33,7 @@ impl ScaledParameter {
     ];
 }
 
-/// A person, as the keys of a plan with their values.
+/// A person drawn from a population, in the form of plan keys and their values.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Person {
     /// The name of the person's country.
@@ -42,7 +42,7 @@ pub struct Person {
     pub region: String,
     /// The kind of Internet access: `fixed` or `mobile`.
     pub access: &'static str,
-    /// The keys of a plan for the person's network and page.
+    /// The plan keys and values that describe the person's network and page.
     pub settings: [(&'static str, String); 7],
 }
 
@@ -51,7 +51,8 @@ const MOST_KBIT: f64 = 10_000_000.0;
 /// The maximum size of an object in bytes.
 const MOST_OBJECT: f64 = 100_000_000.0;
 
-/// Draws the person with this number. Multiplies the parameters in `scaled` by their factors.
+/// Draws the random properties of the person with this number. The seed and the number determine them. The parameters
+/// in `scaled` are multiplied by their factors.
 #[must_use]
 pub fn person(data: &Data, seed: u64, number: u64, scaled: &[(ScaledParameter, f64)]) -> Person {
     let own = Rng::new(seed).fork(&format!("person {number}"));

@@ -1,8 +1,9 @@
 //! Populations. People are drawn from distributions of networks and pages. The results say which share of the people
 //! each contestant serves best. Each person is a point of a sweep.
 //!
-//! A plan with the keys `population` and `people` has a point for each person. [`data`] parses a population, and
-//! [`draw`] draws a person from it. `anabranch_report::people` counts and presents the results.
+//! A plan with the keys `population` and `people` is raced for each person, with the network and the page of this
+//! person. [`data`] parses a population, and [`draw`] draws a person from it. `anabranch_report::people` counts and
+//! presents the results.
 
 pub mod data;
 pub mod draw;
@@ -22,8 +23,8 @@ pub const MOST_PEOPLE: usize = 1_000_000;
 /// The number of people that are checked before anything runs. They are the first people of each population.
 pub const CHECKED: usize = 100;
 
-/// A population as a plan names it, for example `world:loss=x0`. The text is `world` or the name of a file. Parameters
-/// may follow, each with the factor by which it is multiplied.
+/// A population as a plan names it, for example `world:loss=x0`. The text is `world` or the name of a file. After it,
+/// parameters may be scaled: `loss=x0` multiplies the loss of every person by 0.
 #[derive(Clone, PartialEq, Debug)]
 struct Level {
     text: String,
@@ -41,7 +42,7 @@ pub struct People {
 }
 
 impl People {
-    /// Returns the people of a plan as it was written, or `None` if the plan has no population.
+    /// Returns the people that the plan `draft` names, or `None` if the plan has no population.
     ///
     /// # Errors
     /// [`PlanError`] when the keys, or the file that they name, have a mistake.
@@ -138,7 +139,7 @@ impl People {
         (first..first + self.runs).collect()
     }
 
-    /// Returns whether causes are searched for the person with this index.
+    /// Returns whether the causes of the differences between contestants are searched for the person with this index.
     #[must_use]
     pub const fn is_explained(&self, index: usize) -> bool {
         (index + 1).is_multiple_of(EXPLAINED)
@@ -165,7 +166,7 @@ pub fn sources<'a>(populations: impl IntoIterator<Item = &'a str>) -> Vec<(Strin
     all
 }
 
-/// The keys of a plan whose values are drawn for each person.
+/// The keys of a plan whose values are drawn at random for each simulated person.
 const DRAWN: [&str; 15] = [
     "preset",
     "rate",
@@ -183,12 +184,14 @@ const DRAWN: [&str; 15] = [
     "first-object",
     "objects",
 ];
-/// The keys of a plan that select another workload or network, and so contradict the page and network of a person.
+/// The plan keys that a plan with a population must not set. They select a workload or network, which each person
+/// already has.
 const OTHER_WORKLOADS: [&str; 9] =
     ["page", "bulk", "messages", "up-loss", "down-loss", "up-queue", "down-queue", "arrivals", "handover"];
 
 impl Level {
-    /// Parses the name of a population with factors, for example `world`, `people.toml` or `world:loss=x0:queue=x4`.
+    /// Parses a population with the factors of its parameters, for example `world`, `people.toml` or
+    /// `world:loss=x0:queue=x4`.
     fn parse(text: &str) -> Result<Self, String> {
         let mut parts = text.split(':');
         let name = parts.next().unwrap_or_default();

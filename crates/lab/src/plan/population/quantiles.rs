@@ -2,7 +2,8 @@
 //!
 //! The code uses no logarithms or powers, so that it computes the same numbers on every machine.
 
-/// The levels of the quantiles in percent. Below the first level and above the last, the outermost quantile is used.
+/// The levels of the quantiles in percent. Below the first level, the distribution has the value of the first quantile,
+/// and above the last level the value of the last quantile.
 pub const LEVELS: [u8; 7] = [5, 10, 25, 50, 75, 90, 95];
 
 /// The quantiles at [`LEVELS`].
@@ -10,10 +11,11 @@ pub const LEVELS: [u8; 7] = [5, 10, 25, 50, 75, 90, 95];
 pub struct Quantiles([f64; LEVELS.len()]);
 
 impl Quantiles {
-    /// Creates a distribution from the quantiles in `values`, which must not exceed `most`.
+    /// Creates a distribution from its quantiles at [`LEVELS`]. No quantile may be negative or exceed `most`.
     ///
     /// # Errors
-    /// The end of an error line, if the quantiles decrease, or if there are too many or too few.
+    /// The second half of an error message, if a quantile is out of range, if the quantiles decrease, or if their
+    /// number is not that of [`LEVELS`].
     pub fn new(values: &[f64], most: f64) -> Result<Self, String> {
         let wrong = || {
             let levels = LEVELS.map(|level| level.to_string()).join(", ");

@@ -25,14 +25,15 @@ impl Counters {
     pub fn read() -> Self {
         let snmp = fs::read_to_string("/proc/thread-self/net/snmp").unwrap_or_default();
         let more = fs::read_to_string("/proc/thread-self/net/netstat").unwrap_or_default();
-        // The file exists only if the kernel has SCTP. A run uses either TCP or SCTP, so the counters can be added up.
+        // The file exists only if the kernel supports SCTP. A run uses either TCP or SCTP, so the counters of the other
+        // protocol are zero, and the counters of both can be added.
         let sctp = fs::read_to_string("/proc/thread-self/net/sctp/snmp").unwrap_or_default();
-        let late = ["SctpT1InitExpireds", "SctpT1CookieExpireds", "SctpT3RtxExpireds"];
+        let timer_expirations = ["SctpT1InitExpireds", "SctpT1CookieExpireds", "SctpT3RtxExpireds"];
         let retransmitted = ["SctpT3Retransmits", "SctpFastRetransmits"];
         let sum = |names: &[&str]| names.iter().map(|name| line(&sctp, name)).sum::<u64>();
         Self {
             retransmitted: field(&snmp, "Tcp:", "RetransSegs") + sum(&retransmitted),
-            timeouts: field(&more, "TcpExt:", "TCPTimeouts") + sum(&late),
+            timeouts: field(&more, "TcpExt:", "TCPTimeouts") + sum(&timer_expirations),
             fast: field(&more, "TcpExt:", "TCPFastRetrans") + sum(&retransmitted[1..]),
             spurious: field(&more, "TcpExt:", "TCPSpuriousRTOs"),
             fallbacks: more

@@ -20,8 +20,8 @@ use anabranch_results::{
 use anabranch_transport::protocol::PathChange;
 use std::net::IpAddr;
 
-/// Returns the result of a contestant. `place` has the contestant's addresses, and the index of its packets on the
-/// links.
+/// Returns the result of a contestant. `place` is the contestant's range of addresses. The number of its block is also
+/// the contestant's index in the packet counts of the links.
 ///
 /// # Errors
 /// One line when the contestant contradicts the workload. Plans are checked for this error before any run.
@@ -34,7 +34,7 @@ pub fn run(
 ) -> Result<Run, String> {
     let lanes: Vec<&LaneOutcome> = driven.iter().map(|path| &path.lanes[usize::from(place.block)]).collect();
     let ClientOutcome { fetched, record, seen } = ended;
-    let served_from = &served.seen;
+    let server_seen = &served.seen;
     let (named, items) = collect::objects_of(point, contestant)?;
     let series = Series {
         bucket_ns: BUCKET_NS,
@@ -52,7 +52,7 @@ pub fn run(
     let sum = |way: usize, of: fn(&LaneCounts) -> u64| {
         lanes.iter().map(|lane| of(&lane.directions[way])).sum::<u64>()
     };
-    let [client, server] = counters(point, contestant, [seen, served_from]);
+    let [client, server] = counters(point, contestant, [seen, server_seen]);
     let packets = |way: usize, retransmitted: u64, rules: Rules| Packets {
         // iptables drops these packets on the sending host, so they never entered the link.
         sent: sum(way, |passed| passed.entered.packets)
@@ -62,10 +62,10 @@ pub fn run(
     };
     let bytes = |way: usize| sum(way, |passed| passed.entered.bytes);
     let page_ns = (fetched.end == FetchEnd::Done).then(|| nanos(fetched.elapsed()));
-    let path_events = path_events(point, place, seen, served_from);
+    let path_events = path_events(point, place, seen, server_seen);
     let failure = point.network.first_failure().map(|(path, at)| (path, nanos(at)));
     let failover_ns = next_data(point, ended, &lanes, rules.is_some());
-    // The series begin with the fetch, but the time of the failure is on the network's clock.
+    // Time 0 of `series` is the start of the fetch, but the time of the failure is on the network's clock.
     let started_ns = seen.on_network(fetched.started).as_nanos();
     let restored = |(_, at): (u64, u64)| {
         failover::restored(&series.application, at.checked_sub(started_ns)?, failover_ns, page_ns)
@@ -81,7 +81,7 @@ pub fn run(
         started_ns: Some(started_ns),
         page_ns,
         limit_ns: bound::of(&point.network, &items),
-        connect_ns: collect::connect(record),
+        connect_ns: collect::mean_handshake_ns(record),
         declared_failed_ns: failure.and_then(|failure| failover::declared(&path_events, failure)),
         failover_ns,
         restored_ns: failure.and_then(restored),
@@ -93,7 +93,7 @@ pub fn run(
             down: packets(1, server.retransmitted, dropped.down),
         },
         rules,
-        multipath: contestant.is_kernels_multipath().then(|| multipath(connections, [seen, served_from])),
+        multipath: contestant.is_kernels_multipath().then(|| multipath(connections, [seen, server_seen])),
         late_ns: late.max(),
         events: Events {
             timeouts: client.timeouts + server.timeouts,
@@ -154,8 +154,8 @@ fn counters(
     [own, server.kernel]
 }
 
-/// Completes the client's record of an object with the server's record. `here` converts the server's times to the
-/// client's clock.
+/// Fills gaps in the client's record of an object with values from the server's record. `here` converts the server's
+/// times to the client's clock.
 fn completed(object: Object, there: &ObjectRecord, here: impl Fn(Instant) -> Instant) -> Object {
     let exchange = there.assigned.as_ref().map(|assigned| assigned.exchange);
     Object {

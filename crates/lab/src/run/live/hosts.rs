@@ -27,7 +27,7 @@ use std::rc::Rc;
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::JoinHandle;
 
-/// The work of the hosts in a run, with all parameters.
+/// What the hosts do in a run: the contestant, the network, the workload, and the other parameters.
 #[derive(Clone)]
 pub struct Task {
     point: PointPlan,
@@ -38,8 +38,8 @@ pub struct Task {
     server: Vec<IpAddr>,
     /// The configurations of the contestant's TLS or DTLS, for client and server.
     pairs: SecurityConfigs,
-    /// The firewall mark of the contestant's packets, if they must be distinguished from the kernel's packets of the
-    /// same protocol.
+    /// The firewall mark of the contestant's packets. Set if the firewall must distinguish them from packets of the
+    /// same protocol that the kernel itself sends.
     mark: Option<u32>,
 }
 
@@ -84,14 +84,15 @@ pub struct HostThread<T> {
     thread: JoinHandle<Result<T, String>>,
 }
 
-/// The signal for which a host waits. It makes the client begin and the server end.
+/// The start signal, as seen by the host that waits for it. The client begins its requests after the signal. The server
+/// is already listening, and stops recording at the signal.
 struct StartSignal {
     ready: mpsc::Sender<Result<(), String>>,
     given: Arc<OnceLock<Clock>>,
 }
 
 impl Task {
-    /// Creates the work of a run.
+    /// Creates the task of the two hosts in a run.
     ///
     /// # Errors
     /// One line when the contestant contradicts the workload.
@@ -105,7 +106,8 @@ impl Task {
         let links = point.network.paths.len();
         let (client, server) = (place.addresses(links, LinkEnd::Near), place.addresses(links, LinkEnd::Far));
         let seed = seed.wrapping_mul(2).wrapping_add(u64::from(place.block) << 48);
-        // In an emulated run, secrets come from the operating system. They must not come from a simulation.
+        // An emulated run uses real sockets, so its TLS keys come from the operating system's random numbers and not
+        // from a simulation.
         let pairs = contestant.pairs(&Surroundings::Real, point.workload.visit)?;
         let (point, contestant) = (point.clone(), contestant.clone());
         let task = Self { point, contestant, seed, client, server, pairs, mark };
@@ -131,7 +133,7 @@ impl Task {
         contest::job(&self.contestant, &self.point.workload)
     }
 
-    /// Moves the thread into the namespace permanently, and runs `program` in the namespace.
+    /// Moves the calling thread into the namespace permanently, and runs `program` there.
     fn world<T>(
         &self,
         namespace: &Namespace,
@@ -215,15 +217,15 @@ fn translated(at: Instant, here: Instant, there: Instant) -> Instant {
 }
 
 impl StartSignal {
-    /// Reports that the host is ready, and waits for the signal. The signal carries the network's clock, which is
-    /// returned.
+    /// Reports that the host is ready, and waits for the start signal. Returns the network's clock, which the signal
+    /// carries.
     async fn wait(&self, world: &OsWorld) -> Result<Clock, String> {
         let _ = self.ready.send(Ok(()));
         loop {
             if let Some(clock) = self.given.get() {
                 return Ok(*clock);
             }
-            // The sender of the signal was dropped, so the signal will never arrive.
+            // The side that sends the signal has dropped it, so the signal will never arrive.
             if Arc::strong_count(&self.given) == 1 {
                 return Err("the run was given up".to_owned());
             }
@@ -257,8 +259,8 @@ impl<T: Send + 'static> HostThread<T> {
         }
     }
 
-    /// Sends the signal with the network's clock. A client begins when that clock starts. A server stops recording, and
-    /// ends when its connections are closed.
+    /// Gives the host the network's clock. A client begins when that clock starts. A server stops recording at this
+    /// call, and ends when its connections are closed.
     pub fn cue(&self, network: Clock) {
         let _ = self.cue.set(network);
     }
@@ -275,8 +277,8 @@ impl<T: Send + 'static> HostThread<T> {
     }
 }
 
-/// Starts the server. It is listening when this function returns. After the signal, the server ends when its
-/// connections are closed, or after a short wait. The server's records end at the signal.
+/// Starts the server. It is listening when this function returns. [`HostThread::cue`] tells the server that the
+/// transfer is over. The server then stops recording. It ends when its connections are closed, or after a short wait.
 ///
 /// # Errors
 /// One line that says why the server is not listening.
@@ -290,15 +292,15 @@ pub fn serve(namespace: &Namespace, task: &Task) -> Result<HostThread<Served>, S
             contest::serve(world.clone(), listener, &job, recorder.clone());
             let network = cue.wait(&world).await?;
             let served = Served { record: recorder.take(), seen: HostRecords::of(&world, network, &host) };
-            // Waits for the last packets on their way to the server. A capture also shows how connections close.
+            // Waits until the connections are closed, so that a capture also shows the packets that close them.
             task.closed(&world, &host, task.farewell()).await;
             Ok(served)
         })
     })
 }
 
-/// Starts the client. After the signal, the client waits for the start of the network's clock, and then fetches the
-/// workload. Finally it waits until its connections are closed.
+/// Starts the client. After [`HostThread::cue`], the client waits until the network's clock starts, and then fetches
+/// the workload. Finally it waits until its connections are closed.
 ///
 /// # Errors
 /// One line that says why the client cannot be started.
@@ -322,7 +324,8 @@ pub fn fetch(namespace: &Namespace, task: &Task) -> Result<HostThread<ClientOutc
     })
 }
 
-/// The interval at which a host checks whether its signal has arrived, or whether the kernel's connections are closed.
+/// The interval at which a host checks whether the start signal has arrived, or whether the kernel's connections are
+/// closed.
 const LOOK: Duration = Duration::from_millis(20);
 /// The maximum time that the client waits for the connections of our own engines to close.
 const CLOSING: Duration = Duration::from_secs(5);
@@ -331,7 +334,7 @@ const CLOSING: Duration = Duration::from_secs(5);
 mod tests {
     use super::*;
 
-    /// Checks that the host's thread ends if the sender of the signal is dropped.
+    /// Checks that the thread of a host ends if the sender of its start signal is dropped.
     #[test]
     fn a_host_whose_run_is_given_up_ends() {
         let options = || os::Options { addresses: Vec::new(), seed: Some(1), sleep_at_once: true };
@@ -351,8 +354,8 @@ mod tests {
     #[test]
     fn instants_are_told_from_clock_to_clock() {
         let at = Instant::from_millis;
-        // The first case has a host clock that starts after the network's clock, as for a client. In the second case
-        // the host's clock starts before the network's clock, as for a server.
+        // In the first case the host's clock starts after the network's clock, as on a client. In the second case the
+        // host's clock starts first, as on a server.
         for (here, there) in [(5, 25), (90, 25)] {
             let seen = HostRecords { moment: (at(here), at(there)), ..HostRecords::default() };
             for host in [here, here + 7] {

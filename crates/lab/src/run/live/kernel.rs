@@ -14,8 +14,8 @@ pub fn name() -> String {
     format!("Linux {}", release.trim())
 }
 
-/// Returns those settings of a kernel protocol that the table of results shows. They apply to the namespace of the
-/// calling thread.
+/// Returns those settings of a kernel protocol that the table of results shows. The values are those of the network
+/// namespace of the calling thread.
 pub fn settings(protocol: KernelProtocol) -> Vec<(&'static str, String)> {
     match protocol {
         // Each subflow of an MPTCP connection is a TCP connection, so the settings of TCP apply.

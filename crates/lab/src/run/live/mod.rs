@@ -2,8 +2,8 @@
 //!
 //! Each contestant has two network namespaces, for its client and its server. The links of its network join the
 //! namespaces, and the crate `emu` drives these links. A thread in each namespace runs the same client, server and SCTP
-//! that race in the simulation. TCP is the kernel's, with the congestion control that the contestant names. Parts of a
-//! response time that depend on every packet at both hosts cannot be measured in real time, so they are null.
+//! engine as the simulation. TCP is the kernel's, with the contestant's congestion control. Parts of a response time
+//! that depend on every packet at both hosts cannot be measured in real time, so they are null.
 //!
 //! - [`one`]: carries out one run, from creating the namespaces to writing the captures
 //! - [`hosts`]: the hosts in the namespaces
@@ -45,7 +45,7 @@ pub fn race(plan: &Plan, options: &Options<'_>, keep: bool) -> Result<(Race, Vec
     let run = |scenario: &Scenario<'_>, point: usize| {
         let mut runs = Vec::new();
         for (contestant, (run, captures)) in scenario.contestants.iter().zip(one::run(scenario, keep)?) {
-            // Compares the addresses in memory, because two contestants may have the same text.
+            // Finds the contestant by its address in memory, because two contestants of a plan may have the same text.
             let number = plan.contestants.iter().position(|planned| std::ptr::eq(planned, *contestant));
             let own = captures.into_iter().map(|(host, pcapng)| HostPackets {
                 point,
@@ -159,7 +159,7 @@ fn check_kernel_keys(contestant: &Contestant) -> Result<(), PlanError> {
     let given = contestant.text.split_once(':').map_or("", |(_, keys)| keys);
     let name = contestant.transport.name().to_uppercase();
     for key in given.split(',').filter_map(|pair| pair.split('=').next()).filter(|key| !key.is_empty()) {
-        // A profile is a named set of knobs of our engine, so the kernel cannot apply it either.
+        // The kernel cannot apply `profile`, because a profile is a named set of knobs of our engine.
         let client = contestant::CONTESTANT_KEYS.iter().any(|own| own.name == key && key != "profile");
         if key != "cc" && !client {
             let what = match key {
@@ -173,7 +173,7 @@ fn check_kernel_keys(contestant: &Contestant) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// The settings that apply to a contestant with the kernel's TCP.
+/// The settings that a contestant with the kernel's TCP may have.
 const KERNEL_KEYS: [&str; 17] = [
     "transport",
     "connections",

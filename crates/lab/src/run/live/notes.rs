@@ -75,7 +75,7 @@ fn disturbed(name: &str, late: &[u64]) -> Option<String> {
     })
 }
 
-/// Returns whether the hosts may behave differently because a packet leaves an emulated link late by `late_ns`.
+/// Returns whether a packet that leaves an emulated link `late_ns` late may change the behaviour of the hosts.
 #[must_use]
 pub const fn is_disturbing(late_ns: u64) -> bool {
     late_ns > LATE
@@ -125,7 +125,7 @@ fn ruled(name: &str, runs: &[Directions<Rules>]) -> Option<String> {
 const BEHIND: &str = "loss by iptables is behind the links: captures still show what was dropped; chance is the \
                       kernel's and knows no seed";
 
-/// A note that is printed if both ends of the path are the same host.
+/// The note for the kernel's protocols if one host is both the client and the server.
 const BOTH_ENDS: &str =
     "one host counts for both ends: retransmissions of the kernel's protocols all stand under down";
 

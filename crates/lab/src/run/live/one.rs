@@ -1,7 +1,7 @@
 //! Carries out an emulated run. Creates its namespaces and links, uses them, and removes them.
 //!
 //! Each contestant has two namespaces and a block of addresses. Contestants that race together send through the same
-//! links. As in the simulation, they share only the queue and the other elements of each link. All contestants begin
+//! links, and share the queues of these links. As in the simulation, they share nothing else. All contestants begin
 //! when the network's clock starts.
 
 use super::{gather, hosts};
@@ -23,7 +23,7 @@ use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, BufWriter};
 
-/// The capture files of a run by the name of the host.
+/// The capture files of a run, each with the name of the host that recorded it.
 pub type Captures = Vec<(&'static str, File)>;
 
 /// The namespaces of a contestant, and the client and server that run in them.
@@ -38,8 +38,8 @@ struct Lane<'a> {
 /// Runs a scenario and returns one result for each contestant. If `keep` is set, also returns the packets at both
 /// hosts.
 ///
-/// # Errors
-/// One line when the operating system denies an operation, or the client or server ends early.
+/// # Errors Returns a one-line message if the operating system denies an operation, or if the client or server exits
+/// early.
 pub fn run(scenario: &Scenario<'_>, keep: bool) -> Result<Vec<(Run, Captures)>, String> {
     let jittered = scenario.point.of_seed(scenario.seed);
     let point = jittered.as_ref().unwrap_or(scenario.point);
@@ -57,8 +57,8 @@ pub fn run(scenario: &Scenario<'_>, keep: bool) -> Result<Vec<(Run, Captures)>, 
     let clients = lanes.iter().map(|lane| hosts::fetch(&lane.wiring.near, &lane.task));
     let clients = clients.collect::<Result<Vec<_>, _>>()?;
 
-    // The network's clock starts together with the clients, so scheduled changes of the network happen at the clients'
-    // times.
+    // The clients start when the network's clock starts. The times of scheduled changes of the network therefore count
+    // from the start of the clients.
     let clock = Clock::begin_in(LEAD);
     let watch = gather::first_failure(point).map(Watch::after);
     let rng = Rng::new(scenario.seed);
@@ -66,8 +66,8 @@ pub fn run(scenario: &Scenario<'_>, keep: bool) -> Result<Vec<(Run, Captures)>, 
     let mut relays = Vec::new();
     for (number, (pipes, spec)) in pipes.into_iter().zip(links).enumerate() {
         let own = rng.fork(&format!("link/{number}"));
-        // If iptables drops packets, the link itself loses no packets. The other elements of the link still draw the
-        // same random numbers.
+        // If iptables drops the packets, the link's own loss is switched off. The random numbers of the link's other
+        // elements stay the same.
         let spec = if point.loss_by.is_iptables() { &rules::lossless(spec) } else { spec };
         let relay = Relay::start(pipes, spec, scenario.seed, &own, clock, record, watch);
         relays.push(relay.map_err(error_line)?);
@@ -154,5 +154,5 @@ fn error_line(error: impl Display) -> String {
 
 /// The firewall mark of our SCTP packets, which distinguishes them from the kernel's.
 const MARK: u32 = 0x6162;
-/// The time from the moment when all hosts are ready to the start of the network. It suffices for starting the links.
+/// The network starts this long after all hosts are ready, so that the links can be started in the meantime.
 const LEAD: Duration = Duration::from_millis(50);

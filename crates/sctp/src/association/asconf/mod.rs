@@ -3,8 +3,8 @@
 //! [`request`] implements the requests of this side, and [`response`] handles the requests of the peer. This module
 //! applies the effects of all requests to paths, timers and outstanding data.
 //!
-//! An address that the peer does not know yet may only be the source of ASCONFs. If no other local address is left, the
-//! association sends only ASCONFs until the peer has accepted the address.
+//! A local address that the peer does not know yet may be the source of ASCONFs, but of no other chunks. If no other
+//! local address is left, only ASCONFs are sent until the peer has accepted the address.
 //!
 //! Implements RFC 5061 §5.1 B (T4) and §5.3 F1 (which packets may be sent).
 
@@ -90,8 +90,8 @@ impl Association {
             return;
         };
         let usable = asconf.usable(ctx, self.paths.peer());
-        // `measure` allocates the timers of a path that was just added.
-        self.measure();
+        // A path that was just added has no timers yet, and `set_fragment_size` allocates them.
+        self.set_fragment_size();
         for index in 0..self.paths.len() {
             let path = self.paths.get(index);
             if path.is_removed() || usable.contains(&path.source()) && path.has_source() {
@@ -113,7 +113,7 @@ impl Association {
                 self.paths.at(index).ask_heartbeat();
             }
         }
-        self.measure();
+        self.set_fragment_size();
         self.paths.reselect();
         if self.is_stranded() && !self.timers.is_set(Timer::Asconf) {
             // While no packet can be sent, each expiration of T4 counts as an error. If this lasts too long, the
@@ -133,8 +133,8 @@ impl Association {
         self.closing.forget_path(index);
     }
 
-    /// Whether nothing may be sent on the current path. This is the case if the path's address is unverified, or if no
-    /// local address can be used on the path.
+    /// Returns whether no data can be sent, because the address of the current path is unverified or the path has no
+    /// source address.
     pub(super) fn is_stranded(&self) -> bool {
         self.extensions.asconf.is_some() && self.paths.is_stranded()
     }
@@ -146,7 +146,7 @@ impl Association {
         }
     }
 
-    /// Marks the outstanding ASCONF to be sent again, if the host could not send it. T4 starts when the ASCONF is sent.
+    /// If the host could not send the outstanding ASCONF, marks it to be sent again. T4 starts when it is sent.
     pub(super) fn asconf_again(&mut self) {
         if let Some(asconf) = &mut self.extensions.asconf {
             asconf.send_again();
@@ -155,7 +155,7 @@ impl Association {
 
     /// Returns the ASCONF or ASCONF-ACK that has to be sent before all other packets, if there is one.
     #[cold]
-    pub(super) fn asconf_turn(&self) -> ControlJob {
+    pub(super) fn asconf_job(&self) -> ControlJob {
         let Some(asconf) = &self.extensions.asconf else {
             return ControlJob::Go;
         };
@@ -171,13 +171,13 @@ impl Association {
         }
         // RFC 5061 §5.3 F1, F14: only HEARTBEAT and HEARTBEAT ACK may be sent until an address is verified.
         let reachable = |index: &usize| self.paths.get(*index).has_source();
-        let answers = self.outbox.heartbeat_ack_path().filter(reachable);
+        let heartbeat_ack_path = self.outbox.heartbeat_ack_path().filter(reachable);
         let heartbeat =
             (0..self.paths.len()).filter(reachable).find(|&i| self.paths.get(i).wants_heartbeat());
-        answers.or(heartbeat).map_or(ControlJob::Wait, |path| ControlJob::Job(Job::Control(path)))
+        heartbeat_ack_path.or(heartbeat).map_or(ControlJob::Wait, |path| ControlJob::Job(Job::Control(path)))
     }
 
-    /// Returns the source and destination address for an ASCONF or ASCONF-ACK.
+    /// Returns the source and destination address for the ASCONF or ASCONF-ACK that `job` sends.
     #[cold]
     pub(super) fn asconf_addresses(&self, job: Job) -> Option<(SocketAddr, SocketAddr)> {
         self.extensions.asconf.as_ref()?.ends(job, &self.paths)

@@ -22,7 +22,7 @@ use std::net::{IpAddr, SocketAddr};
 /// The maximum number of deleted local addresses that are remembered.
 const MAX_GONE: usize = 32;
 
-/// The longest time from sending a packet until its answer from the peer arrives.
+/// The assumed maximum time from the sending of a packet until its answer arrives.
 const UNDER_WAY: Duration = Duration::from_secs(30);
 
 /// The maximum number of requests in one ASCONF. Requests beyond this number go into the next ASCONF.
@@ -42,8 +42,8 @@ pub(crate) struct Asconf {
     excluded: Vec<IpAddr>,
     /// Local addresses whose deletion the peer refused.
     undeletable: Vec<IpAddr>,
-    /// The most recently deleted local addresses. The second field is the time at which the address was added again;
-    /// `None` if it is still deleted.
+    /// The most recently deleted local addresses. Each has the time at which it was added again; `None` if it is still
+    /// deleted.
     deleted: VecDeque<(IpAddr, Option<Instant>)>,
     /// The local address that the peer should use as its primary destination.
     requested_primary: Option<IpAddr>,
@@ -67,7 +67,7 @@ struct Outstanding {
     addresses: (SocketAddr, SocketAddr),
     /// Whether the ASCONF has to be sent at the next poll.
     send_pending: bool,
-    /// Whether the host had no route when the ASCONF was last due.
+    /// Whether the host had no route to the peer when the ASCONF last had to be sent.
     awaits_route: bool,
 }
 
@@ -112,9 +112,9 @@ impl Asconf {
         ctx.local_addresses_for(peer).filter(|address| !self.excluded.contains(&address.ip())).collect()
     }
 
-    /// RFC 5061 §5.3 F1, F2, F4: returns the local addresses from which packets may be sent: those that are wanted and
-    /// known to the peer. An address whose deletion is unanswered is excluded, because the peer may have deleted the
-    /// address already. This holds even if this side wants the address again.
+    /// RFC 5061 §5.3 F1, F2, F4: returns the local addresses from which packets may be sent. The application must want
+    /// such an address, and the peer must know it. An address with an unanswered deletion request is excluded, because
+    /// the peer may already have deleted the address. It stays excluded even if the application wants it again.
     pub(in crate::association) fn usable(&self, ctx: &Ctx<'_>, peer: IpAddr) -> Vec<SocketAddr> {
         let usable = |address: &IpAddr| self.announced.contains(address) && !self.is_deleting(*address);
         self.desired(ctx, peer).into_iter().filter(|address| usable(&address.ip())).collect()
@@ -215,7 +215,8 @@ impl Asconf {
     /// Sets the source and destination address of the outstanding ASCONF.
     pub(super) fn set_addresses(&mut self, ctx: &Ctx<'_>, paths: &Paths, timers: &mut Timers, path: usize) {
         let target = paths.get(path).address();
-        // RFC 5061 §5.3 F1, F6: an ASCONF may be sent from a new address, but not from one that is being deleted.
+        // RFC 5061 §5.3 F1, F6: an ASCONF may be sent from a new address, but not from an address that is being
+        // deleted.
         let source = [self.usable(ctx, paths.peer()), self.desired(ctx, paths.peer())]
             .iter()
             .find_map(|local_addresses| source_for(local_addresses, target.ip(), path));
@@ -231,7 +232,8 @@ impl Asconf {
         }
     }
 
-    /// Records that a packet from `source` to `target` could not be sent.
+    /// Records that the host could not send a packet from `source` to `target`. Has an effect only if the outstanding
+    /// ASCONF uses these addresses.
     pub(super) fn on_unsent(&mut self, source: IpAddr, target: IpAddr) {
         if let Some(outstanding) = &mut self.outstanding {
             outstanding.awaits_route |=
@@ -239,7 +241,7 @@ impl Asconf {
         }
     }
 
-    /// Marks the ASCONF to be sent again, if the host could not send it.
+    /// If the host could not send the ASCONF, marks it to be sent again.
     pub(super) fn send_again(&mut self) {
         if let Some(outstanding) = &mut self.outstanding {
             outstanding.send_pending |= std::mem::take(&mut outstanding.awaits_route);
@@ -347,8 +349,8 @@ impl Asconf {
                 (address, AddressChange::Refused(cause))
             }
             (Request::Delete(address), Err(cause)) => {
-                // RFC 5061 §5.3 F11: once an earlier request has failed, the deletion fails as well. Such a deletion
-                // may be requested again.
+                // RFC 5061 §5.3 F11: if an earlier request in the ASCONF failed, the peer had to refuse the deletion,
+                // too. Such a deletion may be requested again.
                 if !behind {
                     self.undeletable.push(address);
                 }

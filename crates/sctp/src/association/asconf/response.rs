@@ -68,10 +68,10 @@ impl Answers {
         next
     }
 
-    /// Queues the answer to an ASCONF, to be sent on a path to an address. `done` is the new answer if the ASCONF has
-    /// just been carried out, and `None` if not.
-    fn answer(&mut self, serial: u32, done: Option<Vec<u8>>, (path, target): (usize, SocketAddr)) {
-        if let Some(answer) = done {
+    /// Queues the answer to the ASCONF `serial`. If the ASCONF has just been carried out, `new_answer` is its answer;
+    /// otherwise an earlier answer is repeated.
+    fn answer(&mut self, serial: u32, new_answer: Option<Vec<u8>>, (path, target): (usize, SocketAddr)) {
+        if let Some(answer) = new_answer {
             if self.responses.len() == KEPT {
                 self.responses.pop_front();
             }
@@ -136,7 +136,7 @@ impl Association {
             return;
         };
         let new = asconf.answers.takes(chunk.serial);
-        let done = new.then(|| self.execute_requests(ctx, chunk, arrived));
+        let new_answer = new.then(|| self.execute_requests(ctx, chunk, arrived));
         // RFC 5061 §5.2 E6: send the answer to the address that the ASCONF came from, even if that address is not part
         // of the association.
         let path = self.paths.find(arrived.source.ip()).or_else(|| {
@@ -145,7 +145,7 @@ impl Association {
         });
         let path = path.unwrap_or(self.paths.current());
         if let Some(asconf) = &mut self.extensions.asconf {
-            asconf.answers.answer(chunk.serial, done, (path, arrived.source));
+            asconf.answers.answer(chunk.serial, new_answer, (path, arrived.source));
         }
     }
 
@@ -210,8 +210,8 @@ impl Association {
                     failed |= fail(&mut answer, id, &cause);
                 }
             }
-            // No request after request `n` is carried out. RFC 5061 §5.1 A7: once a request has failed, later requests
-            // without an answer count as failed.
+            // Further requests are not carried out, because the limit on requests or on the size of the answer is
+            // reached. RFC 5061 §5.1 A7: after a failed request, requests without an answer count as failed.
             if n == MAX_REQUESTS || answer.length() > MAX_BYTES {
                 break;
             }
@@ -291,7 +291,7 @@ impl Association {
         if self.outbox.take_cookie_ack(index) {
             self.outbox.ask_cookie_ack(successor);
         }
-        self.measure();
+        self.set_fragment_size();
         let asconf = self.extensions.asconf.as_ref();
         if asconf.and_then(|asconf| asconf.under_way()).is_some_and(|(path, _)| path == index) {
             self.set_asconf_addresses(ctx, successor);

@@ -17,7 +17,7 @@ pub(crate) const RANDOM: usize = 32;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct AuthParams {
     pub(crate) random: [u8; RANDOM],
-    /// The chunk types that the sender of these parameters accepts only if authenticated; `None` if the sender listed
+    /// The chunk types for which the sender of these parameters requires authentication; `None` if the sender listed
     /// none.
     pub(crate) chunks: Option<Vec<u8>>,
     /// HMAC identifiers, two bytes each, in order of preference.
@@ -99,7 +99,7 @@ impl AuthParams {
         hmacs(&self.hmacs).any(|id| id == hmac)
     }
 
-    /// RFC 4895 §6.1: returns the first of the listed algorithms that this side supports.
+    /// RFC 4895 §6.1: returns the first algorithm in the peer's HMAC-ALGO list that this side supports.
     pub(crate) fn algorithm(&self) -> Option<Algorithm> {
         hmacs(&self.hmacs).find_map(Algorithm::of)
     }

@@ -43,16 +43,15 @@ pub(crate) struct Auth {
     /// The identifier of the unknown key that was last reported to the application. The same key is not reported again.
     reported: Option<u16>,
     /// The shared key for the packet that is being written. It is set by the first message in the packet.
-    packet: Option<u16>,
+    packet_key: Option<u16>,
     /// Deactivated keys that unacknowledged or queued messages still use.
     deactivated_keys: Vec<DeactivatedKey>,
 }
 
-/// A key that was deactivated.
 #[derive(Clone, Debug)]
 struct DeactivatedKey {
     key: u16,
-    /// Chunks below this TSN offset may be signed with the key. The key is needed until all of them are acknowledged.
+    /// The key is needed until all chunks below this TSN offset are acknowledged.
     until: u64,
     /// Queued messages that use the key, by their numbers in the queue.
     messages: Vec<u32>,
@@ -92,7 +91,7 @@ impl Auth {
             keyed: Vec::new(),
             peer_uses: 0,
             reported: None,
-            packet: None,
+            packet_key: None,
             deactivated_keys: Vec::new(),
         }
     }
@@ -118,7 +117,7 @@ impl Auth {
         AuthChunk::HEADER + self.algorithm.size()
     }
 
-    /// Returns whether this side accepts chunks of this type only if authenticated.
+    /// Returns whether this side requires authentication for chunks of this type.
     #[inline]
     pub(crate) fn requires_auth(&self, kind: u8) -> bool {
         self.guarded.has(kind)
@@ -154,7 +153,7 @@ impl Auth {
 
     /// Adds keys to the deactivated keys. No message uses the added keys any more, so the next call of `free_keys`
     /// reports them as free.
-    pub(super) fn leave(&mut self, keys: impl Iterator<Item = u16>) {
+    pub(super) fn add_deactivated(&mut self, keys: impl Iterator<Item = u16>) {
         self.deactivated_keys.extend(keys.map(|key| DeactivatedKey { key, until: 0, messages: Vec::new() }));
     }
 
@@ -176,7 +175,7 @@ impl Auth {
         self.deactivated_keys.retain_mut(|leaving| {
             let DeactivatedKey { key, until, messages } = leaving;
             if *key == active || keys.find(*key).is_none() {
-                // The key was activated again or deleted, so no event follows.
+                // The key is active again or was deleted, so it needs no event and is removed from the list.
                 return false;
             }
             while messages.pop_if(|message| !send.asks_for(*message, *key)).is_some() {}
@@ -277,14 +276,14 @@ impl Auth {
     /// to the packet that is being written. A message without a key uses the active key.
     fn can_bundle_with_key(&mut self, key: Option<u16>) -> bool {
         let key = key.filter(|&key| self.keys.find(key).is_some()).unwrap_or(self.keys.active());
-        *self.packet.get_or_insert(key) == key
+        *self.packet_key.get_or_insert(key) == key
     }
 
     /// RFC 4895 §6.2: inserts an AUTH chunk into the packet that begins at `start` in `buffer`. The AUTH chunk precedes
     /// the first chunk for which the peer requires authentication. If there is no such chunk, the packet does not
     /// change.
     pub(super) fn sign(&mut self, buffer: &mut Vec<u8>, start: usize) {
-        let key = self.packet.take().unwrap_or(self.keys.active());
+        let key = self.packet_key.take().unwrap_or(self.keys.active());
         let mut at = start + packet::HEADER;
         while let Some(&[kind, _, high, low]) = buffer.get(at..).and_then(|rest| rest.first_chunk::<4>()) {
             if self.signed.has(kind) {

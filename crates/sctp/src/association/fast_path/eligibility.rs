@@ -7,10 +7,11 @@ use crate::path::Path;
 /// [`invalidate_fast_path`](Association::invalidate_fast_path).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum FastPath {
-    /// The value is unknown. It is determined when the next packet has to be sent.
+    /// It is not known whether the association may take the fast path. This is determined when the next packet has to
+    /// be sent.
     #[default]
     Unknown,
-    /// The association does not qualify, but it is established and no control chunk is pending.
+    /// The fast path may not be used, but the association is established and no control chunk is pending.
     NoControl,
     /// The fast path may be used: no control chunk is pending, and no extension in use affects DATA and SACK chunks.
     Eligible,
@@ -24,7 +25,7 @@ impl Association {
         self.fast_path = FastPath::Unknown;
     }
 
-    /// Returns whether the cached value is valid. If so, no control chunk is pending.
+    /// Returns whether the cached eligibility is valid. While it is valid, no control chunk is pending.
     #[inline]
     pub(crate) fn is_eligibility_known(&self) -> bool {
         self.fast_path != FastPath::Unknown

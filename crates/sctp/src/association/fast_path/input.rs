@@ -14,7 +14,7 @@ use anabranch_wire::sctp::{Data, Header, PacketView, RawChunk, Sack, SackView};
 use std::net::SocketAddr;
 
 /// The single chunk of a packet: either a SACK, or DATA with a whole ordered message. The chunk is stored as a byte
-/// offset instead of a reference, because the packet's buffer may be kept.
+/// offset and does not borrow the packet, because the association may take over the packet's buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SoleChunk {
     header: Header,
@@ -25,7 +25,7 @@ pub(crate) struct SoleChunk {
 }
 
 impl SoleChunk {
-    /// Returns `None` unless the packet has exactly one chunk and that chunk is DATA or SACK.
+    /// Returns `None` unless the packet has exactly one chunk: a SACK, or DATA with a whole ordered message.
     #[inline(always)]
     pub(crate) fn of(packet: &PacketView<'_>) -> Option<Self> {
         let chunks = packet.chunks().rest();
@@ -102,7 +102,9 @@ impl Association {
         let to = Delivery { stream, ssn: ssn.0, ppid, tsn: tsn.0, unordered: false };
         let payload = chunk.end - payload.len()..chunk.end;
         let length = payload.len() as u64;
-        let Some((offset, news)) = self.recv.take_next(to, immediate, packet, payload) else { return false };
+        let Some((offset, became_readable)) = self.recv.take_next(to, immediate, packet, payload) else {
+            return false;
+        };
         self.stats.packets_received += 1;
         self.stats.bytes_received += bytes as u64;
         self.stats.data_received += 1;
@@ -116,14 +118,14 @@ impl Association {
             self.record_interruption(ctx, interruption);
         }
         self.schedule_sack(ctx.now);
-        if news {
+        if became_readable {
             ctx.events.push_back(Event::Readable { id: self.id, stream });
         }
         true
     }
 
-    /// Handles a packet from the path `from` with a single SACK. Returns false if the SACK does more than acknowledge
-    /// the next chunks in order.
+    /// Handles a packet from the path `from` whose only chunk is a SACK. Returns false if the SACK does more than
+    /// acknowledge the next chunks in order.
     #[inline(always)]
     fn on_advancing_sack(&mut self, ctx: &mut Ctx<'_>, chunk: SoleChunk, packet: &[u8], from: usize) -> bool {
         let bytes = packet.len();

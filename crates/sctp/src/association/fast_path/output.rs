@@ -28,7 +28,7 @@ impl Association {
         if !data || self.config().pacing {
             return false;
         }
-        let limit = self.address(index, out, *tag);
+        let limit = self.set_addresses(index, out, *tag);
         out.end_on(crc32c::LINE, limit, crc32c::room_for(limit));
         let bytes = out.push_with(|buffer| {
             let before = buffer.len();
@@ -41,7 +41,7 @@ impl Association {
         true
     }
 
-    /// Returns whether DATA packets now hold only new DATA chunks, without control chunks or a SACK.
+    /// Returns whether a packet with DATA that is sent now holds only new DATA chunks, and no control chunk or SACK.
     #[inline]
     pub(crate) fn sends_new_data_alone(&self) -> bool {
         self.fast_path == FastPath::Eligible && !self.recv.sack_pending()
@@ -55,7 +55,7 @@ impl Association {
             return false;
         }
         let index = self.sack_path();
-        let limit = self.address(index, out, *tag);
+        let limit = self.set_addresses(index, out, *tag);
         let bytes = out.push_with(|buffer| {
             let packet = OpenPacket::begin(buffer, self.identity.header_to_peer());
             self.emit_sack(packet.start() + limit, buffer);
@@ -69,7 +69,7 @@ impl Association {
     /// Sets the source and destination address of the packets in `out`. Returns the maximum size of one packet in
     /// bytes.
     #[inline(always)]
-    fn address(&mut self, index: usize, out: &mut SendBatch, tag: u64) -> usize {
+    fn set_addresses(&mut self, index: usize, out: &mut SendBatch, tag: u64) -> usize {
         let path = self.paths.get(index);
         out.source = path.source();
         out.target = path.address();

@@ -60,7 +60,7 @@ impl Association {
             return ControlJob::Job(Job::Control(path));
         }
         if self.extensions.asconf.is_some() {
-            match self.asconf_turn() {
+            match self.asconf_job() {
                 ControlJob::Go => {}
                 turn => return turn,
             }
@@ -214,7 +214,7 @@ impl Association {
         }
     }
 
-    /// Returns whether new DATA may be appended to a packet of retransmissions on path `index`.
+    /// Returns whether new DATA may be appended to retransmitted chunks in a packet on path `index`.
     pub(super) fn follows_new(&mut self, now: Instant, index: usize) -> bool {
         let path = self.paths.get(index);
         !path.sends_one_packet() && self.is_open(index) && self.state.may_send_data() && self.new_allowed(now)

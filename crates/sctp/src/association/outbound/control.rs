@@ -30,9 +30,9 @@ impl Association {
         // RFC 9260 §3.3.10 allows an ERROR in the packet of the COOKIE ECHO. The ERROR reports unrecognized parameters
         // of the INIT ACK.
         self.outbox.write_errors(index, end, buffer, false);
-        // RFC 9260 §5.1 C: DATA may be bundled with COOKIE ECHO. RFC 8899 §4.3: while it is unknown whether packets
-        // with DATA get through, only the first packet with this cookie contains DATA. Otherwise the cookie could
-        // become stale before any packet gets through.
+        // RFC 9260 §5.1 C: DATA may be bundled with COOKIE ECHO. RFC 8899 §4.3: large packets may be lost if the path
+        // MTU is smaller than assumed. Therefore only the first COOKIE ECHO carries DATA if the path MTU is searched
+        // for. A lost COOKIE ECHO could otherwise make the cookie stale.
         let small = self.paths.get(index).has_mtu_search()
             && matches!(&self.state, State::CookieEchoed(echo) if echo.is_overdue());
         if self.config.cookie_data && self.paths.get(index).is_confirmed() && !small {
@@ -83,8 +83,8 @@ impl Association {
             }
         }
         self.outbox.write_errors(index, end, buffer, buffer.len() == begin);
-        // RFC 9260 §8.3: a HEARTBEAT that arrived fitted into one packet. So the HEARTBEAT ACK, which has the same
-        // length, fits into one packet unless the reverse path has a smaller MTU.
+        // RFC 9260 §8.3: a HEARTBEAT ACK is as long as the HEARTBEAT, which fitted into a packet. It therefore fits
+        // into a packet too, unless the reverse path has a smaller MTU.
         let alone = self.outbox.write_heartbeat_acks(index, end, buffer, buffer.len() == begin);
         self.write_reconfig(ctx, index, end, buffer, alone);
         if self.paths.get(index).wants_heartbeat() && buffer.len() + 8 + heartbeat::INFO <= end {

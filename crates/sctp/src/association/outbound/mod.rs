@@ -25,7 +25,7 @@ use packet::OpenPacket;
 pub(super) enum ControlJob {
     /// A packet for this job has to be sent before any DATA.
     Job(Job),
-    /// Nothing can be sent now, because no address of the peer is usable.
+    /// Nothing can be sent now. For example, the handshake waits for an answer, or no address of the peer is usable.
     Wait,
     /// No control chunk is pending; DATA may be sent.
     Go,
@@ -132,9 +132,9 @@ impl Association {
             if out.may_fragment || matches!(job, Job::MtuProbe(_)) || !out.has_room() {
                 return true;
             }
-            // The batch may take further DATA packets for the same path if they are not larger than its first packet.
-            // If the first packet has only control chunks, it may be smaller than an AUTH chunk, so the subtraction
-            // saturates.
+            // Further DATA packets for the same path may join the batch, if none of them is larger than the batch's
+            // first packet. A first packet with only control chunks may be smaller than an AUTH chunk, so the
+            // subtraction saturates.
             limit = limit.min(out.stride());
             let room = limit.saturating_sub(HEADER + self.extensions.auth_room());
             match self.next_job(ctx) {
@@ -152,7 +152,8 @@ impl Association {
         }
     }
 
-    /// Writes one packet of at most `limit` bytes. Only a chunk that cannot be split again may exceed the limit.
+    /// Writes one packet of at most `limit` bytes. The packet may exceed the limit only because of a chunk that cannot
+    /// be split, for example DATA that already has a TSN (RFC 9260 §6.9).
     fn write_packet(&mut self, ctx: &mut Ctx<'_>, job: Job, limit: usize, buffer: &mut Vec<u8>, tag: u64) {
         // RFC 9260 §8.5, §8.5.1 A, D: the packet carries the tag from the peer's INIT or INIT ACK. An INIT has tag 0.
         let verification = if matches!(job, Job::Init(_)) { 0 } else { self.identity.peer_tag() };
@@ -175,7 +176,8 @@ impl Association {
                 // sent to any address.
                 if self.paths.get(path).is_confirmed() && !self.is_stranded() {
                     self.write_forward(ctx, path, end, buffer);
-                    // If a HEARTBEAT tests whether small packets get through, no DATA is added to its packet.
+                    // While a path MTU probe is due or outstanding, packets with control chunks stay small: no DATA is
+                    // added to them.
                     let small = self.paths.get(path).is_searching();
                     let allowed = self
                         .data_path(ctx.now)
@@ -208,7 +210,7 @@ impl Association {
         alone: bool,
     ) {
         let packet = OpenPacket::begin(buffer, self.identity.header_to_peer());
-        self.paths.at(index).account_rest(ctx.now);
+        self.paths.at(index).shrink_if_idle(ctx.now);
         self.write_fresh(ctx, index, packet.start() + limit, buffer, tag);
         self.send.packet_done();
         self.paths.at(index).on_data_sent(ctx.now, true);
@@ -219,8 +221,8 @@ impl Association {
         }
     }
 
-    /// Writes new DATA chunks behind other chunks. This copy of `write_fresh` is not inlined, so that the copy for
-    /// packets with only new data can be inlined.
+    /// Writes new DATA chunks behind other chunks. This function is not inlined. So only one other place, which writes
+    /// packets with only new data, inlines `write_fresh`.
     #[inline(never)]
     fn write_more(
         &mut self,
@@ -285,8 +287,8 @@ impl Association {
         tag: u64,
         allowed: Option<Allowed>,
     ) {
-        // A SACK is bundled only if it leaves room for DATA. If there is no room, a due SACK is sent first in a packet
-        // of its own.
+        // A SACK is bundled only if the packet still has room for DATA. Otherwise a due SACK is sent first, in its own
+        // packet.
         if self.recv.sack_pending() && self.sack_path() == index {
             let ecn = self.extensions.ecn.size();
             let size = self.recv.sack_size() + ecn;
@@ -327,7 +329,7 @@ impl Association {
         if !allowed.retransmissions && !allowed.new {
             return;
         }
-        self.paths.at(index).account_rest(ctx.now);
+        self.paths.at(index).shrink_if_idle(ctx.now);
         let mut repeated = false;
         let mut fresh = false;
         let begin = buffer.len();

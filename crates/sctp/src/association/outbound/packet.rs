@@ -1,7 +1,7 @@
 //! The beginning and the end of every packet: its common header and its checksum.
 //!
 //! Every packet is begun and finished by an [`OpenPacket`]. Packets of an association are written directly into a
-//! batch. A [`FinalPacket`] has its own buffer and waits at the endpoint, because its association may have ended or
+//! batch. A [`StatelessPacket`] has its own buffer and waits at the endpoint, because its association may have ended or
 //! never existed.
 //!
 //! This module implements no RFC rule. The common header (RFC 9260 §3.1) belongs to `wire`, and the caller chooses
@@ -37,7 +37,8 @@ impl OpenPacket {
         packet::finish(buffer, self.start);
     }
 
-    /// Like [`finish`](Self::finish), but may overwrite the bytes in front of the packet in `buffer`.
+    /// Like [`finish`](Self::finish), but may overwrite the bytes in front of the packet. `buffer` must contain no
+    /// other packet.
     #[inline(always)]
     pub(crate) fn finish_alone(self, buffer: &mut [u8]) {
         packet::finish_alone(buffer, self.start);
@@ -47,13 +48,13 @@ impl OpenPacket {
 /// A packet that the endpoint can send without an association. It ends an association, or answers a packet that belongs
 /// to no association.
 #[derive(Debug)]
-pub(crate) struct FinalPacket {
+pub(crate) struct StatelessPacket {
     source: SocketAddr,
     target: SocketAddr,
     bytes: Vec<u8>,
 }
 
-impl FinalPacket {
+impl StatelessPacket {
     /// Builds a packet from `source` to `target`. `write` appends the chunks.
     pub(crate) fn new(
         (source, target): (SocketAddr, SocketAddr),
@@ -100,9 +101,9 @@ impl Association {
     }
 
     /// Queues a packet that the endpoint sends even if the association ends now, and counts it as sent.
-    pub(in crate::association) fn send_final(&mut self, ctx: &mut Ctx<'_>, packet: FinalPacket) {
+    pub(in crate::association) fn send_stateless(&mut self, ctx: &mut Ctx<'_>, packet: StatelessPacket) {
         self.stats.packets_sent += 1;
         self.stats.bytes_sent += packet.bytes.len() as u64;
-        ctx.final_packets.push_back(packet);
+        ctx.stateless_packets.push_back(packet);
     }
 }

@@ -1,10 +1,9 @@
 //! Stream re-configuration: requests to reset streams and to add streams.
 //!
 //! [`request`] implements the requests of this side, and [`response`] the requests of the peer. Both use the sequence
-//! numbers in [`Reconfig`]. One request chunk is outstanding at a time. The chunk holds one request, or one of the
-//! pairs of requests that RFC 6525 §3.1 allows. Further requests wait in a bounded queue. The association passes in the
-//! parts of its state that a request affects ([`AssociationParts`]). This module applies the effects of an answer to
-//! paths.
+//! numbers in [`Reconfig`]. One request chunk is outstanding at a time. It holds one request, or one of the pairs of
+//! requests that RFC 6525 §3.1 allows. Further requests wait in a bounded queue. [`AssociationParts`] borrows the parts
+//! of the association that a request affects.
 //!
 //! Implements RFC 6525 §5.1.1, and the calls of the application (§6.3).
 
@@ -61,13 +60,13 @@ pub(crate) struct Reconfig {
     /// Incoming streams that the peer has agreed to reset, and the sequence number of our request for the reset.
     agreed_incoming: Option<(u32, Vec<u16>)>,
     /// Whether the outstanding request has to be sent.
-    send: bool,
+    send_pending: bool,
     /// The answers given to the requests in the peer's last chunk.
     results: Vec<Answer>,
     /// The responses that still have to be written.
     replies: Vec<ReConfigParam<'static>>,
     reply_path: usize,
-    /// A reset by the peer that waits, because the last TSN before the reset has not arrived yet.
+    /// A reset by the peer that is deferred until the last TSN before the reset has arrived.
     deferred: Option<Deferred>,
     /// The peer's request to reset outgoing streams of this side, if the request has to wait.
     peer_request: Option<PeerResetRequest>,
@@ -84,7 +83,7 @@ impl Reconfig {
             waiting: VecDeque::new(),
             outstanding: None,
             agreed_incoming: None,
-            send: false,
+            send_pending: false,
             results: Vec::new(),
             replies: Vec::new(),
             reply_path: 0,
@@ -201,10 +200,10 @@ impl Association {
         incoming: u16,
     ) -> Result<(), ResetError> {
         self.may_ask()?;
-        let most = |have: u16, more: u16| have.checked_add(more).is_none();
+        let overflows = |have: u16, more: u16| have.checked_add(more).is_none();
         if outgoing == 0 && incoming == 0
-            || most(self.streams.outbound(), outgoing)
-            || most(self.streams.inbound(), incoming)
+            || overflows(self.streams.outbound(), outgoing)
+            || overflows(self.streams.inbound(), incoming)
         {
             return Err(ResetError::TooManyStreams);
         }
@@ -245,13 +244,13 @@ impl Association {
 
     /// RFC 6525 §5.1.1: retransmits the outstanding request, to another address if the peer has another address.
     pub(super) fn on_reconfig_timer(&mut self, ctx: &mut Ctx<'_>) {
-        let up = self.state.may_send_data();
+        let may_send = self.state.may_send_data();
         let Some(outstanding) =
             self.extensions.reconfig.as_deref_mut().and_then(|reconfig| reconfig.outstanding.as_mut())
         else {
             return;
         };
-        if !up {
+        if !may_send {
             return;
         }
         // RFC 6525 §5.2.7 H2: if the peer has answered "in progress", an expiration of the re-configuration timer is
@@ -315,8 +314,9 @@ impl Association {
         }
     }
 
-    /// RFC 9260 §8.1, §8.2: any answer proves that the path works, as acknowledged DATA does. Returns false if there is
-    /// no outstanding request with this number (RFC 6525 §5.2.7 H1).
+    /// Handles the peer's answer to the request with the sequence number `number`. RFC 9260 §8.1, §8.2: like
+    /// acknowledged DATA, an answer proves that the path works. Returns false if no such request is outstanding (RFC
+    /// 6525 §5.2.7 H1).
     fn on_answered(&mut self, ctx: &mut Ctx<'_>, number: u32, result: u32) -> bool {
         let outstanding =
             self.extensions.reconfig.as_deref().and_then(|reconfig| reconfig.outstanding.as_ref());
@@ -326,8 +326,8 @@ impl Association {
         };
         let index = outstanding.path;
         // RFC 9260 §8.1: as with HEARTBEAT ACK, "in progress" does not clear the error counter while data is
-        // outstanding. If the data for which the request waits never arrives, every answer is "in progress", and the
-        // peer would never count as unreachable.
+        // outstanding. Otherwise the peer would never count as unreachable if the data for which the request waits
+        // never arrives.
         if result != result::IN_PROGRESS || !self.send.has_outstanding() {
             self.paths.clear_errors();
         }
@@ -345,28 +345,29 @@ impl Association {
         reconfig.advance_deferred(&mut parts, path);
     }
 
-    /// Returns whether a chunk may belong to the numbering after a pending reset. Such a chunk is not accepted before
-    /// the reset is done.
+    /// Returns whether a chunk may have been sent after a reset that this side has not finished yet. The numbers of
+    /// such a chunk count from that reset, so the chunk is not accepted before the reset is done.
     #[cold]
     pub(super) fn comes_too_early(&self, tsn: Tsn, stream: u16) -> bool {
         self.extensions.reconfig.as_deref().is_some_and(|reconfig| reconfig.comes_too_early(tsn, stream))
     }
 
-    /// Returns whether the peer may have reset its TSNs already, although its answer has not arrived.
+    /// Returns whether the peer may have reset its TSNs already, although its answer to our request has not arrived.
     #[cold]
     pub(super) fn may_be_renumbered(&self) -> bool {
         self.extensions.reconfig.as_deref().is_some_and(Reconfig::may_be_renumbered)
     }
 
     /// Refuses a chunk that may belong to the numbering after a TSN reset. The chunk shows that our reset request or
-    /// its answer was lost. The request is repeated to the source address of the chunk, at most once per round trip. If
-    /// only our timer (RFC 6525 §5.1.1) repeated it, the peer might give up on its data first.
+    /// its answer was lost. The request is repeated to the source address of the chunk, at most once per round trip.
+    /// The timer of RFC 6525 §5.1.1 alone might repeat it too late: the peer gives up when nobody acknowledges its
+    /// data.
     #[cold]
     pub(super) fn refuse_early(&mut self, now: Instant, arrived: &PacketMeta) {
         self.recv.refuse();
         let path = self.paths.get(arrived.path);
-        // RTO.Min is used before the round-trip time is measured, because the peer's timer may be much shorter than
-        // ours.
+        // Until a round-trip time is measured, RTO.Min is used instead. A longer time is a risk, because the peer's
+        // timer may be much shorter than ours.
         let round_trip = path.smoothed_rtt().unwrap_or(self.config.rto_min);
         if let Some(reconfig) = self.extensions.reconfig.as_deref_mut()
             && reconfig.is_renumbering_since(now, round_trip)

@@ -1,4 +1,4 @@
-//! Requests of this side, and the handling of the peer's answers.
+//! RE-CONFIG requests of this side, and the handling of the peer's answers.
 //!
 //! Implements RFC 6525 §5.1.2 to §5.1.6 and §5.2.7.
 
@@ -67,18 +67,18 @@ pub(super) struct OutstandingRequest {
     pub(super) request: ReconfigRequest,
     /// The encoded lists of streams in the request: outgoing, incoming.
     lists: [Vec<u8>; 2],
-    /// The number and kind of each parameter in the request, and whether the peer has answered it.
+    /// For each parameter in the request: its request sequence number, its kind, and whether the peer has answered it.
     pub(super) params: Vec<(u32, RequestType, bool)>,
     /// The last TSN that this side had assigned when it made the request.
     last: u32,
-    /// RFC 6525 §4.1: the Re-configuration Response Sequence Number for the reset of outgoing streams.
+    /// RFC 6525 §4.1: the Re-configuration Response Sequence Number in a request to reset outgoing streams.
     response: u32,
     pub(super) path: usize,
     /// When the request was last sent.
     pub(super) sent_at: Instant,
-    /// Whether the peer has answered, since the timer last expired, that the request is in progress.
+    /// Whether the peer has answered "in progress" since the timer last expired.
     pub(super) is_in_progress: bool,
-    /// Whether the peer has ever answered that the request is in progress. If so, the peer carries out the request by
+    /// Whether the peer has ever answered this request with "in progress". If so, the peer carries out the request by
     /// sending a request of its own.
     accepted: bool,
     /// Whether the peer has reset the requested streams.
@@ -111,19 +111,22 @@ impl OutstandingRequest {
         self.params.iter().map(param).collect()
     }
 
-    /// Returns whether the peer will carry out all unanswered parameters by requests of its own.
+    /// Returns whether the request now waits only for requests of the peer. True if the peer has accepted the request,
+    /// and each unanswered parameter asks the peer to reset or add its own outgoing streams.
     fn is_peers_turn(&self) -> bool {
         let mut left = self.params.iter().filter(|param| !param.2);
         self.accepted
             && left.all(|param| matches!(param.1, RequestType::ResetIncoming | RequestType::AddIncoming))
     }
 
-    /// Returns the kind of the parameter with this number, unless it has been answered.
+    /// Returns the type of the re-configuration parameter with this request number. Returns `None` if the peer has
+    /// answered the parameter, or if the request has no such parameter.
     pub(super) fn kind_of(&self, number: u32) -> Option<RequestType> {
         self.params.iter().find(|param| param.0 == number && !param.2).map(|param| param.1)
     }
 
-    /// Returns the number of the unanswered parameter of this kind, or `None` if there is no such parameter.
+    /// Returns the request sequence number of the parameter of this kind that the peer has not answered; `None` if
+    /// there is none.
     pub(super) fn awaits(&self, kind: RequestType) -> Option<u32> {
         self.params.iter().find(|&&(_, k, done)| k == kind && !done).map(|param| param.0)
     }
@@ -193,7 +196,8 @@ impl Reconfig {
 
     /// Returns the path on which a RE-CONFIG has to be sent, if one is pending.
     pub(super) fn wanted_path(&self) -> Option<usize> {
-        let request = self.outstanding.as_ref().filter(|_| self.send).map(|outstanding| outstanding.path);
+        let request =
+            self.outstanding.as_ref().filter(|_| self.send_pending).map(|outstanding| outstanding.path);
         request.or((!self.replies.is_empty()).then_some(self.reply_path))
     }
 
@@ -201,10 +205,10 @@ impl Reconfig {
     /// a request was appended.
     pub(super) fn write(&mut self, now: Instant, index: usize, room: usize, buffer: &mut Vec<u8>) -> bool {
         let outstanding =
-            self.outstanding.as_ref().filter(|outstanding| self.send && outstanding.path == index);
+            self.outstanding.as_ref().filter(|outstanding| self.send_pending && outstanding.path == index);
         let mut requests = outstanding.map(OutstandingRequest::params).unwrap_or_default();
-        // RFC 6525 §3.1: a response may share a chunk with a reset of outgoing streams. §5.2.1: the answers to one
-        // chunk should be in one chunk.
+        // RFC 6525 §3.1: one RE-CONFIG chunk may hold one response and one request to reset outgoing streams. §5.2.1:
+        // the responses to one RE-CONFIG chunk should be in one chunk.
         let together = self.replies.len() == 1
             && matches!(requests[..], [ReConfigParam::ResetOutgoing { .. }])
             && self.reply_path == index;
@@ -230,7 +234,7 @@ impl Reconfig {
         }
         if let Some(outstanding) = self.outstanding.as_mut().filter(|_| is_requested) {
             outstanding.sent_at = now;
-            self.send = false;
+            self.send_pending = false;
         }
         buffer.extend_from_slice(&chunks);
         is_requested
@@ -238,7 +242,7 @@ impl Reconfig {
 
     /// Marks the outstanding request for retransmission, on another path if `path` is given.
     pub(super) fn send_again(&mut self, path: Option<usize>) {
-        self.send = true;
+        self.send_pending = true;
         if let Some(outstanding) = &mut self.outstanding {
             outstanding.path = path.unwrap_or(outstanding.path);
         }
@@ -247,10 +251,10 @@ impl Reconfig {
     /// Makes the next queued request outstanding on `path`, if no other request is outstanding and the next request may
     /// be sent.
     pub(super) fn launch(&mut self, send: &mut SendHalf, timers: &mut Timers, path: usize) {
-        // RFC 6525 §5.1.1: one request is outstanding at a time. If each side waited for a request of the other side,
-        // neither side would ever send a request. So this side drops its outstanding request if two conditions hold.
-        // The peer has reported that request as in progress (§5.2.7 H1). The peer also waits for a request of this
-        // side, which is in `waiting` or will follow from `peer_request`.
+        // RFC 6525 §5.1.1: one request is outstanding at a time. Two sides that wait for each other's requests would
+        // wait forever. So this side drops its outstanding request if two conditions hold. The peer has reported that
+        // request as in progress (§5.2.7 H1). The peer also waits for a request of this side, which is in `waiting` or
+        // will follow from `peer_request`.
         if let Some(outstanding) = &self.outstanding {
             let owed = self.peer_request.is_some()
                 || self.waiting.front().is_some_and(|request| request.answers().is_some());
@@ -264,7 +268,7 @@ impl Reconfig {
                 self.agreed_incoming = Some((number, streams.clone()));
             }
             self.outstanding = None;
-            self.send = false;
+            self.send_pending = false;
             timers.stop(Timer::Reconfig);
         }
         // RFC 6525 §5.1.2 A3: before a stream reset, all earlier messages must have TSNs. §5.1.4 C2: before an
@@ -300,8 +304,8 @@ impl Reconfig {
         let number = |(i, &kind): (usize, &RequestType)| (first.wrapping_add(i as u32), kind, false);
         let params: Vec<_> = kinds.iter().enumerate().map(number).collect();
         self.next = first.wrapping_add(params.len() as u32);
-        // RFC 6525 §5.1.2 A4: the number of the peer's request to which our request responds. If there is no such
-        // request, it is the number of the last peer request that was answered.
+        // RFC 6525 §5.1.2 A4: the number of the peer's request to which our request responds. If our request responds
+        // to none, this is the number of the last peer request that was answered.
         let response = request.answers().unwrap_or_else(|| {
             self.peer_request.as_ref().map_or(self.expected, |request| request.number).wrapping_sub(1)
         });
@@ -324,7 +328,7 @@ impl Reconfig {
             accepted: false,
             performed: false,
         });
-        self.send = true;
+        self.send_pending = true;
         if resets {
             send.record_reset();
         }
@@ -347,8 +351,8 @@ impl Reconfig {
             return;
         };
         if result == super::result::IN_PROGRESS {
-            // RFC 6525 §5.2.7 H2: the peer has not finished. Restart the timer. Its next expiration does not count as
-            // an error.
+            // RFC 6525 §5.2.7 H2: the peer has not finished processing the request. Restart the retransmission timer.
+            // Its next expiration does not count as an error.
             outstanding.is_in_progress = true;
             outstanding.accepted = true;
             let rto = parts.paths.get(outstanding.path).rto();
@@ -385,7 +389,7 @@ impl Reconfig {
             }
             if outstanding.params.iter().all(|param| param.2) {
                 self.outstanding = None;
-                self.send = false;
+                self.send_pending = false;
                 parts.timers.stop(Timer::Reconfig);
             }
         }
@@ -395,8 +399,8 @@ impl Reconfig {
 }
 
 impl OutstandingRequest {
-    /// RFC 6525 §5.2.7 H3 to H6: applies the result of one parameter. Returns the event for the application, if there
-    /// is one.
+    /// RFC 6525 §5.2.7 H3 to H6: applies the peer's result for one parameter of this request. Returns the event for
+    /// the application, if there is one.
     fn conclude(
         &mut self,
         parts: &mut AssociationParts<'_>,
@@ -419,7 +423,7 @@ impl OutstandingRequest {
             (ReconfigRequest::Reset { incoming, .. }, RequestType::ResetIncoming) => {
                 let streams = incoming.take().unwrap_or_default();
                 match failed {
-                    // The peer's own request for this reset has already caused the event.
+                    // When the peer reset its own stream, this host already emitted the event.
                     None if self.performed => return None,
                     None => {
                         let idle = result == super::result::NOTHING;
@@ -470,8 +474,8 @@ impl OutstandingRequest {
 /// Splits `streams` into lists that are short enough for one request each.
 fn pieces(paths: &Paths, streams: &[u16], both: bool) -> Vec<Vec<u16>> {
     let smallest = paths.iter().map(Path::chunk_limit).min().unwrap_or(512);
-    // Reserves room for two parameter headers and the chunk header. Each stream takes two bytes in one or both
-    // parameters.
+    // The 40 bytes are for two parameter headers and the chunk header. A stream number takes two bytes in each
+    // parameter. If `both` is true, there are two parameters.
     let most = smallest.saturating_sub(40) / if both { 4 } else { 2 };
     if streams.is_empty() {
         return vec![Vec::new()];

@@ -19,7 +19,7 @@ pub(super) struct Answer {
     next: Option<(Tsn, Tsn)>,
 }
 
-/// A reset by the peer that is carried out when the last TSN before the reset has arrived.
+/// A stream reset that the peer has requested. It is carried out when the last TSN before the reset has arrived.
 #[derive(Debug)]
 pub(super) struct Deferred {
     number: u32,
@@ -35,8 +35,8 @@ pub(super) struct PeerResetRequest {
     streams: Vec<u16>,
 }
 
-/// The answer to a request: the result code and, for a TSN reset, the next TSN of each side. `None` if a request of
-/// this side serves as the answer.
+/// The answer to the peer's request: the result code and, for a TSN reset, the next TSN of each side. `None` if no
+/// result is sent, because a request of this side answers the peer's request.
 type Outcome = Option<(u32, Option<(Tsn, Tsn)>)>;
 
 const fn outcome(result: u32) -> Outcome {
@@ -72,7 +72,7 @@ impl Reconfig {
             Some(answer) => {
                 // RFC 6525 §5.2.1: a repeated request gets the same answer as the first time.
                 let answered = self.outstanding.as_ref().is_some_and(|f| f.request.answers() == Some(number));
-                self.send |= answered;
+                self.send_pending |= answered;
                 if !answered || !matches!(param, ReConfigParam::ResetIncoming { .. }) {
                     self.reply(path, number, answer.result, next_tsns(parts, param, answer.next));
                 }
@@ -141,7 +141,8 @@ impl Reconfig {
         }
     }
 
-    /// RFC 6525 §5.2.2 E1: handles a request with which the peer carries out a request of this side.
+    /// RFC 6525 §5.2.2 E1: marks the outstanding request of this side as answered, because the peer has sent a request
+    /// that carries it out.
     fn acknowledged_by(&mut self, parts: &mut AssociationParts<'_>, response: u32) {
         self.agreed_incoming.take_if(|(number, _)| *number == response);
         let Some(outstanding) = &mut self.outstanding else {
@@ -207,8 +208,8 @@ impl Reconfig {
         parts.recv.sack_now();
     }
 
-    /// Returns whether a chunk may belong to the numbering after a pending reset. Such a chunk is not accepted before
-    /// the reset is done.
+    /// Returns whether a chunk may have been sent after a reset that this side has not finished yet. The numbers of
+    /// such a chunk count from that reset, so the chunk is not accepted before the reset is done.
     pub(super) fn comes_too_early(&self, tsn: Tsn, stream: u16) -> bool {
         // RFC 6525 §5.2.2 E2: the chunk is not accepted until the reset is done. The peer keeps the chunk and
         // retransmits it.
@@ -217,7 +218,7 @@ impl Reconfig {
         self.may_be_renumbered() || self.deferred.as_ref().is_some_and(held)
     }
 
-    /// Returns whether the peer may have reset its TSNs already, although its answer has not arrived.
+    /// Returns whether the peer may have reset its TSNs already, although its answer to our request has not arrived.
     pub(super) fn may_be_renumbered(&self) -> bool {
         let outstanding = self.outstanding.as_ref();
         outstanding.is_some_and(|outstanding| {
@@ -244,8 +245,7 @@ impl Reconfig {
         if streams.last().is_some_and(|&stream| stream >= parts.streams.outbound()) {
             return outcome(result::WRONG_STREAM);
         }
-        // `begun` also counts queued messages that have no sequence number yet. They belong to the numbering before the
-        // reset.
+        // `begun` also covers queued messages that have no sequence number yet. They are sent before the reset.
         let begun = parts.send.has_begun(&streams);
         let held = parts.send.is_held(&streams);
         if self.peer_request.is_some()
@@ -275,7 +275,7 @@ impl Reconfig {
         if at_once { None } else { outcome(result::IN_PROGRESS) }
     }
 
-    /// Queues a request of this side that resets the streams as the peer has requested. Waits while one of these
+    /// Queues this side's request for the stream reset that the peer has asked for. Does nothing while one of these
     /// streams is already being reset.
     pub(super) fn advance_peer_request(&mut self, send: &mut SendHalf) {
         let Some(PeerResetRequest { number, streams }) =
@@ -363,8 +363,8 @@ impl Reconfig {
     }
 }
 
-/// RFC 6525 §5.1.7 D3, D4: returns both TSNs for the answer to an SSN/TSN reset request. If the TSNs are not reset,
-/// both are the next TSNs in the present numbering.
+/// RFC 6525 §5.1.7 D3, D4: returns the next TSN of this side and of the peer for the answer to an SSN/TSN reset
+/// request. If the reset is performed, they are `next`. Otherwise they continue the present numbering.
 fn next_tsns(
     parts: &AssociationParts<'_>,
     param: &ReConfigParam<'_>,

@@ -26,8 +26,13 @@ const SMALLEST_V6: u32 = 1280;
 const BASE_V4: u32 = 1200;
 const BASE_V6: u32 = 1280;
 
-/// The MTU of most interfaces, and the read size of programs that contain DTLS. A program that reads 1500 bytes at a
-/// time (aiortc 1.16.0) mistakes the rest of a larger record for another record.
+/// Returns BASE_PLPMTU for IPv6 or IPv4.
+pub(super) fn base_plpmtu(v6: bool) -> u32 {
+    if v6 { BASE_V6 } else { BASE_V4 }
+}
+
+/// The MTU of most interfaces. Some programs that contain DTLS read 1500 bytes at a time (aiortc 1.16.0). They mistake
+/// the rest of a larger record for a record of its own.
 const USUAL: u32 = 1500;
 
 /// RFC 8899 §5.1.1: PROBE_TIMER is two round-trip times, but at least this constant. The 15 s that the RFC advises are
@@ -56,8 +61,8 @@ pub(crate) struct Probe {
 /// Creates the MTU search of a new path, if the configuration uses one.
 pub(super) fn search(config: &Config, v6: bool, interface: u32) -> Option<Box<Search>> {
     let smallest = if v6 { SMALLEST_V6 } else { SMALLEST_V4 };
-    let base = if v6 { BASE_V6 } else { BASE_V4 };
-    // RFC 8261 §4: the bytes that a lower layer such as DTLS adds count as part of an IP packet.
+    let base = base_plpmtu(v6);
+    // RFC 8261 §4: a lower layer such as DTLS occupies `layer_overhead` bytes of each IP packet.
     let [smallest, base] = [smallest, base].map(|size| size.saturating_sub(config.layer_overhead) & !3);
     match config.pmtud {
         PathMtu::Icmp => None,
@@ -102,12 +107,12 @@ impl Path {
         self.search.as_ref().map_or(self.packet_limit(), |search| search.probed() as usize - self.headers())
     }
 
-    /// Whether the path MTU is searched for with probes, now or after a suspected black hole.
+    /// Whether the configuration uses probes to search for the path MTU, at once or after a suspected black hole.
     pub(crate) fn has_mtu_search(&self) -> bool {
         self.search.is_some()
     }
 
-    /// Whether a probe is to be sent or outstanding.
+    /// Whether a probe is due or outstanding.
     pub(crate) fn is_searching(&self) -> bool {
         self.search.as_ref().is_some_and(|search| !search.is_idle())
     }
@@ -117,7 +122,7 @@ impl Path {
         self.search.as_ref().is_some_and(|search| search.is_wanted())
     }
 
-    /// Whether no probe is due but a later probe may find a larger path MTU, so that PMTU_RAISE_TIMER must run.
+    /// Whether PMTU_RAISE_TIMER must run: no probe is due or unanswered, but a later probe may find a larger path MTU.
     pub(crate) fn may_rise(&self) -> bool {
         self.search.as_ref().is_some_and(|search| search.is_idle() && search.may_rise())
     }
@@ -137,7 +142,7 @@ impl Path {
         }
     }
 
-    /// Records that the wanted probe is sent with this nonce. Returns its size and timeout.
+    /// Records that an MTU probe with this nonce is sent. Returns the size and the timeout of the probe.
     pub(crate) fn send_mtu_probe(&mut self, nonce: u64) -> Option<Probe> {
         self.stats.rare_mut().mtu_probes += 1;
         // The RTO may be backed off far because the probed packets are lost, so the smoothed round-trip time is
@@ -170,8 +175,8 @@ impl Path {
         self.apply_to_search(|search| search.on_probe_lost(pass))
     }
 
-    /// Records that the peer probes its own path MTU and therefore reads large packets. Returns true if this side may
-    /// now be able to send larger packets.
+    /// Records that the peer probes its own path MTU. Such a peer can also receive packets up to the interface MTU.
+    /// Returns true if this side may now be able to send larger packets.
     pub(crate) fn on_peer_probes(&mut self) -> bool {
         self.search.as_mut().is_some_and(|search| search.lift())
     }
@@ -195,7 +200,8 @@ impl Path {
         SearchResult { change, ended: false }
     }
 
-    /// Passes an event to the MTU search and applies the result.
+    /// Calls `tell`, which tells the MTU search about an event, and sets the path MTU that the search returns. Does
+    /// nothing without a search.
     fn apply_to_search(&mut self, tell: impl FnOnce(&mut Search) -> MtuChange) -> Option<SearchResult> {
         let search = self.search.as_deref_mut()?;
         let probing = search.is_probing();

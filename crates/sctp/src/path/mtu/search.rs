@@ -1,13 +1,13 @@
 //! Searches for the largest packet that a path forwards, by sending probes.
 //!
-//! Stores the largest size known to pass (PLPMTU), the smallest refused size, and the size being probed. Sizes are
-//! those of IP packets in bytes, header included, in multiples of four. The search has no clock and sees no packets:
-//! its caller reports sent, acknowledged and lost probes, and ICMP messages.
+//! Stores the largest size known to pass (PLPMTU), the smallest refused size, and the size being probed. A size is the
+//! length of an IP packet in bytes, header included, and a multiple of four. The search has no clock and sees no
+//! packets. Its caller reports ICMP messages, and which probes were sent, acknowledged or lost.
 //!
 //! Implements RFC 8899 §4.6 (ICMP), §5.1 (constants), §5.2 (states) and §5.3 (search).
 
-/// RFC 8899 §5.2: the state of the search. The state Disabled is a path without a search, or a path that is not
-/// probed.
+/// RFC 8899 §5.2: the state of the search. The enum has no value for the RFC's state Disabled. A path in that state
+/// has no search, or its search is suspended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
     /// BASE_PLPMTU is to be confirmed by a probe.
@@ -33,7 +33,8 @@ pub(crate) struct Search {
     min_plpmtu: u32,
     /// BASE_PLPMTU in bytes.
     base: u32,
-    /// MAX_PLPMTU in bytes: the interface MTU, or a smaller size that peers are known to read.
+    /// MAX_PLPMTU in bytes: the interface MTU. After `at_most` it is smaller, until `lift` records that the peer reads
+    /// larger packets.
     max_plpmtu: u32,
     /// The interface MTU in bytes.
     interface: u32,
@@ -114,8 +115,8 @@ impl Search {
         self
     }
 
-    /// Records that the peer reads packets up to the interface MTU. Returns true if this side may now be able to send
-    /// larger packets.
+    /// Removes the limit of [`at_most`](Self::at_most), because the peer can read packets as large as the interface
+    /// MTU. Returns true if the limit was below that MTU.
     pub(crate) fn lift(&mut self) -> bool {
         if self.max_plpmtu >= self.interface {
             return false;
@@ -160,16 +161,16 @@ impl Search {
         self.answered_heartbeats = None;
     }
 
-    /// Records that the wanted probe is sent. `answered` is the number of HEARTBEATs of the usual size answered so
-    /// far.
+    /// Records that a probe with this nonce is sent. `answered` is the number of HEARTBEATs without padding that the
+    /// peer has answered so far.
     pub(crate) fn probe_sent(&mut self, nonce: u64, answered: u64) {
         self.probe_pending = false;
         self.outstanding = Some(nonce);
         self.answered_heartbeats.get_or_insert(answered);
     }
 
-    /// Whether small packets have arrived since the first probe of this size. `answered` is the number of answered
-    /// HEARTBEATs.
+    /// Whether the peer has answered a HEARTBEAT of the usual size since the first probe of this size was sent.
+    /// `answered` is the number of these HEARTBEATs that the peer has answered so far.
     pub(crate) fn small_packets_pass(&self, answered: u64) -> bool {
         self.answered_heartbeats.is_some_and(|before| answered > before)
     }
@@ -202,7 +203,8 @@ impl Search {
         self.outstanding = None;
         self.peer_answers = true;
         if self.phase == Phase::Base && self.probed < self.base {
-            // RFC 8899 §5.2: the peer answers probes of other sizes, but did not receive the probes of BASE_PLPMTU.
+            // RFC 8899 §5.2: the peer has answered a probe that is smaller than BASE_PLPMTU, but no probe of
+            // BASE_PLPMTU. So packets of size BASE_PLPMTU do not pass.
             self.refused = self.base;
             return self.fail_base();
         }
@@ -216,9 +218,10 @@ impl Search {
         if raised { MtuChange::Raised } else { MtuChange::Same }
     }
 
-    /// Records that PROBE_TIMER expired. After MAX_PROBES lost probes, the probed size counts as refused. While small
-    /// packets do not arrive either, a lost probe does not count, because its size may not be the reason for the loss.
-    /// Once small packets arrive, one earlier lost probe counts as well.
+    /// Records that PROBE_TIMER expired. After MAX_PROBES lost probes, the probed size counts as refused.
+    ///
+    /// If small packets are lost as well (`small_packets_pass` is false), the lost probe does not count: its size may
+    /// not be the reason for the loss. The next probe that is lost while small packets pass then counts twice.
     pub(crate) fn on_probe_lost(&mut self, small_packets_pass: bool) -> MtuChange {
         self.outstanding = None;
         if small_packets_pass {
@@ -244,9 +247,9 @@ impl Search {
     }
 
     /// Handles the case that no probe of BASE_PLPMTU was ever acknowledged. A peer that does not know PAD chunks and
-    /// drops packets with unknown chunks (pion/sctp v1.11.3) answers no probe. So the smallest size is probed as well.
-    /// If that probe is not answered either, lost probes show nothing, and BASE_PLPMTU stays until timeouts suggest a
-    /// black hole.
+    /// drops packets with unknown chunks (pion/sctp v1.11.3) answers no probe of any size. To find out, the smallest
+    /// size is probed as well. If that probe is not answered either, the lost probes say nothing about the MTU.
+    /// BASE_PLPMTU then stays until timeouts suggest a black hole.
     fn doubt_the_peer(&mut self) {
         if self.probed > self.min_plpmtu {
             self.probe(self.min_plpmtu);
@@ -278,8 +281,8 @@ impl Search {
     }
 
     /// RFC 8899 §4.3: reacts to the loss of packets of the current size. The search falls back to BASE, and after
-    /// further losses to ERROR, even without the result of a probe. During a shutdown probes have no result, because
-    /// HEARTBEATs are not answered (RFC 9260 §8.3).
+    /// further losses to ERROR. It does not wait for the result of a probe, because a peer does not answer HEARTBEATs
+    /// during a shutdown (RFC 9260 §8.3).
     pub(crate) fn on_black_hole(&mut self) -> MtuChange {
         match self.phase {
             Phase::Error => MtuChange::Same,
@@ -297,8 +300,8 @@ impl Search {
         }
     }
 
-    /// Reacts to a Packet Too Big message that quotes one of this host's packets (RFC 8899 §4.6.1) and reports
-    /// `size`.
+    /// Reacts to a Packet Too Big message (RFC 8899 §4.6.1). `size` is the MTU in bytes that the message reports. The
+    /// caller has checked that the message quotes one of this host's packets.
     pub(crate) fn on_too_big(&mut self, size: u32) -> MtuChange {
         let size = size & !3;
         let probing = self.probe_pending || self.outstanding.is_some();
@@ -307,7 +310,7 @@ impl Search {
             return MtuChange::Same;
         }
         if size < self.base {
-            // RFC 8899 §4.6.2, §5.2: the search enters the state ERROR, and the reported size is probed.
+            // RFC 8899 §4.6.2, §5.2: the search enters the state ERROR and probes the size in the ICMP message.
             let before = self.plpmtu;
             self.phase = Phase::Error;
             self.plpmtu = self.min_plpmtu;
@@ -404,7 +407,8 @@ mod tests {
         search
     }
 
-    /// RFC 8899 §5.3: the search goes from BASE_PLPMTU to the path MTU, for any path MTU.
+    /// RFC 8899 §5.3: the search begins with BASE_PLPMTU and finds the path MTU, for path MTUs in steps of four bytes.
+    /// It also finds a path MTU below BASE_PLPMTU.
     #[test]
     fn every_path_is_measured_to_four_bytes() {
         for (v6, interface) in
@@ -495,7 +499,7 @@ mod tests {
         assert_eq!((search.size(), search.phase()), (512, Phase::Error));
         assert_eq!(play(&mut search, 600), [600]);
         assert_eq!(search.size(), 600);
-        // A forged message has no worse effect than one additional search.
+        // A forged ICMP message has no worse effect than one additional search.
         assert_eq!(search.on_too_big(512), MtuChange::Reduced);
         assert_eq!(play(&mut search, 600), [] as [u32; 0]);
         search.on_raise();
@@ -503,8 +507,8 @@ mod tests {
         assert_eq!(search.size(), 1500);
     }
 
-    /// RFC 8899 §3: a path loses all packets, so small packets do not arrive either. The lost probes refuse no size.
-    /// Once the path works again, the search finds its MTU.
+    /// RFC 8899 §3: a path that loses small packets, too, proves nothing about sizes. A probe that is lost then rules
+    /// out no packet size. Once the path works again, the search finds its MTU.
     #[test]
     fn lost_probes_on_a_dead_path_do_not_refuse_a_size() {
         let mut search = begun(false, 1500);
@@ -519,8 +523,8 @@ mod tests {
         assert_eq!(play(&mut search, 1500), [1200, 1500]);
     }
 
-    /// Peers are known to read 1500 bytes. Larger sizes are probed once this peer is known to read larger packets. This
-    /// may become known before or after the search has ended.
+    /// At first the search is limited to 1500 bytes, which every peer reads. Larger sizes are probed once this peer is
+    /// known to read larger packets, whether or not the search has ended by then.
     #[test]
     fn sizes_that_the_peer_may_not_read() {
         let capped = || {
@@ -536,7 +540,7 @@ mod tests {
         let mut early = capped();
         assert!(early.lift());
         assert_eq!(play(&mut early, 9_000), [1200, 9000]);
-        // After the limit is lifted, a size that was refused is not probed again.
+        // After the limit is lifted, the search must not probe a size again that the path refused before.
         let mut narrow = capped();
         play(&mut narrow, 1_400);
         assert!(narrow.lift());
@@ -544,8 +548,8 @@ mod tests {
         assert!(!begun(false, 1_500).lift(), "there is no more to be had");
     }
 
-    /// A peer may answer no probe, for example because it drops packets with unknown chunks. BASE_PLPMTU then stays
-    /// until timeouts suggest a black hole. Later BASE_PLPMTU is probed again.
+    /// A peer may answer no probe, for example because it drops packets with unknown chunks. The packet size then stays
+    /// at BASE_PLPMTU, and BASE_PLPMTU is probed again later. Repeated signs of a black hole reduce the packet size.
     #[test]
     fn a_peer_that_answers_no_probe() {
         let mut search = begun(false, 9_000);

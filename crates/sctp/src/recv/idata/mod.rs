@@ -1,9 +1,10 @@
 //! Reassembles I-DATA fragments into messages.
 //!
-//! Owns the incomplete messages, by stream, order and message identifier. This module extends identifiers and fragment
-//! numbers to 64 bits, so that they never wrap. A message that is the next in its stream is reassembled in the stream's
-//! buffer, every other message in a buffer of its own. Complete messages go to [`order`](super::order), which receives
-//! messages only in order. This module uses TSNs only to decide which messages may be delivered in parts.
+//! Owns the incomplete messages. Their key is the stream, whether they are ordered, and the message identifier. This
+//! module extends identifiers and fragment numbers to 64 bits, so that they never wrap. The next message of a stream is
+//! reassembled in the stream's buffer, and each other message in a buffer of its own. Complete messages go to
+//! [`order`](super::order), which receives messages only in order. This module uses TSNs only to decide which messages
+//! may be delivered in parts.
 //!
 //! Implements RFC 8260 §2.2.3.
 
@@ -24,13 +25,14 @@ pub(crate) struct Interleaved {
     /// Messages that have started, are incomplete, and are not delivered in parts. Keyed by the TSN offset of the first
     /// fragment.
     incomplete: BTreeMap<u64, MessageKey>,
-    /// Unordered messages that could not be delivered in parts because another message of their stream was being
-    /// delivered in parts. Maps stream and TSN offset to the message number. An honest peer has one unordered message
-    /// per stream in progress at a time (RFC 8260 §2.2.2).
+    /// Unordered messages that could not be delivered in parts, because another message of their stream was being
+    /// delivered in parts. Maps the stream and the TSN offset of the first fragment to the message number. A correct
+    /// peer sends all of one unordered message before it starts the next one on that stream (RFC 8260 §2.2.2).
     blocked: BTreeMap<(u16, u64), u64>,
-    /// Number of fragments and messages that wait for an earlier fragment or message.
+    /// The number of fragments that wait for an earlier fragment, plus the number of messages that wait for an earlier
+    /// message.
     waiting_count: usize,
-    /// The next message number on streams that are not in use, by stream and order (true for unordered).
+    /// The next message number on streams that are not in use. The key is the stream, and true for unordered messages.
     skipped: BTreeMap<(u16, bool), u64>,
     /// Number of bytes dropped and not yet credited to the receive window.
     dropped: u64,
@@ -57,8 +59,8 @@ struct Sequence {
     next: u64,
     /// The lowest number that is still expected: messages below it were abandoned.
     floor: u64,
-    /// Incomplete and waiting messages by number. Each message is boxed, because many sequences hold one message and
-    /// few hold many.
+    /// Incomplete and waiting messages by number. Each message is boxed, because most sequences hold only one message,
+    /// and small map nodes then save memory.
     messages: BTreeMap<u64, Box<PartialMessage>>,
 }
 
@@ -71,7 +73,7 @@ struct PartialMessage {
     next: u64,
     /// The number of the last fragment, `None` until it arrives.
     last: Option<u64>,
-    /// The bytes of the message that are not in the stream's buffer.
+    /// The assembled bytes of the message, except the bytes that are already in the stream's buffer.
     buffer: Vec<u8>,
     /// Whether the bytes of the message go directly to the stream's buffer.
     direct: bool,
@@ -115,21 +117,21 @@ impl Interleaved {
         at_once: bool,
     ) -> Result<(), Violation> {
         let slot = self.slot(data.stream);
-        let lane = self.streams.at(slot).lane(data.unordered);
-        let Some(number) = count_on(lane.next, data.mid) else {
+        let sequence = self.streams.at(slot).sequence(data.unordered);
+        let Some(number) = count_on(sequence.next, data.mid) else {
             return Err(Violation("RFC 8260 2.1: a message identifier lies behind"));
         };
-        if number < lane.floor {
+        if number < sequence.floor {
             self.dropped += data.payload.len() as u64;
             return Ok(());
         }
         if data.unordered {
-            lane.next = lane.next.max(number + 1);
-        } else if number < lane.next {
+            sequence.next = sequence.next.max(number + 1);
+        } else if number < sequence.next {
             return Err(Violation("RFC 8260 2.1: a message identifier was used twice"));
         }
         let whole = data.begin && data.end;
-        if whole && !lane.messages.contains_key(&number) && (data.unordered || number == lane.next) {
+        if whole && !sequence.messages.contains_key(&number) && (data.unordered || number == sequence.next) {
             order.deliver(
                 delivery(
                     MessageKey { stream: data.stream, unordered: data.unordered, number },
@@ -140,13 +142,13 @@ impl Interleaved {
                 &mut self.pool,
             )?;
             if !data.unordered {
-                lane.next += 1;
+                sequence.next += 1;
                 self.release(slot, data.stream, order)?;
             }
         } else {
-            let name = MessageKey { stream: data.stream, unordered: data.unordered, number };
-            self.accept_part(slot, name, data, offset, order)?;
-            self.hand_out_large(slot, name, next, order);
+            let key = MessageKey { stream: data.stream, unordered: data.unordered, number };
+            self.accept_part(slot, key, data, offset, order)?;
+            self.hand_out_large(slot, key, next, order);
         }
         if at_once && !self.incomplete.is_empty() {
             self.hand_out_all(next, order);
@@ -175,22 +177,22 @@ impl Interleaved {
             }
             return Ok(());
         };
-        let lane = self.streams.at(slot).lane(unordered);
-        let Some(number) = count_on(lane.next, mid).filter(|&number| number >= lane.floor) else {
+        let sequence = self.streams.at(slot).sequence(unordered);
+        let Some(number) = count_on(sequence.next, mid).filter(|&number| number >= sequence.floor) else {
             return Ok(());
         };
-        if !unordered && number < lane.next {
+        if !unordered && number < sequence.next {
             return Ok(());
         }
-        let later = lane.messages.split_off(&(number + 1));
-        let up_to = std::mem::replace(&mut lane.messages, later);
-        let turn = if unordered { u64::MAX } else { lane.next };
-        lane.floor = number + 1;
-        lane.next = lane.next.max(number + 1);
+        let later = sequence.messages.split_off(&(number + 1));
+        let up_to = std::mem::replace(&mut sequence.messages, later);
+        let turn = if unordered { u64::MAX } else { sequence.next };
+        sequence.floor = number + 1;
+        sequence.next = sequence.next.max(number + 1);
         for (number, message) in up_to {
             self.waiting_count -= message.waiting.len() + usize::from(number > turn && !unordered);
-            let name = MessageKey { stream, unordered, number };
-            self.give_up(name, *message, order)?;
+            let key = MessageKey { stream, unordered, number };
+            self.give_up(key, *message, order)?;
         }
         if !unordered {
             order.expect_next(stream, mid.wrapping_add(1) as u16);
@@ -199,27 +201,28 @@ impl Interleaved {
         Ok(())
     }
 
-    /// Delivers a complete message although earlier messages will not arrive, and drops an incomplete message.
+    /// Ends the wait for a message that the peer has skipped. A complete message is delivered, an incomplete message is
+    /// dropped.
     fn give_up(
         &mut self,
-        name: MessageKey,
+        key: MessageKey,
         message: PartialMessage,
         order: &mut Order,
     ) -> Result<(), Violation> {
         if let Some((begin, ppid, tsn)) = message.begin {
-            self.leave(name, begin);
+            self.leave(key, begin);
             if message.is_complete() {
-                if !name.unordered {
-                    order.expect_next(name.stream, name.number as u16);
+                if !key.unordered {
+                    order.expect_next(key.stream, key.number as u16);
                 }
-                let to = delivery(name, ppid, tsn);
+                let to = delivery(key, ppid, tsn);
                 order.deliver(to, &message.buffer, &mut self.pool)?;
                 self.pool.put(message.buffer);
                 return Ok(());
             }
         }
         if message.direct {
-            order.cut_short(name.stream, name.unordered, name.number as u16, &mut self.pool);
+            order.cut_short(key.stream, key.unordered, key.number as u16, &mut self.pool);
         }
         self.dropped += message.buffer.len() as u64;
         for (_, payload) in message.waiting {
@@ -231,8 +234,9 @@ impl Interleaved {
 
     /// Whether a message of one of `streams` is incomplete. An empty list stands for any stream.
     pub(crate) fn is_inside(&self, streams: &[u16]) -> bool {
-        let lane = |lane: &Sequence| lane.messages.values().any(|message| !message.is_complete());
-        let inside = |stream: &Stream| lane(&stream.ordered) || lane(&stream.unordered);
+        let has_incomplete =
+            |sequence: &Sequence| sequence.messages.values().any(|message| !message.is_complete());
+        let inside = |stream: &Stream| has_incomplete(&stream.ordered) || has_incomplete(&stream.unordered);
         if streams.is_empty() {
             return self.streams.iter().any(inside);
         }
@@ -253,10 +257,10 @@ impl Interleaved {
                     continue;
                 };
                 let fresh = Sequence { next: FIRST, floor: 0, messages: BTreeMap::new() };
-                let lane = std::mem::replace(self.streams.at(slot).lane(unordered), fresh);
-                for (number, message) in lane.messages {
+                let sequence = std::mem::replace(self.streams.at(slot).sequence(unordered), fresh);
+                for (number, message) in sequence.messages {
                     self.waiting_count -=
-                        message.waiting.len() + usize::from(number > lane.next && !unordered);
+                        message.waiting.len() + usize::from(number > sequence.next && !unordered);
                     self.give_up(MessageKey { stream, unordered, number }, *message, order)?;
                 }
             }
@@ -269,31 +273,32 @@ impl Interleaved {
         std::mem::take(&mut self.dropped)
     }
 
-    /// Returns the slot of a stream. A new stream starts with the numbers after the skipped numbers.
+    /// Returns the slot of a stream. A stream that was not in use continues after the last message that was skipped on
+    /// it.
     #[inline]
     fn slot(&mut self, stream: u16) -> usize {
         let skipped = &mut self.skipped;
         self.streams.slot(stream, || {
-            let mut lane = |unordered| {
+            let mut new_sequence = |unordered| {
                 let next = skipped.remove(&(stream, unordered));
                 Sequence { next: next.unwrap_or(FIRST), floor: next.unwrap_or(0), messages: BTreeMap::new() }
             };
-            Stream { ordered: lane(false), unordered: lane(true) }
+            Stream { ordered: new_sequence(false), unordered: new_sequence(true) }
         })
     }
 
     fn accept_part(
         &mut self,
         slot: usize,
-        name: MessageKey,
+        key: MessageKey,
         data: &IData<'_>,
         offset: u64,
         order: &mut Order,
     ) -> Result<(), Violation> {
-        let lane = self.streams.at(slot).lane(name.unordered);
-        let turn = name.unordered || name.number == lane.next;
+        let sequence = self.streams.at(slot).sequence(key.unordered);
+        let turn = key.unordered || key.number == sequence.next;
         let waiting = &mut self.waiting_count;
-        let assembly = lane.messages.entry(name.number).or_insert_with(|| {
+        let assembly = sequence.messages.entry(key.number).or_insert_with(|| {
             *waiting += usize::from(!turn);
             Box::default()
         });
@@ -313,9 +318,9 @@ impl Interleaved {
         }
         if data.begin {
             assembly.begin = Some((offset, data.ppid, data.tsn.0));
-            self.incomplete.insert(offset, name);
-            let to = delivery(name, data.ppid, data.tsn.0);
-            assembly.direct = turn && !name.unordered && order.begin_direct(to)?;
+            self.incomplete.insert(offset, key);
+            let to = delivery(key, data.ppid, data.tsn.0);
+            assembly.direct = turn && !key.unordered && order.begin_direct(to)?;
             if !assembly.direct {
                 assembly.buffer = self.pool.take();
             }
@@ -327,42 +332,42 @@ impl Interleaved {
             self.waiting_count += 1;
             return Ok(());
         }
-        append(assembly, name, data.payload, order);
+        append(assembly, key, data.payload, order);
         while let Some(entry) = assembly.waiting.first_entry()
             && *entry.key() == assembly.next
         {
             let payload = entry.remove();
             self.waiting_count -= 1;
-            append(assembly, name, &payload, order);
+            append(assembly, key, &payload, order);
             self.pool.put(payload);
         }
         if turn && assembly.is_complete() {
-            self.finish(slot, name, order)?;
-            if !name.unordered {
-                self.release(slot, name.stream, order)?;
+            self.finish(slot, key, order)?;
+            if !key.unordered {
+                self.release(slot, key.stream, order)?;
             }
         }
         Ok(())
     }
 
     /// Delivers a complete message that is the next in its sequence.
-    fn finish(&mut self, slot: usize, name: MessageKey, order: &mut Order) -> Result<(), Violation> {
-        let lane = self.streams.at(slot).lane(name.unordered);
-        let Some(assembly) = lane.messages.remove(&name.number) else {
+    fn finish(&mut self, slot: usize, key: MessageKey, order: &mut Order) -> Result<(), Violation> {
+        let sequence = self.streams.at(slot).sequence(key.unordered);
+        let Some(assembly) = sequence.messages.remove(&key.number) else {
             return Ok(());
         };
-        if !name.unordered {
-            lane.next += 1;
+        if !key.unordered {
+            sequence.next += 1;
         }
         let Some((begin, ppid, tsn)) = assembly.begin else {
             return Ok(());
         };
-        self.leave(name, begin);
+        self.leave(key, begin);
         if assembly.direct {
-            let mid = name.number as u16;
-            return order.finish_direct(name.stream, name.unordered, mid, &mut self.pool);
+            let mid = key.number as u16;
+            return order.finish_direct(key.stream, key.unordered, mid, &mut self.pool);
         }
-        let to = delivery(name, ppid, tsn);
+        let to = delivery(key, ppid, tsn);
         order.deliver(to, &assembly.buffer, &mut self.pool)?;
         self.pool.put(assembly.buffer);
         Ok(())
@@ -372,37 +377,39 @@ impl Interleaved {
     #[inline]
     fn release(&mut self, slot: usize, stream: u16, order: &mut Order) -> Result<(), Violation> {
         loop {
-            let lane = &self.streams.at(slot).ordered;
-            let Some((&number, assembly)) = lane.messages.first_key_value() else {
+            let sequence = &self.streams.at(slot).ordered;
+            let Some((&number, assembly)) = sequence.messages.first_key_value() else {
                 return Ok(());
             };
-            if number != lane.next {
+            if number != sequence.next {
                 return Ok(());
             }
-            let name = MessageKey { stream, unordered: false, number };
+            let key = MessageKey { stream, unordered: false, number };
             let (complete, begin) = (assembly.is_complete(), assembly.begin);
             self.waiting_count -= 1;
             if !complete {
                 if let Some((begin, ..)) = begin {
-                    // `hand_out_all` may have removed the message from `incomplete` before it became the next in order.
-                    self.incomplete.insert(begin, name);
+                    // All earlier messages were delivered, so this message may now be delivered in parts.
+                    // `hand_out_all` may have removed it from `incomplete` while an earlier message was expected.
+                    self.incomplete.insert(begin, key);
                 }
                 return Ok(());
             }
-            self.finish(slot, name, order)?;
+            self.finish(slot, key, order)?;
         }
     }
 
     /// RFC 9260 §6.9: delivers a large message in parts before it is complete.
-    fn hand_out_large(&mut self, slot: usize, name: MessageKey, next: u64, order: &mut Order) {
-        let lane = self.streams.at(slot).lane(name.unordered);
-        let Some(assembly) = lane.messages.get(&name.number) else {
+    fn hand_out_large(&mut self, slot: usize, key: MessageKey, next: u64, order: &mut Order) {
+        let sequence = self.streams.at(slot).sequence(key.unordered);
+        let Some(assembly) = sequence.messages.get(&key.number) else {
             return;
         };
-        // `order` holds the bytes of a direct message, and `Order::expose` checks whether there are enough of them.
+        // The bytes of a `direct` message are in `order` and not in `assembly.buffer`. `Order::expose` checks whether
+        // there are enough of them.
         let large = assembly.direct || assembly.buffer.len() as u64 >= order.partial_delivery();
         if large && assembly.begin.is_some_and(|(begin, ..)| begin < next) {
-            self.deliver_in_parts(slot, name, false, order);
+            self.deliver_in_parts(slot, key, false, order);
         }
     }
 
@@ -415,47 +422,47 @@ impl Interleaved {
             && *entry.key() < next
         {
             let begin = *entry.key();
-            let name = entry.remove();
-            if let Some(slot) = self.streams.find(name.stream)
-                && !self.deliver_in_parts(slot, name, true, order)
-                && name.unordered
+            let key = entry.remove();
+            if let Some(slot) = self.streams.find(key.stream)
+                && !self.deliver_in_parts(slot, key, true, order)
+                && key.unordered
             {
-                self.blocked.insert((name.stream, begin), name.number);
+                self.blocked.insert((key.stream, begin), key.number);
             }
         }
     }
 
-    /// Removes a message that started at `begin` and was completed or dropped. Then tries to deliver in parts the first
-    /// unordered message that waited behind the removed message. Only one message is tried at a time, so that each step
-    /// costs little.
-    fn leave(&mut self, name: MessageKey, begin: u64) {
+    /// Removes a message that started at `begin` and was completed or dropped. One unordered message of its stream that
+    /// could not be delivered in parts may then be tried again. Only one is tried, so that the cost of a call is
+    /// bounded.
+    fn leave(&mut self, key: MessageKey, begin: u64) {
         self.incomplete.remove(&begin);
-        if !name.unordered || self.blocked.is_empty() {
+        if !key.unordered || self.blocked.is_empty() {
             return;
         }
-        self.blocked.remove(&(name.stream, begin));
-        let mut of_stream = self.blocked.range((name.stream, 0)..=(name.stream, u64::MAX));
+        self.blocked.remove(&(key.stream, begin));
+        let mut of_stream = self.blocked.range((key.stream, 0)..=(key.stream, u64::MAX));
         if let Some((&(stream, begin), &number)) = of_stream.next() {
             self.blocked.remove(&(stream, begin));
-            self.incomplete.insert(begin, MessageKey { number, ..name });
+            self.incomplete.insert(begin, MessageKey { number, ..key });
         }
     }
 
     /// Delivers a message in parts if it is the next in order. Returns false if another message prevents this.
-    fn deliver_in_parts(&mut self, slot: usize, name: MessageKey, at_once: bool, order: &mut Order) -> bool {
-        let lane = self.streams.at(slot).lane(name.unordered);
-        let turn = name.unordered || name.number == lane.next;
-        let Some(assembly) = lane.messages.get_mut(&name.number).filter(|_| turn) else {
+    fn deliver_in_parts(&mut self, slot: usize, key: MessageKey, at_once: bool, order: &mut Order) -> bool {
+        let sequence = self.streams.at(slot).sequence(key.unordered);
+        let turn = key.unordered || key.number == sequence.next;
+        let Some(assembly) = sequence.messages.get_mut(&key.number).filter(|_| turn) else {
             return true;
         };
         if assembly.direct {
-            order.expose(name.stream, name.unordered, at_once);
+            order.expose(key.stream, key.unordered, at_once);
             return true;
         }
         let Some((begin, ppid, tsn)) = assembly.begin else {
             return true;
         };
-        if !order.adopt(delivery(name, ppid, tsn), &assembly.buffer) {
+        if !order.adopt(delivery(key, ppid, tsn), &assembly.buffer) {
             return false;
         }
         assembly.direct = true;
@@ -467,23 +474,23 @@ impl Interleaved {
 
 impl Stream {
     #[inline]
-    fn lane(&mut self, unordered: bool) -> &mut Sequence {
+    fn sequence(&mut self, unordered: bool) -> &mut Sequence {
         if unordered { &mut self.unordered } else { &mut self.ordered }
     }
 }
 
-/// Returns the delivery information of a message. The module `order` numbers messages with 16 bits, which is enough
-/// because it receives them in order.
-fn delivery(name: MessageKey, ppid: u32, tsn: u32) -> Delivery {
-    let MessageKey { stream, unordered, number } = name;
+/// Returns the delivery information of a message. The low 16 bits of the message number are enough, because the
+/// module `order` receives complete messages in order.
+fn delivery(key: MessageKey, ppid: u32, tsn: u32) -> Delivery {
+    let MessageKey { stream, unordered, number } = key;
     Delivery { stream, ssn: number as u16, ppid, tsn, unordered }
 }
 
 /// Appends the next fragment to a message.
-fn append(assembly: &mut PartialMessage, name: MessageKey, payload: &[u8], order: &mut Order) {
+fn append(assembly: &mut PartialMessage, key: MessageKey, payload: &[u8], order: &mut Order) {
     assembly.next += 1;
     if assembly.direct {
-        order.extend_direct(name.stream, name.unordered, name.number as u16, payload);
+        order.extend_direct(key.stream, key.unordered, key.number as u16, payload);
     } else {
         assembly.buffer.extend_from_slice(payload);
     }

@@ -186,8 +186,8 @@ fn fragment_numbers_wrap() {
     };
     half.on_idata(&data(1, 0, b"first ")).expect("a good peer");
     let interleaved = half.interleaved.get_or_insert_default();
-    let lane = &mut interleaved.streams.at(0).ordered;
-    lane.messages.get_mut(&FIRST).expect("the message").next = u64::from(u32::MAX);
+    let sequence = &mut interleaved.streams.at(0).ordered;
+    sequence.messages.get_mut(&FIRST).expect("the message").next = u64::from(u32::MAX);
     for (tsn, fsn, payload) in
         [(4, 1, &b"end"[..]), (3, 0, b"new round "), (2, u32::MAX, b"last of a round ")]
     {
@@ -220,7 +220,7 @@ fn many_large_messages_share_a_small_buffer() {
         while !missing.is_empty() {
             rounds += 1;
             assert!(rounds < 2_000, "seed {seed}: {} chunks never get in", missing.len());
-            // One window of data is sent in order, one chunk in the window is lost, and the reader is slow.
+            // Each round delivers up to 41 missing chunks in order, except one lost chunk. Then the slow reader reads.
             let lost = rng.below(20) as usize;
             missing = std::mem::take(&mut missing)
                 .into_iter()
@@ -269,8 +269,8 @@ fn messages_of_one_stream_under_way_at_once_share_a_small_buffer() {
             rounds += 1;
             assert!(rounds < 2_000, "{messages}, unordered {unordered}: {} never get in", missing.len());
             missing.retain(|&at| {
-                // The messages alternate until each has sent its first parts; `first` is the number of these parts. The
-                // rest of each message follows, one message after the other.
+                // The first `first` parts of all messages arrive interleaved: one part of each message in turn. Then
+                // the remaining parts arrive, message by message.
                 let (n, part) = match at.checked_sub(first * sent.len()) {
                     None => (at % sent.len(), at / sent.len()),
                     Some(rest) => (rest / (30 - first), first + rest % (30 - first)),
@@ -434,7 +434,7 @@ fn skipping() {
             }
             reader.read(&mut half);
         }
-        // A sender skips a message after all messages before it were acknowledged or skipped.
+        // The skipped messages are abandoned at the end, after the chunks of all other messages have arrived.
         skips.drain(..).for_each(|n| {
             let interleaved = half.interleaved.get_or_insert_default();
             let message = &sent[n];

@@ -1,5 +1,5 @@
-//! Reassembles messages at the end of the lane (queue of a stream) from which the application reads. A message
-//! reassembled in this way may be delivered in parts before it is complete.
+//! Reassembles a message directly at the end of its lane. The application reads the lane, which is the queue of the
+//! ordered or of the unordered messages of a stream. Such a message may be delivered in parts before it is complete.
 //!
 //! Implements RFC 9260 §6.9 and §11.1.7 (partial delivery), as far as they concern one stream.
 
@@ -25,8 +25,8 @@ impl Order {
         Ok(true)
     }
 
-    /// Moves an unfinished message from its own buffer to its lane, if the message may be delivered in parts now.
-    /// `bytes` is the beginning of the message. Returns whether the message was moved.
+    /// Appends the beginning of an unfinished message, `bytes`, to the read queue of its stream, if the message may be
+    /// delivered in parts now. Returns whether the bytes were appended.
     pub(crate) fn adopt(&mut self, to: Delivery, bytes: &[u8]) -> bool {
         let Delivery { stream, ssn, ppid, tsn, unordered } = to;
         let slot = self.slot(stream);
@@ -45,7 +45,8 @@ impl Order {
         true
     }
 
-    /// Appends bytes to the unfinished message at the end of a lane.
+    /// Appends bytes to the unfinished last message in the read queue of a stream. If that message was abandoned, drops
+    /// the bytes.
     pub(crate) fn extend_direct(&mut self, stream: u16, unordered: bool, ssn: u16, payload: &[u8]) {
         let slot = self.streams.slot(stream, Stream::default);
         let lane = self.streams.at(slot).lane(unordered);
@@ -61,8 +62,8 @@ impl Order {
         }
     }
 
-    /// Allows the unfinished message at the end of a lane to be delivered in parts if it is large or buffer space is
-    /// short.
+    /// Allows partial delivery of the unfinished message at the end of the queue of ordered or unordered messages. The
+    /// message must be large, or `at_once` be true because buffer space is short.
     pub(crate) fn expose(&mut self, stream: u16, unordered: bool, at_once: bool) {
         let partial_delivery = self.partial_delivery;
         let slot = self.streams.slot(stream, Stream::default);

@@ -1,4 +1,4 @@
-//! Delivers a message without a copy into the receive buffer: it is read from the packet that contained it.
+//! Delivers a message directly from the buffer of its packet. The message is not copied into the receive buffer first.
 //!
 //! Keeps the buffer of the last packet of the fast path if its message is the first unread message of its stream. If
 //! the application reads each message before the next one arrives, the bytes of each message are copied only once. Each
@@ -10,19 +10,21 @@ use std::ops::Range;
 /// The buffer of a packet whose message is not fully read.
 #[derive(Debug, Default)]
 pub(super) struct LastPacket {
-    /// The packet's buffer. After all bytes are read, the buffer is kept and is exchanged for the buffer of the next
-    /// packet.
+    /// The buffer of the packet. It stays here after the application has read all bytes. It is then exchanged for the
+    /// buffer of the next packet.
     buffer: Vec<u8>,
-    /// The position of the first unread byte; `left` is the number of unread bytes.
+    /// The index of the first unread byte in `buffer`.
     at: u32,
+    /// The number of unread bytes.
     left: u32,
     /// The slot of the stream to which the kept message belongs.
     slot: u32,
 }
 
 impl LastPacket {
-    /// Keeps the buffer of `packet` for the message at `payload`, which is the first unread message of the stream in
-    /// `slot`. Returns false if the buffer cannot be kept or keeping it is not worthwhile.
+    /// Keeps the buffer of `packet`. Its message is the first unread message of the stream in `slot`, and `payload` is
+    /// the range of the message in the packet. Returns false if the buffer cannot be kept or keeping it is not
+    /// worthwhile.
     #[inline(always)]
     pub(super) fn keep(&mut self, slot: usize, packet: &mut PacketBytes<'_>, payload: Range<usize>) -> bool {
         if self.left > 0 || payload.len() < MIN_KEPT {
@@ -35,7 +37,7 @@ impl LastPacket {
         true
     }
 
-    /// Returns the kept packet if its unread bytes belong to the stream in `slot`.
+    /// Returns this buffer if it has unread bytes of the stream in `slot`.
     #[inline]
     pub(super) fn of(&mut self, slot: usize) -> Option<&mut Self> {
         (self.left > 0 && self.slot as usize == slot).then_some(self)
@@ -66,7 +68,8 @@ mod tests {
     use super::super::{Delivery, Order};
     use anabranch_base::{RecvBatch, Rng};
 
-    /// The bytes read are equal to the bytes sent, whichever buffers are kept and however the messages are read.
+    /// Each stream returns exactly the bytes that were sent. It makes no difference whether a packet's buffer is kept
+    /// or its payload is copied, or how many bytes each read asks for.
     #[test]
     fn kept_or_copied_the_bytes_are_the_same() {
         for seed in 0..100 {

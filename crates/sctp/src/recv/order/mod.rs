@@ -49,13 +49,13 @@ struct Stream {
     waiting: BTreeMap<u16, (Delivery, Vec<u8>)>,
     /// Complete unordered messages that wait behind an unordered message that is being delivered in parts.
     blocked: Vec<(Delivery, Vec<u8>)>,
-    /// The lane whose first message was read in part: true for the unordered lane.
+    /// The queue whose first message was read in part: true for unordered messages, false for ordered messages.
     partly_read: Option<bool>,
     signalled: bool,
 }
 
 impl Stream {
-    /// Whether the stream has only whole ordered messages, none of which waits for another.
+    /// Whether all messages of the stream are complete and ordered, and none of them waits for an earlier message.
     #[inline]
     fn is_simple(&self) -> bool {
         self.unordered.is_none() && self.ordered.tail.is_none() && self.waiting.is_empty()
@@ -86,7 +86,7 @@ impl Stream {
         released
     }
 
-    /// Adds to the ordered lane the waiting messages that are now the next in order. Returns their number.
+    /// Moves the waiting messages that are now the next in order to the lane of ordered messages. Returns their number.
     fn release(&mut self, pool: &mut Pool) -> u64 {
         let mut released = 0;
         while !self.waiting.is_empty()
@@ -108,7 +108,7 @@ pub(crate) struct Order {
     partial_delivery: u64,
     /// Streams that became readable since the application was last informed.
     newly_readable: Vec<u16>,
-    /// Number of complete messages that were added to a lane, from which the application reads.
+    /// Number of complete messages that were added to a lane. The application reads messages from lanes.
     completed: u64,
     /// Number of messages that the application has read.
     read: u64,
@@ -170,7 +170,7 @@ impl Order {
         self.read
     }
 
-    /// Records that `released` messages, which waited for another message, were added to a lane.
+    /// Records that `released` messages became readable in a lane. They had waited for an earlier message.
     fn pass(&mut self, stream: u16, unordered: bool, released: u64) {
         self.arrive(stream, unordered, released);
         self.completed += released;
@@ -182,7 +182,8 @@ impl Order {
         self.streams.iter().any(Stream::readable)
     }
 
-    /// Adds a complete message to its lane, or holds it back until it is the next in order.
+    /// Adds a complete message to the ordered or unordered messages that the application can read. Holds an ordered
+    /// message back while an earlier message of its stream is missing.
     #[inline]
     pub(crate) fn deliver(&mut self, to: Delivery, payload: &[u8], pool: &mut Pool) -> Result<(), Violation> {
         let slot = self.slot(to.stream);
@@ -207,7 +208,7 @@ impl Order {
                 if self.skips.as_mut().is_some_and(|skips| skips.drops(ahead, payload)) {
                     return Ok(());
                 }
-                Self::wait(stream, ahead, to, payload, pool)?;
+                Self::hold_back(stream, ahead, to, payload, pool)?;
                 self.out_of_order_messages += 1;
                 return Ok(());
             }
@@ -228,7 +229,7 @@ impl Order {
     }
 
     /// Fast path for a complete ordered message at `payload` in `packet`. Adds the message to its lane if it is the
-    /// next message of its stream and no other message waits for it. Returns whether the stream has become readable,
+    /// next message of its stream, and no message is out of order. Returns true if the stream has become readable,
     /// which the caller must report.
     #[inline(always)]
     pub(crate) fn take_next(
@@ -255,7 +256,7 @@ impl Order {
     }
 
     #[cold]
-    fn wait(
+    fn hold_back(
         stream: &mut Stream,
         ahead: u16,
         to: Delivery,
@@ -318,7 +319,7 @@ impl Order {
                 self.read += u64::from(received.end_of_message && !received.incomplete);
                 let lane = if unordered { state.unordered.as_deref_mut() } else { Some(&mut state.ordered) };
                 if let Some(lane) = lane {
-                    lane.rest(slot, self.shared);
+                    lane.free_unused(slot, self.shared);
                 }
                 if received.end_of_message {
                     self.depart(stream, unordered);
@@ -349,8 +350,8 @@ impl Order {
         Some((length, ppid))
     }
 
-    /// Returns whether all data of a stream was read. If true, the stream is reported again when more data arrives, as
-    /// after a [`read`](Self::read) that returned nothing.
+    /// Returns whether a stream has no data that can be read now. If so, the stream is reported again when more data
+    /// arrives, as after a [`read`](Self::read) that returned nothing.
     #[inline]
     pub(crate) fn is_drained(&mut self, stream: u16) -> bool {
         let Some(slot) = self.streams.find(stream) else {

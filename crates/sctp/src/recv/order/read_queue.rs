@@ -1,4 +1,5 @@
-//! Stores the readable data of one lane of a stream: bytes and message boundaries.
+//! Stores the readable data of one lane of a stream: bytes and message boundaries. A lane holds the ordered or the
+//! unordered messages of the stream.
 //!
 //! An empty queue keeps its memory for the next messages, up to a limit. Memory beyond the limit, which a backlog
 //! leaves behind, is freed.
@@ -10,7 +11,7 @@ use super::last_packet::LastPacket;
 use crate::message::Received;
 use std::collections::VecDeque;
 
-/// The end of a complete message in a lane. No buffer has 4 GiB, so 32 bits are enough for lengths.
+/// The end of a complete message in a read queue. No buffer has 4 GiB, so 32 bits are enough for lengths.
 #[derive(Debug)]
 pub(super) struct Boundary {
     pub(super) left: u32,
@@ -21,7 +22,7 @@ pub(super) struct Boundary {
     pub(super) incomplete: bool,
 }
 
-/// An unfinished message whose bytes are at the end of a lane.
+/// An unfinished message whose received bytes are at the end of a read queue.
 #[derive(Debug)]
 pub(super) struct Tail {
     pub(super) received: u32,
@@ -41,7 +42,8 @@ impl Boundary {
 }
 
 impl Tail {
-    /// Returns the boundary of the message if the message ends here. `incomplete` says that the rest will not arrive.
+    /// Ends this message, and returns its boundary in the read queue. `incomplete` says that the rest of the message
+    /// will not arrive.
     pub(super) fn end(self, incomplete: bool) -> Boundary {
         let Self { received, ssn, ppid, tsn, .. } = self;
         Boundary { left: if incomplete { 0 } else { received }, ppid, tsn, ssn, incomplete }
@@ -73,7 +75,7 @@ impl ReadQueue {
     #[inline]
     pub(super) fn end_message(&mut self, message: Boundary) {
         if self.messages.capacity() == 0 {
-            // An application that reads immediately needs room for only one message.
+            // Reserve room for only one message: an application that reads each message immediately needs no more.
             self.messages.reserve_exact(1);
         }
         self.messages.push_back(message);
@@ -95,7 +97,7 @@ impl ReadQueue {
     /// Reads the next bytes of the lane into `out`.
     #[inline]
     pub(super) fn copy(&mut self, out: &mut [u8]) {
-        /// Bytes that were read are removed once their number reaches this constant. So one removal serves many small
+        /// The number of read bytes at which they are removed from the queue. One removal then serves many small
         /// messages.
         const AT_ONCE: usize = 4096;
         let (front, back) = self.bytes.as_slices();
@@ -111,7 +113,7 @@ impl ReadQueue {
         }
         self.taken = end;
         if end == self.bytes.len() {
-            // Clearing the empty queue makes the bytes start at the beginning of its memory again.
+            // All bytes of the queue are read. After `clear`, new bytes start at the beginning of the queue's memory.
             self.bytes.clear();
             self.taken = 0;
         } else if end >= AT_ONCE {
@@ -121,12 +123,13 @@ impl ReadQueue {
     }
 
     /// Frees unused memory of the stream in `slot`. A stream that waited for a lost packet may have a large buffer, and
-    /// a stream that is used only once must not keep its buffer. The first stream keeps the buffer that a bulk transfer
-    /// fills between two reads. Otherwise the allocator would get and clear pages for each message.
+    /// a stream that is used only once must not keep its buffer. The stream in slot 0 may keep a larger buffer, because
+    /// a bulk transfer fills it between two reads. With a smaller limit, the allocator would get and clear pages for
+    /// each message.
     #[inline]
-    pub(super) fn rest(&mut self, slot: usize, shared: bool) {
+    pub(super) fn free_unused(&mut self, slot: usize, shared: bool) {
         let most = match slot {
-            _ if shared => return self.rest_little(),
+            _ if shared => return self.free_unused_shared(),
             0 => 512 << 10,
             1..16 => 128 << 10,
             16..256 => 16 << 10,
@@ -140,10 +143,10 @@ impl ReadQueue {
         }
     }
 
-    /// Like [`rest`](Self::rest), for memory shared with other associations. Keeps no more than twice the memory in
-    /// use and a small constant.
+    /// Like [`free_unused`](Self::free_unused), for memory shared with other associations. Frees unused memory
+    /// if the queue has more than twice the memory that its content needs, plus a small constant.
     #[inline]
-    pub(super) fn rest_little(&mut self) {
+    pub(super) fn free_unused_shared(&mut self) {
         const LITTLE: usize = 2048;
         let length = self.bytes.len();
         if self.bytes.capacity() > 2 * length + LITTLE {
@@ -156,13 +159,13 @@ impl ReadQueue {
         }
     }
 
-    /// Removes the bytes that were read from the front of the lane.
+    /// Removes from the buffer the bytes that the application has already read.
     pub(super) fn drop_read(&mut self) {
         self.bytes.drain(..std::mem::take(&mut self.taken));
     }
 
-    /// RFC 9260 §11.1.7: reads at most the rest of one message. The bytes of the lane's first message may be in `last`,
-    /// the packet whose buffer was kept.
+    /// RFC 9260 §11.1.7: reads at most the rest of one message. `last` is the packet whose buffer was kept. It may hold
+    /// the bytes of the lane's first message.
     #[inline]
     pub(super) fn read(
         &mut self,
@@ -199,8 +202,7 @@ impl ReadQueue {
 mod tests {
     use super::*;
 
-    /// The first stream keeps a buffer of the size that a bulk transfer fills between two reads. A larger buffer is
-    /// freed.
+    /// Once all data is read, stream 0 keeps its buffer if the buffer is small enough. Other streams keep less memory.
     #[test]
     fn the_first_stream_keeps_its_buffer() {
         for (slot, filled, keeps) in
@@ -212,13 +214,13 @@ mod tests {
             lane.push(&vec![1; filled], to);
             let capacity = lane.bytes.capacity();
             assert!(lane.read(&mut vec![0; filled], false, None).is_some_and(|read| read.bytes == filled));
-            lane.rest(slot, false);
+            lane.free_unused(slot, false);
             assert_eq!(lane.bytes.capacity(), if keeps { capacity } else { 0 }, "{slot}: {filled}");
         }
     }
 
-    /// Messages queue behind a lost packet and are then read. Such a backlog is rare, so the stream keeps little of the
-    /// memory that the backlog needed.
+    /// Messages that queued up behind a lost packet are read after it has arrived. The stream then frees most of the
+    /// memory, because such a backlog is rare.
     #[test]
     fn a_stream_keeps_little_of_what_a_backlog_took() {
         for (slot, most) in [(0, 512 << 10), (1, 128 << 10), (16, 16 << 10), (256, 0)] {
@@ -229,7 +231,7 @@ mod tests {
             }
             let mut out = [0; 100];
             while lane.read(&mut out, false, None).is_some() {
-                lane.rest(slot, false);
+                lane.free_unused(slot, false);
             }
             let kept = (lane.bytes.capacity(), lane.messages.capacity() * size_of::<Boundary>());
             assert!(kept.0 <= most && kept.1 <= most, "{slot}: {kept:?}");

@@ -24,8 +24,8 @@ impl Stream {
 }
 
 impl Order {
-    /// Makes `streams` expect number 0 next. An empty list stands for all streams. None of these streams may have an
-    /// incomplete message.
+    /// Resets the next expected sequence number of each stream in `streams` to 0. An empty list stands for all streams.
+    /// None of these streams may have an incomplete message.
     pub(crate) fn reset(&mut self, streams: &[u16], pool: &mut Pool) {
         if let Some(skips) = &mut self.skips {
             skips.reset(streams);
@@ -48,7 +48,8 @@ impl Order {
         }
     }
 
-    /// Drops the unfinished messages at the ends of all lanes, because the rest of these messages will not arrive.
+    /// Drops the unfinished messages of all streams, ordered and unordered, because the rest of these messages will not
+    /// arrive.
     pub(crate) fn drop_tails(&mut self) {
         for stream in self.streams.in_use() {
             let Some(slot) = self.streams.find(stream) else { continue };
@@ -73,7 +74,8 @@ impl Order {
         }
     }
 
-    /// Drops all data that cannot be read yet, because the peer has restarted. Every stream then expects number 0.
+    /// Drops all data that cannot be read yet, because the peer has restarted. Message numbers then start at 0 on every
+    /// stream.
     pub(crate) fn end_all(&mut self) {
         self.drop_tails();
         self.skips = None;
@@ -88,7 +90,8 @@ impl Order {
         }
     }
 
-    /// Returns the number of bytes of messages that can be read or wait for an earlier message.
+    /// Returns the number of bytes in two kinds of messages: those that can be read, and those that wait for an earlier
+    /// message.
     pub(crate) fn held_bytes(&self) -> u64 {
         let of = |stream: &Stream| {
             let unordered = stream.unordered.as_deref().map_or(0, |lane| lane.bytes.len() - lane.taken);

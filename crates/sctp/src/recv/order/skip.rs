@@ -1,7 +1,7 @@
 //! Skips abandoned ordered messages, and drops messages that stay unfinished.
 //!
-//! For a stream on which nothing has arrived yet, only the next sequence number is kept. A FORWARD TSN with a long list
-//! of such streams therefore costs little memory.
+//! For a stream on which no message has arrived yet, only the next expected sequence number is stored. A FORWARD TSN
+//! with a long list of such streams therefore costs little memory.
 //!
 //! Implements RFC 3758 §3.6 (stranded messages, partial delivery).
 
@@ -24,7 +24,7 @@ pub(super) struct Skips {
 }
 
 impl Skips {
-    /// Makes `streams` start with number 0 again. An empty list stands for all streams.
+    /// Resets the next sequence number of each stream in `streams` to 0. An empty list stands for all streams.
     pub(super) fn reset(&mut self, streams: &[u16]) {
         self.next.retain(|stream, _| !streams.is_empty() && streams.binary_search(stream).is_err());
     }
@@ -41,14 +41,14 @@ impl Skips {
 }
 
 impl Stream {
-    /// Returns the number of the first waiting message in order.
+    /// Returns the sequence number of the waiting message that is the first in stream order.
     fn lowest_waiting(&self) -> Option<u16> {
         let (mut after, mut all) = (self.waiting.range(self.next_ssn..), self.waiting.keys());
         after.next().map(|(&ssn, _)| ssn).or_else(|| all.next().copied())
     }
 
-    /// Drops the unfinished message at the end of a lane. If a part of it was read, the reader is informed that the
-    /// message has ended. Returns the number of unread bytes.
+    /// Drops the unfinished message at the end of the queue of ordered or unordered messages. If the application has
+    /// read a part of it, the application is informed that the message has ended. Returns the number of unread bytes.
     pub(super) fn drop_tail(&mut self, unordered: bool) -> u64 {
         let reading = self.partly_read == Some(unordered);
         let lane = self.lane(unordered);
@@ -66,7 +66,8 @@ impl Stream {
 }
 
 impl Order {
-    /// Returns the slot of a stream. A new stream starts with the number after the skipped numbers.
+    /// Returns the slot of a stream. A stream that was not in use continues after the last message that was skipped on
+    /// it.
     #[inline]
     pub(super) fn slot(&mut self, stream: u16) -> usize {
         let skips = &mut self.skips;
@@ -81,7 +82,8 @@ impl Order {
         self.skips.as_mut().map_or(0, |skips| std::mem::take(&mut skips.dropped))
     }
 
-    /// Drops an unfinished message whose bytes are in its stream's lane.
+    /// Drops an unfinished message whose bytes are in a lane of its stream: the queue of ordered or of unordered
+    /// messages.
     pub(crate) fn cut_short(&mut self, stream: u16, unordered: bool, ssn: u16, pool: &mut Pool) {
         let Some(slot) = self.streams.find(stream) else {
             return;
@@ -108,7 +110,8 @@ impl Order {
         }
     }
 
-    /// RFC 3758 §3.6: stops expecting ordered messages up to `ssn`. The complete messages among these are delivered.
+    /// RFC 3758 §3.6: skips the missing ordered messages of `stream` up to `ssn`. Complete messages up to `ssn` are
+    /// delivered.
     pub(crate) fn skip(&mut self, stream: u16, ssn: u16, pool: &mut Pool) {
         let skips = self.skips.get_or_insert_default();
         skips.has_abandoned = true;
@@ -124,7 +127,7 @@ impl Order {
         if ahead >= HALF {
             return;
         }
-        // The unfinished message is one of the skipped messages, so it is dropped even if only its end is missing.
+        // The unfinished message is one of the skipped messages. It is dropped, because the rest of it will not arrive.
         let unseen = state.ends_unseen(false);
         skips.dropped += state.drop_tail(false);
         let (next, mut released) = (state.next_ssn, 0);

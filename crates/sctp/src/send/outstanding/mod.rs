@@ -10,8 +10,8 @@ use anabranch_base::trace::SendCause;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-/// The largest number of chunks that can be outstanding. Gap blocks reach 65,535 TSNs, and stream sequence numbers
-/// can be compared only within half their range (RFC 9260 §6.1).
+/// The largest number of chunks that can be outstanding. Gap blocks reach 65,535 TSNs. Two stream sequence numbers can
+/// be compared only if they are less than half their range apart, that is 32,768 (RFC 9260 §6.1).
 pub(crate) const MAX_OUTSTANDING: usize = 32_000;
 
 /// The progress of a chunk after its first transmission.
@@ -25,7 +25,8 @@ pub(crate) enum ChunkState {
     Freed,
     /// The chunk is marked for retransmission, for this cause.
     Lost(SendCause),
-    /// The chunk was abandoned (RFC 3758) and is never retransmitted. It counts as in flight unless `fast` is set.
+    /// The chunk was abandoned (RFC 3758) and is never retransmitted. It counts as in flight unless the chunk's field
+    /// `fast` is set.
     Abandoned,
 }
 
@@ -46,7 +47,7 @@ pub(crate) struct Entry {
     pub(crate) path: u8,
     pub(crate) miss_indications: u8,
     /// Whether the chunk was fast-retransmitted and will not be fast-retransmitted again (RFC 9260 §7.2.4). For an
-    /// abandoned chunk, `fast` says that the chunk is known to be acknowledged or lost.
+    /// abandoned chunk, the field has another meaning: the chunk is known to be acknowledged or lost.
     pub(crate) fast: bool,
     /// Whether the chunk was sent more than once.
     pub(crate) was_retransmitted: bool,
@@ -68,7 +69,7 @@ impl Entry {
 pub(crate) enum Earliest {
     /// The chunk has this TSN offset. If no chunk was found, this is the offset of the next new chunk.
     At(u64),
-    /// The search was cut short. The chunk is not below this TSN offset.
+    /// The search was cut short at this TSN offset. The lowest chunk in flight has this offset or a higher one.
     NotBelow(u64),
 }
 
@@ -96,8 +97,8 @@ pub(crate) struct Outstanding {
     /// Offsets of recent retransmissions. Reports of duplicates are compared with these offsets to detect spurious
     /// retransmissions.
     retransmitted: Option<Box<RetransmittedOffsets>>,
-    /// Offsets of chunks that were marked as lost. They are collected because the messages of some chunks may have to
-    /// be abandoned now.
+    /// Offsets of chunks that were marked as lost. Their messages may have reached the limit of retransmissions, and
+    /// are checked later.
     marked_lost: Option<Box<LostOffsets>>,
 }
 
@@ -200,7 +201,7 @@ impl Outstanding {
         self.entries.push_back(entry);
     }
 
-    /// Whether one more TSN can be used for the unsent rest of an abandoned message.
+    /// Whether one more TSN may be assigned to stand for the unsent rest of an abandoned message.
     pub(super) fn has_spare(&self) -> bool {
         self.entries.len() < MAX_OUTSTANDING + 1024
     }
@@ -217,7 +218,8 @@ impl Outstanding {
             state: ChunkState::Abandoned,
             path: 0,
             miss_indications: 0,
-            // The TSN is never sent, so it needs no loss detection.
+            // In an abandoned entry, `fast` says that no loss detection is needed. No chunk is sent with this TSN, so
+            // none can be lost.
             fast: true,
             was_retransmitted: false,
             retransmissions: 0,
@@ -298,8 +300,8 @@ impl Outstanding {
         !self.runs.is_empty()
     }
 
-    /// Whether no chunk is in flight or marked for retransmission. If true, all outstanding chunks are acknowledged by
-    /// gap blocks or abandoned, and abandoned chunks count as acknowledged (RFC 3758 §3.5 A2).
+    /// Whether no chunk is in flight or marked for retransmission. If true, each outstanding chunk was acknowledged by
+    /// a gap block or abandoned. An abandoned chunk counts as acknowledged (RFC 3758 §3.5 A2).
     #[inline]
     pub(crate) fn awaits_nothing(&self) -> bool {
         self.in_flight == 0 && self.lost == 0
@@ -347,7 +349,7 @@ impl Outstanding {
     /// Like [`earliest_on`](Self::earliest_on), but examines a bounded number of chunks.
     #[inline]
     pub(crate) fn earliest_within(&self, path: u8, from: u64) -> Earliest {
-        // The chunk at `from` is usually in flight on this path.
+        // This fast check suffices in the usual case, in which the chunk at `from` is in flight on this path.
         if self.runs.is_empty()
             && let Some(entry) = self.get(from.max(self.base))
             && entry.path == path
@@ -385,7 +387,8 @@ impl Outstanding {
     /// Returns the TSN offset of the first outstanding chunk of each message.
     pub(super) fn first_offsets(&self) -> BTreeMap<u32, u64> {
         let mut firsts = BTreeMap::new();
-        // A freed entry may belong to an earlier message with the same index, so it is ignored.
+        // Message indices are reused. A freed entry may belong to an earlier message with the same index, so freed
+        // entries are ignored.
         for (entry, offset) in self.entries.iter().zip(self.base..) {
             if entry.state != ChunkState::Freed {
                 firsts.entry(entry.message).or_insert(offset);
@@ -404,8 +407,8 @@ impl Outstanding {
         offsets.push_back(offset);
     }
 
-    /// Returns whether the chunk with this TSN was retransmitted recently. Removes the chunk from the list of recent
-    /// retransmissions.
+    /// Returns whether the chunk with this TSN is in the list of the latest 256 retransmissions, and removes it from
+    /// the list.
     pub(super) fn take_retransmitted(&mut self, tsn: u32) -> bool {
         let initial = self.initial;
         let Some(RetransmittedOffsets(offsets)) = self.retransmitted.as_deref_mut() else {

@@ -60,14 +60,15 @@ impl Queue {
         }
     }
 
-    /// Returns a stream whose buffered amount has become low. Each such change is returned once.
+    /// Returns a stream whose buffered amount has fallen to its threshold, and removes it from the list of these
+    /// streams.
     #[inline]
     pub(crate) fn take_low(&mut self) -> Option<u16> {
         self.low.pop()
     }
 
-    /// Takes over the thresholds of `before` when the association restarts. The new buffer is empty, so streams that
-    /// were above their thresholds are reported as low.
+    /// Copies each stream's threshold for the buffered amount from `before`, when the association restarts. The new
+    /// send buffer is empty, so streams that were above their thresholds are reported as low.
     pub(super) fn inherit_low(&mut self, before: &Self) {
         self.low = before.low.clone();
         for amount in before.streams.iter().map(|stream| &stream.amount) {

@@ -54,14 +54,14 @@ impl Queue {
         self.cancelling.binary_search(&message).is_ok()
     }
 
-    /// Ends a cancellation: all messages removed from the scheduler have been abandoned.
+    /// Forgets the messages that a cancellation has removed from the scheduler, because all of them are abandoned now.
     pub(crate) fn taken_off_done(&mut self) {
         self.cancelling = Box::default();
     }
 
-    /// Turns a reliable message into a message that may be abandoned, and frees its bytes. `held` lists the chunks
-    /// whose bytes are not freed, each by its offset in the message and its length. The list is used only if bytes were
-    /// freed out of order.
+    /// Turns a reliable message into a message that may be abandoned. Frees the buffered bytes of the message, except
+    /// the bytes that are still needed. `held` lists the outstanding chunks of the message, each by its offset in the
+    /// message and its length.
     pub(crate) fn loosen(&mut self, message: u32, held: impl Iterator<Item = (u32, u16)>) {
         self.release_now();
         let stored = &mut self.messages[message as usize];
@@ -85,7 +85,7 @@ impl Queue {
             free(released, length);
         }
         if bytes.is_empty() {
-            self.rest(slot);
+            self.on_stream_idle(slot);
         }
     }
 
@@ -98,8 +98,8 @@ impl Queue {
 }
 
 impl Stream {
-    /// After a reset, continues the byte count of the stream at the next multiple of 2^32. Sender and receiver then
-    /// have the same count, even if earlier messages were never sent.
+    /// After a reset of the stream, continues the count of its queued bytes at the next multiple of 2^32. Sender and
+    /// receiver then have the same count, even if earlier messages were never sent.
     pub(super) fn begin_new_life(&mut self) {
         self.queued_bytes = crate::position_after_reset(self.queued_bytes);
     }

@@ -1,8 +1,8 @@
 //! Holds back messages on streams that wait for a reset of their sequence numbers.
 //!
 //! From the request to reset a stream until the reset ends, new messages on that stream are held back without a
-//! sequence number. Messages queued before the request are sent first. Each request has a ticket. With the ticket, the
-//! caller checks whether the earlier messages are sent, and releases the messages held back.
+//! sequence number. Messages queued before the request are sent first. Each request has a ticket. The caller asks with
+//! this ticket whether the earlier messages are sent, and later releases the messages held back.
 //!
 //! Implements RFC 6525 §5.1.2 A1 and §5.2.7 H4, as far as they concern the queue.
 
@@ -16,7 +16,7 @@ pub(crate) type ReservationId = u32;
 #[derive(Debug, Default)]
 pub(super) struct HeldStreams {
     streams: BTreeMap<u16, ReservationId>,
-    /// The reset request that all streams not listed in `streams` wait for.
+    /// The reset request for which all streams wait that are not listed in `streams`.
     all: Option<ReservationId>,
     /// For each reset request, the number of messages queued before it and not yet fully cut into chunks.
     before: BTreeMap<ReservationId, u64>,
@@ -25,7 +25,7 @@ pub(super) struct HeldStreams {
 }
 
 impl HeldStreams {
-    /// Returns the ticket of the reset request that `stream` waits for.
+    /// Returns the reset request that `stream` waits for, if there is one.
     pub(super) fn ticket(&self, stream: u16) -> Option<ReservationId> {
         self.streams.get(&stream).copied().or(self.all)
     }
@@ -60,7 +60,7 @@ impl HeldStreams {
 impl Stream {
     /// RFC 6525 §5.1.2: makes the next message number 0 again.
     fn reset(&mut self) {
-        // RFC 8260 §2.3.2: ordered and unordered messages are both numbered from 0 again.
+        // RFC 8260 §2.3.2: the numbers of ordered messages and the numbers of unordered messages both start again at 0.
         self.next_ordered = 0;
         self.next_unordered = 0;
         self.begin_new_life();
@@ -72,7 +72,8 @@ impl Stream {
 }
 
 impl Queue {
-    /// Holds back messages on `streams` from now on. An empty list stands for all streams.
+    /// Holds back messages that are queued on `streams` from now on, until the reset request `ticket` has ended. An
+    /// empty list stands for all streams.
     pub(crate) fn hold(&mut self, ticket: ReservationId, streams: &[u16]) {
         let hold = self.hold.get_or_insert_default();
         if streams.is_empty() {
@@ -94,7 +95,8 @@ impl Queue {
         })
     }
 
-    /// Whether all messages queued before the reset request of `ticket` have been sent at least once.
+    /// Whether every message that was queued before the reset request with this ticket has been fully cut into chunks
+    /// or dropped.
     pub(crate) fn is_clear(&self, ticket: ReservationId) -> bool {
         let before = self.hold.as_deref().and_then(|hold| hold.before.get(&ticket));
         before.is_none_or(|&before| before == 0)
@@ -116,7 +118,7 @@ impl Queue {
                 }
             }
             // The reset has moved the byte count of the stream to the next multiple of 2^32. The held messages are sent
-            // after the reset, so their bytes are counted once more, from there.
+            // after the reset, so the count continues with their bytes.
             for &message in &hold.waiting {
                 let stored = &mut self.messages[message as usize];
                 if hold.ticket(stored.stream) == Some(ticket) {
@@ -148,8 +150,8 @@ impl Queue {
         }
     }
 
-    /// Whether a message of one of `streams` was numbered since the last reset of that stream. An empty list stands
-    /// for any stream.
+    /// Whether a message on one of `streams` got a sequence number after the last reset of that stream. An empty list
+    /// stands for all streams.
     pub(crate) fn is_numbered(&self, streams: &[u16]) -> bool {
         if streams.is_empty() {
             return self.streams.iter().any(Stream::is_numbered);

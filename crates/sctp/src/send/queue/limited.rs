@@ -1,7 +1,7 @@
 //! The messages in the send buffer that may be abandoned (partial reliability, RFC 3758).
 //!
-//! A message that may be abandoned has its own buffer instead of space in its stream's ring. So its bytes can be freed
-//! at once. The chunks already sent stay listed, without bytes, until the peer has acknowledged or skipped their TSNs.
+//! A message that may be abandoned has its own buffer instead of space in its stream's ring, so its bytes can be freed
+//! at once. Its outstanding chunks keep their entries until the peer has acknowledged or skipped their TSNs.
 
 use super::{Cut, Queue};
 use crate::error::SendError;
@@ -117,7 +117,7 @@ impl Queue {
         }
     }
 
-    /// Whether `cut` is the first chunk of a message that may be abandoned.
+    /// Whether the chunk `cut` is the first one of a message that may be abandoned.
     #[inline]
     pub(crate) fn begins_limited(&self, cut: Cut) -> bool {
         cut.offset == 0 && self.messages[cut.message as usize].policy != ReliabilityPolicy::Full

@@ -35,15 +35,16 @@ impl Queue {
         self.smallest_rejected.is_some()
     }
 
-    /// Adjusts the size of the buffer. The network allows `congestion` bytes in flight, and the peer allows `peer`
-    /// bytes.
+    /// Adjusts the limit of the send buffer to the data that may be in flight. Congestion control allows `congestion`
+    /// bytes, and the peer allows `peer` bytes.
     pub(crate) fn follow(&mut self, congestion: u64, peer: u64) {
         let total = self.footprint();
         let message_table = total - self.payload_memory;
         let Some(memory) = &mut self.memory else { return };
         memory.max_in_flight = memory.max_in_flight.max(congestion).min(peer);
         let target = memory.account.floor() + 2 * memory.max_in_flight;
-        // A ring may take a quarter more memory than its bytes need, so the bytes may take four fifths of the share.
+        // The ring buffer may take a quarter more memory than its bytes need, so the bytes may take four fifths of the
+        // account's limit.
         let share = memory.account.limit().saturating_sub(message_table) / 5 * 4;
         self.limit = target.min(share).min(self.configured_limit);
         memory.account.set_usage(total);
@@ -57,7 +58,8 @@ impl Queue {
         }
     }
 
-    /// Whether streams hold clearly more memory than the present limit of the buffer.
+    /// Whether the buffers of the streams take more memory than 1.5 times the present limit of the send buffer plus
+    /// [`MARGIN`].
     #[inline]
     pub(super) fn holds_much(&self) -> bool {
         self.memory.is_some() && self.payload_memory > self.limit + self.limit / 2 + MARGIN
@@ -78,7 +80,8 @@ impl Queue {
     /// Returns the number of bytes of memory that streams with nothing to send may keep.
     #[inline]
     pub(super) fn most_resting(&self) -> u64 {
-        // Many associations may be idle, and each may soon have to answer, so each keeps a small part of its limit.
+        // Many associations may be idle, so all send queues together must keep little memory. Each send queue still
+        // keeps a small part of its limit, because the application may soon send again.
         self.memory.as_ref().map_or(self.limit, |memory| (memory.account.limit() / 64).min(self.limit))
     }
 
@@ -88,7 +91,8 @@ impl Queue {
     }
 }
 
-/// The number of bytes of memory that streams may hold above the limit of the buffer until there is nothing to send.
+/// A margin in bytes. The memory of streams that have data to send may be this margin larger than 1.5 times the limit
+/// of the send buffer.
 const MARGIN: u64 = 64 << 10;
 /// The send buffer gets 1/`PART` of the guaranteed minimum memory of an association.
 const PART: u64 = 4;
@@ -99,8 +103,8 @@ mod tests {
     use crate::config::SchedulerKind;
     use crate::message::Message;
 
-    /// When the limit falls, memory is freed as soon as some of the data is acknowledged, not only after all data is
-    /// acknowledged.
+    /// When the size limit of the send buffer falls, its memory is freed as soon as some of the data is acknowledged.
+    /// It is not kept until all data is acknowledged.
     #[test]
     fn a_ring_follows_a_limit_that_falls() {
         let mut queue = Queue::new(4 << 20, SchedulerKind::Fcfs);

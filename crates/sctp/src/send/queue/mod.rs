@@ -131,8 +131,8 @@ struct Stream {
 }
 
 impl Stream {
-    /// Counts `bytes` more queued bytes and returns the previous count. Bytes abandoned before they are sent count as
-    /// well, because the application has counted them.
+    /// Counts `bytes` more queued bytes and returns the previous count. Bytes of messages that are abandoned unsent
+    /// stay in the count, because it covers all bytes that the application has written.
     #[inline]
     fn count_given(&mut self, bytes: usize) -> u64 {
         let before = self.queued_bytes;
@@ -146,14 +146,15 @@ impl Stream {
 pub(crate) struct Queue {
     messages: Vec<QueuedMessage>,
     free: Chain,
-    /// Completed messages of limited reliability, which [`take_completed_limited`](Self::take_completed_limited) has
-    /// not yet returned.
+    /// Completed messages that could be abandoned. [`take_completed_limited`](Self::take_completed_limited) has not yet
+    /// returned them.
     completed_limited: Chain,
     /// The index of the latest queued message.
     latest: u32,
     scheduler: Scheduler,
     streams: Streams<Stream>,
-    /// Messages that are being cancelled and are already removed from the scheduler, in ascending order.
+    /// The indices of the messages that are being cancelled, in ascending order. The scheduler no longer contains these
+    /// messages.
     cancelling: Box<[u32]>,
     /// Streams that wait for a reset (RFC 6525), and the messages held back on them.
     hold: Option<Box<HeldStreams>>,
@@ -167,7 +168,8 @@ pub(crate) struct Queue {
     unsent: u64,
     /// Memory in bytes of streams that have nothing to send.
     idle_memory: u64,
-    /// Memory in bytes of all streams, and of messages with their own buffer.
+    /// The memory in bytes of the payload buffers: those of all streams, and those of messages that have a buffer of
+    /// their own.
     payload_memory: u64,
     /// The memory account, if associations share memory.
     memory: Option<Box<MemoryAccount>>,
@@ -275,8 +277,8 @@ impl Queue {
         Ok(taken)
     }
 
-    /// Checks whether a message of `piece` bytes can be queued. The message is the first part of `length` bytes that
-    /// the application passed to `send`. Returns the free space in bytes.
+    /// Checks whether a message of `piece` bytes can be queued. `length` is the number of bytes that the application
+    /// passed to `send`. Returns the free space in bytes.
     #[inline]
     fn check(&mut self, length: usize, piece: usize) -> Result<usize, SendError> {
         if length == 0 {
@@ -287,7 +289,8 @@ impl Queue {
         }
         let mut room = self.writable_bytes();
         if self.buffered == 0 {
-            // An empty buffer accepts one message that is larger than the current limit.
+            // An empty buffer accepts one message that exceeds the current limit. It must not exceed the configured
+            // limit.
             room = room.max(piece as u64);
         }
         if piece as u64 > room {
@@ -317,8 +320,8 @@ impl Queue {
     #[cold]
     fn fresh(&mut self) -> u32 {
         if self.messages.len() < 4 {
-            // Thousands of associations may never have more than one message at a time, so the list grows by single
-            // entries at first.
+            // The list grows by single entries at first, to save memory. A host may have thousands of associations
+            // that never queue more than one message at a time.
             self.messages.reserve_exact(1);
         }
         self.messages.push(QueuedMessage::empty());
@@ -401,7 +404,8 @@ impl Queue {
         bytes.slices(message.buffer_offset + u64::from(offset), length as usize)
     }
 
-    /// Returns the next chunk, if one of at most `largest` user bytes fits into `room` bytes.
+    /// Returns the next chunk, with at most `largest` user bytes. Returns `None` if it does not fit into `room` bytes,
+    /// or if no data waits.
     #[inline]
     pub(crate) fn next_cut(&self, largest: u32, room: usize) -> Option<Cut> {
         let message = self.scheduler.head()?;
@@ -432,8 +436,8 @@ impl Queue {
         }
     }
 
-    /// Returns true once, when the buffer has room again after a message was rejected. A part of the buffer must be
-    /// free, so that the application is not called for every acknowledgement. The buffer need not be empty.
+    /// Returns true once, when the buffer has room again after a message was rejected. The application is called only
+    /// when a considerable part of the buffer is free, and not for every acknowledgement.
     #[inline]
     pub(crate) fn take_writable(&mut self) -> bool {
         match self.smallest_rejected {
@@ -510,15 +514,16 @@ impl Queue {
         (0..self.messages.len() as u32).filter(|&message| self.asks_for(message, key)).collect()
     }
 
-    /// Whether the message is to be authenticated with this key and is neither abandoned nor fully acknowledged.
+    /// Whether the message still needs this key: the key authenticates its chunks, and some of these chunks are not
+    /// acknowledged. An abandoned message needs no key.
     pub(crate) fn asks_for(&self, message: u32, key: u16) -> bool {
         let stored = &self.messages[message as usize];
         let abandoned = matches!(stored.policy, ReliabilityPolicy::Abandoned(_));
         stored.key == Some(key) && stored.released < stored.length && !abandoned
     }
 
-    /// Takes over the state that outlives a restart: a pending request for room and the scheduler settings. The
-    /// application still waits for the answer to its request for room, although the new buffer is empty.
+    /// Takes over the state that outlives a restart: the settings of streams and scheduler, and the size of the
+    /// smallest rejected message. The application still waits for the event that there is room for this message.
     pub(crate) fn inherit(&mut self, before: &mut Self) {
         self.smallest_rejected = before.smallest_rejected;
         self.inherit_low(before);

@@ -2,7 +2,7 @@
 //!
 //! A SACK may acknowledge many messages at once. The bytes of consecutive messages of one stream are freed together.
 //!
-//! Implements no RFC rule: RFC 9260 §6.2.1 says when bytes may be freed.
+//! The rule when bytes may be freed (RFC 9260 §6.2.1) is implemented elsewhere: `send/sack.rs` processes SACKs.
 
 use super::Queue;
 use super::limited::ReliabilityPolicy;
@@ -54,7 +54,7 @@ impl Queue {
         let bytes = &mut self.streams.at(slot as usize).bytes;
         bytes.free(start, end - start);
         if bytes.is_empty() {
-            self.rest(slot as usize);
+            self.on_stream_idle(slot as usize);
         } else if self.holds_much() {
             self.trim(slot as usize);
         }
@@ -62,7 +62,7 @@ impl Queue {
 
     /// Handles a stream that has nothing left to send. The stream keeps its memory for the next message as long as
     /// all memory kept by such streams is less than one send buffer.
-    pub(super) fn rest(&mut self, slot: usize) {
+    pub(super) fn on_stream_idle(&mut self, slot: usize) {
         let most = self.most_resting();
         let bytes = &mut self.streams.at(slot).bytes;
         if self.idle_memory + bytes.capacity() <= most {

@@ -12,7 +12,7 @@ use crate::streams::Streams;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-/// The prefetched message is this number of messages behind the message being cut into chunks.
+/// A message is prefetched when this number of messages must be sent before it.
 const SOON: usize = 8;
 
 /// The messages that wait to be sent. Each message is identified by its index in the queue.
@@ -43,13 +43,14 @@ struct TurnOrder {
     served: Option<u16>,
     /// Whether some, but not all, chunks of the served stream's first message were cut.
     is_partly_cut: bool,
-    /// Whether the served stream may put no more chunks into the current packet.
+    /// True if the current packet takes no more chunks, because the served stream has ended a large message in it.
     used_its_turn: bool,
-    /// Counts the turns of streams; `arrivals` counts the messages. These numbers decide which stream and which message
-    /// came first.
+    /// The number of entries added to `ready` so far. It orders entries with equal ranks. `arrivals` is the number of
+    /// messages queued so far.
     turns: u64,
     arrivals: u64,
-    /// Virtual time of fair queueing: the start of the latest chunk, in bytes divided by weight.
+    /// Virtual time of fair queueing: the virtual time at which the latest chunk began. In virtual time, a chunk lasts
+    /// its size in bytes divided by the weight of its stream.
     now: u64,
 }
 
@@ -63,7 +64,8 @@ struct HeapEntry {
 
 #[derive(Debug, Default)]
 struct StreamQueue {
-    /// Waiting messages of the stream. The first number is the position in the order of the calls of `send`.
+    /// The waiting messages of the stream. Each entry holds the position of the message in the order of all `send`
+    /// calls, and the number of the message in the send queue.
     waiting: VecDeque<(u64, u32)>,
     /// The priority or the weight of the stream.
     value: u16,
@@ -88,15 +90,15 @@ impl Scheduler {
         self.interleaving = on;
     }
 
-    /// Changes the kind of scheduler. `is_partly_cut` says whether a chunk was already cut from the first message.
-    /// `stream_of` returns the stream of a message.
+    /// Changes the kind of scheduler. `is_partly_cut` says whether a chunk was already cut from the message that is
+    /// served now. `stream_of` returns the stream of a message.
     pub(crate) fn set_kind(
         &mut self,
         kind: SchedulerKind,
         is_partly_cut: bool,
         stream_of: impl Fn(u32) -> u16,
     ) {
-        // A message that must be finished first stays before all other messages.
+        // Without interleaving, a message of which a chunk was already cut must be completed before all others.
         let first = self.head().filter(|_| is_partly_cut && !self.interleaving);
         let waiting = match &mut self.order {
             Order::Fcfs(queue) => std::mem::take(queue).into(),
@@ -151,7 +153,8 @@ impl Scheduler {
         }
     }
 
-    /// Returns a message from which a chunk will be cut soon, after a few other messages.
+    /// With the order first come, first served: returns the message that is `SOON` places behind the front of the
+    /// queue.
     #[inline]
     pub(crate) fn soon(&self) -> Option<u32> {
         match &self.order {
@@ -173,8 +176,8 @@ impl Scheduler {
         }
     }
 
-    /// Records that `bytes` of the first message were cut into a chunk. `done` says whether these were the last bytes
-    /// of the message.
+    /// Records that a chunk was cut from the message that is served now. The chunk has `bytes` user bytes. `done` says
+    /// whether these were the last bytes of the message.
     #[inline]
     pub(crate) fn cut(&mut self, bytes: u32, done: bool) {
         match &mut self.order {
@@ -313,8 +316,9 @@ impl TurnOrder {
         if done {
             queue.waiting.pop_front();
         }
-        // No other message is started in the packet in which a large message ends. The other message would have to be
-        // finished as well.
+        // A large message ends in this packet. Another message of the stream must not start in the packet. If that
+        // message were too large to end there, it would continue in the next packet, before the turn of the other
+        // streams.
         self.used_its_turn =
             self.is_partly_cut && done && kind == SchedulerKind::RoundRobinPacket && !interleaving;
         self.is_partly_cut = !done;
@@ -353,7 +357,7 @@ impl TurnOrder {
         if queue.waiting.is_empty() {
             self.ready.retain(|Reverse(turn)| turn.stream != stream);
         }
-        // The message to be finished first is removed, so another stream can be chosen.
+        // The removed message was partly sent and had to be finished first. Now another stream can be chosen.
         if at == 0 && self.is_partly_cut && self.served == Some(stream) {
             (self.served, self.is_partly_cut) = (None, false);
             self.queue_again(kind, stream);
@@ -368,7 +372,7 @@ impl TurnOrder {
         let queues = &self.queues;
         let waits = |stream| queues.get(stream).is_some_and(|queue| !queue.waiting.is_empty());
         self.ready.retain(|Reverse(turn)| waits(turn.stream));
-        // The message to be finished first is removed, so another stream can be chosen.
+        // The removed message was partly sent and had to be finished first. Now another stream can be chosen.
         if self.is_partly_cut
             && self.head() != head
             && let Some(stream) = self.served.take()

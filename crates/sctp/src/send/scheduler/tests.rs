@@ -110,8 +110,8 @@ fn a_priority_changes_while_messages_wait() {
     assert_eq!(sender.packet(9), [2, 2, 1, 1]);
 }
 
-/// RFC 8260 §3.5: streams get equal shares of the bytes. §3.6: streams get shares by their weights. An idle stream
-/// accumulates no credit.
+/// RFC 8260 §3.5, §3.6: fair queueing gives streams equal shares of the bytes, and weighted fair queueing gives shares
+/// in proportion to weights. An idle stream accumulates no credit.
 #[test]
 fn shares() {
     for (kind, want) in [(Fair, 20), (WeightedFair, 30)] {
@@ -129,7 +129,7 @@ fn shares() {
     }
 }
 
-/// Without interleaving, streams with small messages get their share of bytes message by message.
+/// Without interleaving, a stream with messages of one chunk sends as many bytes as a stream with messages of ten.
 #[test]
 fn shares_of_whole_messages() {
     let mut sender = Sender::new(Fair, false);
@@ -193,7 +193,7 @@ fn every_order_keeps_the_rules() {
     }
 }
 
-/// A message that is removed from the scheduler is not sent, even if it was to be finished before other messages.
+/// A message that is removed from the scheduler is not sent, even if it was partly sent already.
 #[test]
 fn messages_are_taken_off() {
     for kind in ALL {

@@ -5,13 +5,13 @@
 //!
 //! Implements RFC 6675 §4 (IsLost), and RFC 8985 §6.2 step 5 and §6.3 for the segments of a connection.
 
-use super::{AMBIGUOUS, LOST, REPAIRED, SACKED, Scoreboard};
+use super::{AMBIGUOUS, LOST, RETRANSMITTED, SACKED, Scoreboard};
 use anabranch_base::Instant;
 use anabranch_congestion::Verdict;
 
 impl Scoreboard {
-    /// RFC 6675 §4, IsLost: marks a segment as lost if enough data above it is SACKed. `dupthresh` separate ranges are
-    /// enough, and so are more bytes than `dupthresh - 1` full segments hold.
+    /// RFC 6675 §4, IsLost: marks a segment as lost if enough data above it is SACKed. Enough are `dupthresh` separate
+    /// ranges, or more bytes than fit into `dupthresh - 1` full segments.
     pub(crate) fn find_lost(&mut self, dupthresh: u32, mss: u64) {
         if self.sacked == 0 {
             return;
@@ -45,7 +45,7 @@ impl Scoreboard {
         if head.has(SACKED) {
             return;
         }
-        self.mark(0, (head.marks | LOST) & !REPAIRED);
+        self.mark(0, (head.marks | LOST) & !RETRANSMITTED);
         self.lost_edge = self.lost_edge.max(head.end);
         self.repair_from = self.una;
     }
@@ -56,8 +56,8 @@ impl Scoreboard {
     }
 
     /// Returns whether the oldest segment has been retransmitted since it was marked as lost, and is not SACKed.
-    pub(crate) fn head_is_repaired(&self) -> bool {
-        self.segments.front().is_some_and(|head| head.has(REPAIRED) && !head.has(SACKED))
+    pub(crate) fn head_is_retransmitted(&self) -> bool {
+        self.segments.front().is_some_and(|head| head.has(RETRANSMITTED) && !head.has(SACKED))
     }
 
     /// Marks all segments that are not SACKed as lost, because the retransmission timer has expired.
@@ -129,18 +129,19 @@ impl Scoreboard {
 
     /// Returns the end of the segment that starts at `start`, if the retransmission that was sent at the time `at` is
     /// still outstanding.
-    pub(crate) fn repair_out(&self, start: u64, at: Instant) -> Option<u64> {
+    pub(crate) fn outstanding_retransmission_end(&self, start: u64, at: Instant) -> Option<u64> {
         let segment = self.segments.get(self.index_at_or_after(start))?;
-        let out = segment.start == start && segment.at == at && segment.has(REPAIRED) && !segment.has(SACKED);
+        let out =
+            segment.start == start && segment.at == at && segment.has(RETRANSMITTED) && !segment.has(SACKED);
         out.then_some(segment.end)
     }
 
     /// Marks a segment as lost again, because its retransmission is lost. The segment starts at `start`.
-    pub(crate) fn lose_repair(&mut self, start: u64) {
+    pub(crate) fn lose_retransmission(&mut self, start: u64) {
         let index = self.index_at_or_after(start);
         let Some(segment) = self.segments.get(index).copied() else { return };
         if segment.has(LOST) {
-            self.mark(index, segment.marks & !REPAIRED);
+            self.mark(index, segment.marks & !RETRANSMITTED);
             self.repair_from = self.repair_from.min(segment.start);
         }
     }
@@ -150,7 +151,7 @@ impl Scoreboard {
         for index in 0..self.segments.len() {
             let segment = self.segments[index];
             if segment.len() > size && !segment.has(SACKED) {
-                self.mark(index, (segment.marks | LOST) & !REPAIRED);
+                self.mark(index, (segment.marks | LOST) & !RETRANSMITTED);
             }
         }
         self.lost_edge = self.lost_edge.max(self.una);
@@ -160,7 +161,7 @@ impl Scoreboard {
     /// Removes the marks for lost and retransmitted segments, because the losses were spurious.
     pub(crate) fn forgive(&mut self) {
         for index in 0..self.segments.len() {
-            let marks = self.segments[index].marks & !(LOST | REPAIRED);
+            let marks = self.segments[index].marks & !(LOST | RETRANSMITTED);
             self.mark(index, marks);
         }
         self.lost_edge = self.una;
@@ -171,7 +172,7 @@ impl Scoreboard {
     fn lose_before(&mut self, edge: u64) {
         let mut index = self.index_at_or_after(self.lost_edge.min(edge));
         // A partial acknowledgement may have cut a segment at `lost_edge`. The rest of that segment starts exactly at
-        // `lost_edge`, so the search finds it.
+        // `lost_edge`, so the search by start position finds it.
         while let Some(segment) = self.segments.get(index).copied() {
             if segment.start >= edge {
                 break;

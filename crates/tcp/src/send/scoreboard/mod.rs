@@ -30,7 +30,7 @@ const SACKED: u8 = 1;
 /// Mark: the segment is considered lost.
 const LOST: u8 = 2;
 /// Mark: the segment was retransmitted after it was marked as lost (RFC 6675: at or below HighRxt).
-const REPAIRED: u8 = 4;
+const RETRANSMITTED: u8 = 4;
 /// Mark: the segment was retransmitted at least once, so it gives no RTT sample (Karn's algorithm).
 const AMBIGUOUS: u8 = 8;
 
@@ -53,7 +53,7 @@ pub(crate) struct Freed {
     pub(crate) bytes: u64,
     /// The time when the oldest of the segments was sent, for an RTT sample. Segments that were retransmitted or SACKed
     /// do not count.
-    pub(crate) sample: Option<Instant>,
+    pub(crate) sent_at: Option<Instant>,
     /// Whether at least one of the segments had been retransmitted.
     pub(crate) ambiguous: bool,
 }
@@ -63,12 +63,13 @@ pub(crate) struct Scoreboard {
     segments: VecDeque<SentSegment>,
     una: u64,
     next: u64,
-    /// The number of units reported by SACK. If the window counts segments, a unit is a segment, otherwise a byte.
+    /// The number of bytes or segments reported by SACK. The unit is a segment if the window counts segments, otherwise
+    /// a byte. The next three fields have the same unit.
     sacked: u64,
     /// The number of units (segments or bytes) that are lost and not SACKed.
     lost: u64,
     /// The number of units (segments or bytes) that were retransmitted and not SACKed.
-    repaired: u64,
+    retransmitted: u64,
     /// The number of units (segments or bytes) that are lost, not retransmitted and not SACKed.
     missing: u64,
     /// The end of the highest SACKed segment.
@@ -81,13 +82,13 @@ pub(crate) struct Scoreboard {
     recent_blocks: [(u64, u64); 4],
     /// Whether deliveries are recorded in `delivered`.
     records_deliveries: bool,
-    /// The segments delivered since the last call of [`take_delivered`](Self::take_fresh).
+    /// The segments delivered since the last call of [`take_delivered`](Self::take_delivered).
     delivered: Delivered,
     /// The segments marked as lost since the last call of [`take_lost`](Self::take_lost).
     newly_lost: NewlyLost,
-    /// If the window counts segments, the number of bytes that each segment counts for. If it is 0, each segment counts
-    /// for its length.
-    segment: u64,
+    /// If the window is counted in segments, the number of bytes in the window that one segment takes. If it is 0, a
+    /// segment takes its length.
+    segment_size: u64,
     /// Running totals. `arrived` counts the units reported as delivered, by SACK or by a cumulative acknowledgement.
     /// `losses` counts the units marked as lost, both originals and retransmissions.
     arrived: u64,
@@ -95,44 +96,47 @@ pub(crate) struct Scoreboard {
 }
 
 impl Scoreboard {
-    /// Creates a scoreboard on which every segment counts for `segment` bytes, or for its length if `segment` is 0.
-    pub(crate) fn counting(segment: u64) -> Self {
-        Self { segment, ..Self::default() }
+    /// Creates a scoreboard on which every segment counts for `segment_size` bytes, or for its length if `segment_size`
+    /// is 0.
+    pub(crate) fn counting(segment_size: u64) -> Self {
+        Self { segment_size, ..Self::default() }
     }
 
-    /// Changes the number of bytes that every segment counts for. Has no effect if segments count for their length.
-    pub(crate) fn set_segment(&mut self, segment: u64) {
-        if self.segment > 0 {
-            self.segment = segment;
+    /// Changes the number of bytes of the window that one segment takes. Has no effect if each segment takes its
+    /// length.
+    pub(crate) fn set_segment_size(&mut self, segment_size: u64) {
+        if self.segment_size > 0 {
+            self.segment_size = segment_size;
         }
     }
 
     /// Converts units to bytes. A unit is a segment if the window counts segments, otherwise a byte.
     #[inline]
     fn bytes(&self, units: u64) -> u64 {
-        if self.segment > 0 { units * self.segment } else { units }
+        if self.segment_size > 0 { units * self.segment_size } else { units }
     }
 
     /// Returns the number of units that a segment counts for.
     #[inline]
     fn weight(&self, segment: &SentSegment) -> u64 {
-        if self.segment > 0 { 1 } else { segment.len() }
+        if self.segment_size > 0 { 1 } else { segment.len() }
     }
 
     /// Returns the number of units sent and not cumulatively acknowledged. A unit is a segment or a byte.
     #[inline]
     fn out(&self) -> u64 {
-        if self.segment > 0 { self.segments.len() as u64 } else { self.flight() }
+        if self.segment_size > 0 { self.segments.len() as u64 } else { self.flight() }
     }
 
-    /// Returns the number of bytes sent and not cumulatively acknowledged, as the window counts them.
+    /// Returns the number of bytes sent and not cumulatively acknowledged. If the window counts segments, each segment
+    /// counts for its full size.
     #[inline]
     pub(crate) fn load(&self) -> u64 {
         self.bytes(self.out())
     }
 
-    /// Returns the number of bytes delivered so far, as the window counts them. Both SACKs and cumulative
-    /// acknowledgements report deliveries.
+    /// Returns the number of bytes that SACKs and cumulative acknowledgements have reported as delivered. If the window
+    /// counts segments, each segment counts for its full size.
     #[inline]
     pub(crate) fn arrived(&self) -> u64 {
         self.bytes(self.arrived)
@@ -144,7 +148,7 @@ impl Scoreboard {
         self.losses
     }
 
-    /// Starts recording deliveries, so that [`take_delivered`](Self::take_fresh) can report them.
+    /// Starts recording deliveries, so that [`take_delivered`](Self::take_delivered) can report them.
     pub(crate) fn record_deliveries(&mut self) {
         self.records_deliveries = true;
     }
@@ -161,7 +165,7 @@ impl Scoreboard {
         std::mem::take(&mut self.newly_lost)
     }
 
-    /// Returns the segments delivered since the last call of [`take_delivered`](Self::take_fresh), and keeps the
+    /// Returns the segments delivered since the last call of [`take_delivered`](Self::take_delivered), and keeps the
     /// record.
     #[inline]
     pub(crate) fn fresh(&self) -> &Delivered {
@@ -205,7 +209,7 @@ impl Scoreboard {
     /// RFC 6675 §4, SetPipe: returns an estimate of the number of bytes in the network.
     #[inline]
     pub(crate) fn pipe(&self) -> u64 {
-        self.bytes(self.out() - self.sacked - self.lost + self.repaired)
+        self.bytes(self.out() - self.sacked - self.lost + self.retransmitted)
     }
 
     /// Records that a segment of new data was sent at the time `at`. The segment ends at the position `end`.
@@ -228,15 +232,15 @@ impl Scoreboard {
             let whole = front.end <= position;
             let gone = front.end.min(position) - front.start;
             let marks = front.marks;
-            // If the window counts segments, a partly acknowledged segment does not count yet.
-            let units = if self.segment == 0 { gone } else { u64::from(whole) };
+            // If the window is counted in segments, a segment counts only when it is acknowledged as a whole.
+            let units = if self.segment_size == 0 { gone } else { u64::from(whole) };
             if marks & SACKED == 0 {
                 self.arrived += units;
             }
             if marks & AMBIGUOUS != 0 {
                 freed.ambiguous = true;
-            } else if marks & SACKED == 0 && freed.sample.is_none() {
-                freed.sample = Some(front.at);
+            } else if marks & SACKED == 0 && freed.sent_at.is_none() {
+                freed.sent_at = Some(front.at);
             }
             if self.records_deliveries && marks & SACKED == 0 {
                 let (at, end) = (front.at, front.end);
@@ -252,7 +256,7 @@ impl Scoreboard {
             }
         }
         if freed.ambiguous {
-            freed.sample = None;
+            freed.sent_at = None;
         }
         self.una = position;
         self.next = self.next.max(position);
@@ -268,13 +272,14 @@ impl Scoreboard {
         if start >= end {
             return 0;
         }
-        // If `recent_blocks` has a block inside the new block, only the rest of the new block is processed.
+        // If a block in `recent_blocks` lies inside the new block, its segments are already marked. Only the rest of
+        // the new block is processed.
         let known =
             self.recent_blocks.iter().copied().find(|&(from, to)| from >= start && to <= end && from < to);
         let newly = match known {
             Some((from, to)) => {
-                // If the earlier block ended inside a segment, that segment was not marked. Processing resumes at the
-                // segment's start.
+                // If the earlier block ended inside a segment, this segment was not marked. So processing resumes at
+                // the start of the segment.
                 let cut = self.index_at_or_after(to).saturating_sub(1);
                 let begun = self.segments.get(cut).filter(|s| s.end > to && s.start >= start);
                 let resume = begun.map_or(to, |segment| segment.start.min(to));
@@ -323,7 +328,7 @@ impl Scoreboard {
         }
         let mut index = self.index_at_or_after(self.repair_from);
         while let Some(segment) = self.segments.get(index).copied() {
-            if segment.marks & (SACKED | LOST | REPAIRED) == LOST {
+            if segment.marks & (SACKED | LOST | RETRANSMITTED) == LOST {
                 self.repair_from = segment.start;
                 return Some(segment.start..segment.end.min(segment.start + mss));
             }
@@ -341,7 +346,7 @@ impl Scoreboard {
             .iter()
             .skip(self.index_at_or_after(self.lost_edge))
             .take_while(|segment| segment.start < self.high_sacked)
-            .find(|segment| !segment.has(SACKED | REPAIRED))
+            .find(|segment| !segment.has(SACKED | RETRANSMITTED))
             .map(|segment| segment.start..segment.end.min(segment.start + mss))
     }
 
@@ -349,14 +354,14 @@ impl Scoreboard {
     /// segment has already been retransmitted. Read literally, the rule would send that segment twice in a row.
     pub(crate) fn last_unsacked(&self, mss: u64) -> Option<Range<u64>> {
         let segment = self.segments.iter().rev().find(|segment| !segment.has(SACKED))?;
-        if segment.has(REPAIRED) {
+        if segment.has(RETRANSMITTED) {
             return None;
         }
         Some(segment.end.saturating_sub(mss).max(segment.start)..segment.end)
     }
 
     /// Records that `range`, which is part of one segment, was retransmitted at the time `at`.
-    pub(crate) fn repair(&mut self, range: &Range<u64>, at: Instant) {
+    pub(crate) fn record_retransmission(&mut self, range: &Range<u64>, at: Instant) {
         let index = self.index_at_or_after(range.start);
         self.split(index, range.start);
         let index = self.index_at_or_after(range.start);
@@ -364,7 +369,7 @@ impl Scoreboard {
         let Some(segment) = self.segments.get_mut(index) else { return };
         assert!(segment.start == range.start && segment.end == range.end, "a repair of no segment");
         segment.at = at;
-        let marks = segment.marks | REPAIRED | AMBIGUOUS;
+        let marks = segment.marks | RETRANSMITTED | AMBIGUOUS;
         self.mark(index, marks);
     }
 
@@ -385,7 +390,7 @@ impl Scoreboard {
             if segment.start < position && position < segment.end {
                 self.segments[index].end = position;
                 self.segments.insert(index + 1, SentSegment { start: position, ..segment });
-                if self.segment > 0 {
+                if self.segment_size > 0 {
                     self.count(segment.marks, 1);
                 }
                 return;
@@ -418,11 +423,11 @@ impl Scoreboard {
         if marks & LOST != 0 {
             self.lost += units;
         }
-        if marks & (LOST | REPAIRED) == LOST {
+        if marks & (LOST | RETRANSMITTED) == LOST {
             self.missing += units;
         }
-        if marks & REPAIRED != 0 {
-            self.repaired += units;
+        if marks & RETRANSMITTED != 0 {
+            self.retransmitted += units;
         }
     }
 
@@ -435,11 +440,11 @@ impl Scoreboard {
         if marks & LOST != 0 {
             self.lost -= units;
         }
-        if marks & (LOST | REPAIRED) == LOST {
+        if marks & (LOST | RETRANSMITTED) == LOST {
             self.missing -= units;
         }
-        if marks & REPAIRED != 0 {
-            self.repaired -= units;
+        if marks & RETRANSMITTED != 0 {
+            self.retransmitted -= units;
         }
     }
 
@@ -452,8 +457,8 @@ impl Scoreboard {
         let open = |s: &SentSegment| !s.has(SACKED);
         assert_eq!(self.sacked, sum(&|s| s.has(SACKED)), "SACKed");
         assert_eq!(self.lost, sum(&|s| open(s) && s.has(LOST)), "lost");
-        assert_eq!(self.repaired, sum(&|s| open(s) && s.has(REPAIRED)), "sent again");
-        assert_eq!(self.missing, sum(&|s| open(s) && s.marks & (LOST | REPAIRED) == LOST), "missing");
+        assert_eq!(self.retransmitted, sum(&|s| open(s) && s.has(RETRANSMITTED)), "sent again");
+        assert_eq!(self.missing, sum(&|s| open(s) && s.marks & (LOST | RETRANSMITTED) == LOST), "missing");
         let mut at = self.una;
         for segment in &self.segments {
             assert!(segment.start == at && segment.end > at, "segments follow each other");
@@ -468,7 +473,7 @@ impl Scoreboard {
             at = segment.end;
         }
         assert_eq!(at, self.next, "segments cover what is out");
-        let first = self.segments.iter().find(|s| s.marks & (SACKED | LOST | REPAIRED) == LOST);
+        let first = self.segments.iter().find(|s| s.marks & (SACKED | LOST | RETRANSMITTED) == LOST);
         assert!(first.is_none_or(|s| s.start >= self.repair_from), "a lost segment behind the search");
     }
 }

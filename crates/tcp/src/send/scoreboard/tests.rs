@@ -8,7 +8,7 @@ use anabranch_base::Rng;
 struct Byte {
     sacked: bool,
     lost: bool,
-    repaired: bool,
+    retransmitted: bool,
 }
 
 #[derive(Default)]
@@ -35,7 +35,7 @@ impl Model {
     /// RFC 6675 §4, SetPipe: returns the number of bytes in the network.
     fn pipe(&self) -> u64 {
         let open = self.bytes[self.una..].iter().filter(|byte| !byte.sacked);
-        open.map(|byte| u64::from(!byte.lost) + u64::from(byte.repaired)).sum()
+        open.map(|byte| u64::from(!byte.lost) + u64::from(byte.retransmitted)).sum()
     }
 
     fn find_lost(&mut self) {
@@ -45,12 +45,12 @@ impl Model {
     }
 
     fn next_lost(&self) -> Option<u64> {
-        let want = |byte: &Byte| byte.lost && !byte.sacked && !byte.repaired;
+        let want = |byte: &Byte| byte.lost && !byte.sacked && !byte.retransmitted;
         self.bytes[self.una..].iter().position(want).map(|place| (self.una + place) as u64)
     }
 }
 
-/// RFC 6675 §4: IsLost, SetPipe and NextSeg agree with the model for random sequences of events.
+/// RFC 6675 §4: IsLost, SetPipe and NextSeg agree with a simple model of the scoreboard for random sequences of events.
 #[test]
 fn agrees_with_a_model_that_keeps_every_byte() {
     for seed in 0..400 {
@@ -64,7 +64,7 @@ fn agrees_with_a_model_that_keeps_every_byte() {
                     model.bytes.resize((next + MSS) as usize, Byte::default());
                 }
                 4..=6 if next > una => {
-                    // Receivers report whole segments.
+                    // The SACK blocks of this test begin and end at the ends of segments.
                     let segments = (next - una).div_ceil(MSS);
                     let first = una / MSS + 1 + rng.below(segments);
                     let start = (first * MSS).min(next);
@@ -85,9 +85,9 @@ fn agrees_with_a_model_that_keeps_every_byte() {
                 }
                 8 => {
                     if let Some(range) = board.next_lost(MSS) {
-                        board.repair(&range, Instant::ZERO);
+                        board.record_retransmission(&range, Instant::ZERO);
                         let places = range.start as usize..range.end as usize;
-                        model.bytes[places].iter_mut().for_each(|byte| byte.repaired = true);
+                        model.bytes[places].iter_mut().for_each(|byte| byte.retransmitted = true);
                     }
                 }
                 9 if rng.below(8) == 0 => {
@@ -95,7 +95,7 @@ fn agrees_with_a_model_that_keeps_every_byte() {
                     board.lose_all();
                     for byte in &mut model.bytes[model.una..] {
                         byte.sacked &= !reneged;
-                        (byte.lost, byte.repaired) = (!byte.sacked, false);
+                        (byte.lost, byte.retransmitted) = (!byte.sacked, false);
                     }
                 }
                 _ => {}
@@ -119,7 +119,7 @@ fn segments_are_cut_where_the_path_demands() {
     board.lose_larger_than(60);
     let mut sent = Vec::new();
     while let Some(range) = board.next_lost(60) {
-        board.repair(&range, Instant::ZERO);
+        board.record_retransmission(&range, Instant::ZERO);
         board.check_invariants();
         sent.push(range);
     }
@@ -134,13 +134,13 @@ fn only_clean_segments_are_measured() {
         board.push(end, Instant::from_millis(at));
     }
     board.sack(10, 20);
-    assert_eq!(board.acknowledge(10).sample, Some(Instant::from_millis(1)));
-    assert_eq!(board.acknowledge(20).sample, None, "it was SACKed: the round trip ended then");
+    assert_eq!(board.acknowledge(10).sent_at, Some(Instant::from_millis(1)));
+    assert_eq!(board.acknowledge(20).sent_at, None, "it was SACKed: the round trip ended then");
     board.mark_head_lost();
     let range = board.next_lost(10).expect("the head");
-    board.repair(&range, Instant::from_millis(50));
+    board.record_retransmission(&range, Instant::from_millis(50));
     let freed = board.acknowledge(30);
-    assert!(freed.ambiguous && freed.sample.is_none());
+    assert!(freed.ambiguous && freed.sent_at.is_none());
     assert_eq!(board.pipe(), 0);
 }
 

@@ -16,8 +16,8 @@ use std::fmt;
 /// An ABORT chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Abort<'a> {
-    /// The T bit: the packet carries the verification tag of the packet that it answers, instead of the receiver's own
-    /// tag (RFC 9260 §8.5.1 B).
+    /// The T bit: the sender had no tag for the receiver, and copied the verification tag of the packet that caused the
+    /// ABORT (RFC 9260 §8.5.1 B).
     pub reflected: bool,
     /// The reasons for the ABORT, if any were given.
     pub causes: Causes<'a>,

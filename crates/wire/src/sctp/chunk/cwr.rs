@@ -1,10 +1,10 @@
-//! CWR: tells the peer that its ECN echo arrived and the window was reduced.
+//! CWR: tells the peer that its ECNE chunk arrived and that the congestion window was reduced.
 //!
 //! ```text
 //! +---------------+---------------+-------------------------------+
 //! |   type = 13   |     flags     |          length = 8           |
 //! +---------------+---------------+-------------------------------+
-//! |                         lowest TSN                               |
+//! |                          lowest TSN                           |
 //! ```
 //!
 //! RFC 9260 only reserves the chunk type. The format is that of RFC 4960 Appendix A.

@@ -19,7 +19,7 @@ use crate::sctp::tlv::{Malformed, RawChunk, pad};
 use crate::sctp::{Ssn, Tsn};
 use std::fmt;
 
-/// A DATA chunk. A chunk with an empty payload is parsed, too; the endpoint decides how to respond (RFC 9260 §6.2).
+/// A DATA chunk. Parsing accepts an empty payload. The endpoint decides how to respond (RFC 9260 §6.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Data<'a> {
     /// The I bit: the sender requests an immediate SACK.

@@ -4,7 +4,7 @@
 //! +---------------+---------------+-------------------------------+
 //! |   type = 12   |     flags     |          length = 8           |
 //! +---------------+---------------+-------------------------------+
-//! |                         lowest TSN                               |
+//! |                          lowest TSN                           |
 //! ```
 //!
 //! RFC 9260 only reserves the chunk type. The format is that of RFC 4960 Appendix A.

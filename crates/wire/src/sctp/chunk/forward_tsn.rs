@@ -25,13 +25,13 @@
 //! +---------------------------------------------------------------+
 //! ```
 //!
-//! Implements RFC 3758 §3.2 and RFC 8260 §2.3.1 (the chunks).
+//! Implements the chunk formats of RFC 3758 §3.2 and RFC 8260 §2.3.1.
 
 use crate::sctp::tlv::{ChunkWriter, Malformed, RawChunk};
 use crate::sctp::{Ssn, Tsn};
 use std::fmt;
 
-/// A stream in which ordered messages were skipped, for a FORWARD TSN.
+/// An entry of a FORWARD TSN: a stream in which ordered messages were skipped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Skipped {
     /// The stream.
@@ -43,7 +43,7 @@ pub struct Skipped {
 /// A FORWARD TSN chunk, either received or to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ForwardTsn<'a> {
-    /// The sender no longer sends missing data up to this TSN.
+    /// The new cumulative TSN. The sender does not retransmit data up to this TSN.
     pub cumulative: Tsn,
     /// The streams, each with its highest skipped SSN, in wire format.
     streams: &'a [[u8; 4]],
@@ -109,7 +109,7 @@ impl fmt::Display for ForwardTsn<'_> {
     }
 }
 
-/// A stream in which messages were skipped, for an I-FORWARD-TSN.
+/// An entry of an I-FORWARD-TSN: a stream in which messages were skipped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SkippedMessage {
     /// The stream.
@@ -123,7 +123,7 @@ pub struct SkippedMessage {
 /// An I-FORWARD-TSN chunk, either received or to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IForwardTsn<'a> {
-    /// The sender no longer sends missing data up to this TSN.
+    /// The new cumulative TSN. The sender does not retransmit data up to this TSN.
     pub cumulative: Tsn,
     /// The streams, each with its highest skipped message identifier, in wire format.
     streams: &'a [[u8; 8]],

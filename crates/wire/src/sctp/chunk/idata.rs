@@ -1,4 +1,4 @@
-//! I-DATA: a fragment of a user message whose fragments can be interleaved with fragments of other messages.
+//! I-DATA: a fragment of a user message, in an association that interleaves fragments of several messages.
 //!
 //! ```text
 //! +---------------+-------+-+-+-+-+-------------------------------+
@@ -22,7 +22,7 @@ use crate::sctp::Tsn;
 use crate::sctp::tlv::{Malformed, RawChunk, pad};
 use std::fmt;
 
-/// An I-DATA chunk. A chunk with an empty payload is parsed, too; the endpoint decides how to respond (RFC 9260 §6.2).
+/// An I-DATA chunk. Parsing accepts an empty payload. The endpoint decides how to respond (RFC 9260 §6.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct IData<'a> {
     /// The I bit: the sender requests an immediate SACK.
@@ -39,10 +39,9 @@ pub struct IData<'a> {
     pub stream: u16,
     /// The message identifier. Each stream has separate numberings for ordered and unordered messages.
     pub mid: u32,
-    /// The fragment sequence number. The number is 0 for the first fragment, which does not carry it.
+    /// The fragment sequence number. The first fragment has number 0, which the chunk does not contain.
     pub fsn: u32,
-    /// The payload protocol identifier. Only the first fragment carries the identifier; for all other fragments it is
-    /// 0.
+    /// The payload protocol identifier in the first fragment of a message; 0 in all other fragments.
     pub ppid: u32,
     /// The user data.
     pub payload: &'a [u8],
@@ -121,7 +120,8 @@ impl<'a> IData<'a> {
         self.emit_parts(buffer, (self.payload, &[]));
     }
 
-    /// Writes the part of the one-line form that follows the stream: numbers, length and flags.
+    /// Writes the end of the chunk's line in a ladder diagram, after the stream number: other numbers, length and
+    /// flags.
     pub(crate) fn fmt_rest(&self, f: &mut impl fmt::Write) -> fmt::Result {
         write!(f, " mid={}", self.mid)?;
         if !self.begin {
@@ -149,7 +149,7 @@ mod tests {
     use crate::sctp::Chunk;
     use crate::sctp::chunk::tests::{one, round_trip};
 
-    /// RFC 8260 §2.1: a field holds the PPID in the first fragment, and the fragment sequence number in all later
+    /// RFC 8260 §2.1: the same field contains the PPID in the first fragment, and the fragment sequence number in later
     /// fragments.
     #[test]
     fn reads_both_forms() {

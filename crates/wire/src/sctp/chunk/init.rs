@@ -16,7 +16,7 @@
 //! ```
 //!
 //! INIT and INIT ACK have the same layout. An [`InitAck`] contains an [`Init`] that has at least a state cookie
-//! parameter. Forbidden values (tag 0, no streams) are parsed, and the endpoint rejects them.
+//! parameter. Parsing accepts forbidden values (tag 0, no streams). The endpoint rejects them.
 //!
 //! Implements RFC 9260 §3.3.2 and §3.3.3.
 

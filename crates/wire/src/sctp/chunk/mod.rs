@@ -191,8 +191,6 @@ pub(crate) mod tests {
         chunk.emit(&mut buffer);
         assert_eq!((buffer.len() - 5) % 4, 0, "padded");
         let back = one(&buffer[5..]);
-        // The comparison covers the content, including the `bytes` of an unknown chunk and the parameters of other
-        // chunks.
         assert_eq!(back, chunk);
         assert_eq!(back.kind(), buffer[5]);
         assert!(back.to_string().starts_with(back.name()));

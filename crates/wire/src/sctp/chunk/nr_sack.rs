@@ -33,10 +33,10 @@ pub struct NrSack<'a> {
     pub cumulative: Tsn,
     /// The advertised receiver window (a_rwnd) in bytes.
     pub window: u32,
-    /// Renegable runs of TSNs that arrived beyond gaps, in ascending order. The receiver may still drop these chunks.
+    /// The renegable gap blocks, in ascending order. Their chunks have arrived, but the receiver may still drop them.
     pub gaps: &'a [GapBlock],
-    /// Non-renegable runs of TSNs that arrived beyond gaps, in ascending order and disjoint from `gaps`. The receiver
-    /// will not drop these chunks.
+    /// The non-renegable gap blocks, in ascending order and disjoint from `gaps`. Their chunks have arrived, and the
+    /// receiver will not drop them.
     pub nr_gaps: &'a [GapBlock],
     /// TSNs that have arrived again since the last SACK.
     pub duplicates: &'a [Tsn],
@@ -45,7 +45,7 @@ pub struct NrSack<'a> {
 /// A received NR-SACK. The blocks are not checked: they may be unsorted, overlapping or invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NrSackView<'a> {
-    /// The content in the form of a SACK, whose gap blocks are the renegable gap blocks.
+    /// The fields that a SACK also has. `sack.gaps()` returns the renegable gap blocks.
     pub sack: SackView<'a>,
     nr_gaps: &'a [[u8; 4]],
 }
@@ -56,7 +56,7 @@ impl NrSack<'_> {
     /// The size in bytes of a chunk without blocks, including the chunk header.
     pub const FIXED: usize = 20;
 
-    /// Appends the chunk. Panics if the chunk would be too long. The caller passes only as many blocks as fit in the
+    /// Appends the chunk. Panics if the chunk would be too long. The caller must pass only as many blocks as fit in the
     /// packet.
     pub fn emit(&self, buffer: &mut Vec<u8>) {
         let mut chunk = ChunkWriter::open(buffer, Self::KIND, 0);

@@ -34,8 +34,8 @@ pub enum ReConfigParam<'a> {
     ResetOutgoing {
         /// The sequence number of the request.
         request: u32,
-        /// If the receiver asked for this reset (type 14), this is the sequence number of the receiver's request.
-        /// Otherwise, it is the sequence number of the last request from the receiver that the sender has answered.
+        /// The sequence number of the receiver's request for this reset (type 14). If the receiver made no such
+        /// request, this is the sequence number of the receiver's last request that was answered.
         response: u32,
         /// The last TSN that the sender has assigned to a DATA chunk.
         last: Tsn,
@@ -60,7 +60,8 @@ pub enum ReConfigParam<'a> {
         response: u32,
         /// The result code, 0 to 6.
         result: u32,
-        /// After a TSN reset, the next TSN of the sender of this response, and the next TSN of its receiver.
+        /// After a TSN reset: the next TSN of the endpoint that sends this response, and the next TSN of the endpoint
+        /// that receives it.
         next: Option<(Tsn, Tsn)>,
     },
     /// The sender asks for more outgoing streams (type 17, RFC 6525 §4.5).
@@ -182,8 +183,8 @@ impl<'a> ReConfigParam<'a> {
         }
     }
 
-    /// Writes the parameter as text. `mine` converts TSNs and request numbers of the chunk's sender, and `theirs`
-    /// converts those of the chunk's receiver.
+    /// Writes the parameter as text. `mine` converts TSNs and request numbers of the chunk's sender to the numbers to
+    /// show, and `theirs` converts those of the chunk's receiver.
     pub(crate) fn fmt_with(
         &self,
         f: &mut dyn fmt::Write,
@@ -270,8 +271,8 @@ impl<'a> ReConfig<'a> {
         chunk.close();
     }
 
-    /// Writes the parameters as text, with a space before each. `mine` and `theirs` convert numbers of the sender and
-    /// the receiver.
+    /// Writes the parameters as text, with a space before each. `mine` converts the sequence numbers of the chunk's
+    /// sender to the displayed numbers, and `theirs` those of the chunk's receiver.
     pub(crate) fn fmt_with(
         &self,
         f: &mut dyn fmt::Write,
@@ -329,7 +330,7 @@ mod tests {
         round_trip(Chunk::ReConfig(chunk));
     }
 
-    /// RFC 6525 §4: each parameter is read as it was written.
+    /// RFC 6525 §4: writing a parameter and parsing the bytes gives the same parameter.
     #[test]
     fn every_parameter_comes_back() {
         let streams = StreamList::new(&[0, 3, 1, 0, 0, 9]);

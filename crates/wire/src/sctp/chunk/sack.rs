@@ -21,12 +21,12 @@ use crate::sctp::Tsn;
 use crate::sctp::tlv::{ChunkWriter, Malformed, RawChunk};
 use std::fmt;
 
-/// A run of TSNs that arrived beyond a gap. The TSNs are given as offsets from the cumulative TSN.
+/// A range of consecutive TSNs that arrived beyond a gap. The TSNs are given as offsets from the cumulative TSN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct GapBlock {
-    /// The offset of the first TSN of the run.
+    /// The offset of the first TSN of the range.
     pub start: u16,
-    /// The offset of the last TSN of the run.
+    /// The offset of the last TSN of the range.
     pub end: u16,
 }
 
@@ -37,7 +37,7 @@ pub struct Sack<'a> {
     pub cumulative: Tsn,
     /// The advertised receiver window (a_rwnd) in bytes.
     pub window: u32,
-    /// Runs of TSNs that arrived beyond gaps, in ascending order.
+    /// The ranges of TSNs that arrived beyond gaps, in ascending order.
     pub gaps: &'a [GapBlock],
     /// TSNs that have arrived again since the last SACK.
     pub duplicates: &'a [Tsn],
@@ -60,13 +60,13 @@ impl Sack<'_> {
     /// The size in bytes of a chunk without blocks, including the chunk header.
     pub const FIXED: usize = 16;
 
-    /// Appends the chunk. Panics if the chunk would be too long. The caller passes only as many blocks as fit in the
+    /// Appends the chunk. Panics if the chunk would be too long. The caller must pass only as many blocks as fit in the
     /// packet.
     #[inline]
     pub fn emit(&self, buffer: &mut Vec<u8>) {
         if self.gaps.is_empty() && self.duplicates.is_empty() {
-            // The chunk is written with one store. The checksum soon reads it in units of eight bytes, and reading
-            // several small stores at once would stall the processor.
+            // The chunk is written with one store. The checksum soon reads the chunk in words of eight bytes. A read
+            // that covers several recent small stores would stall the processor.
             let [c0, c1, c2, c3] = self.cumulative.0.to_be_bytes();
             let [w0, w1, w2, w3] = self.window.to_be_bytes();
             let length = Self::FIXED as u8;
@@ -135,7 +135,7 @@ impl<'a> SackView<'a> {
         })
     }
 
-    /// Creates the view from the fields of an NR-SACK, which have the same meaning.
+    /// Creates the view from fields of an NR-SACK that have the same meaning in a SACK.
     pub(super) const fn of(
         cumulative: Tsn,
         window: u32,

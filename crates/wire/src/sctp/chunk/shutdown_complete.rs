@@ -15,8 +15,8 @@ use std::fmt;
 /// A SHUTDOWN COMPLETE chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ShutdownComplete {
-    /// The T bit: the packet carries the verification tag of the packet that it answers, instead of the receiver's own
-    /// tag (RFC 9260 §8.5.1 C).
+    /// The T bit: the sender had no tag for the receiver, and copied the verification tag of the SHUTDOWN ACK (RFC 9260
+    /// §8.5.1 C).
     pub reflected: bool,
 }
 

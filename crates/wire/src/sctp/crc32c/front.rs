@@ -1,10 +1,10 @@
 //! Computes bytes that can be put in front of a packet without changing its CRC32c.
 //!
 //! `crc-fast` processes blocks of 384 bytes with wide multiplications, starting at a cache line. It processes the bytes
-//! after the last block word by word, which takes as long as all the blocks of a full packet. A certain sequence of
-//! four bytes takes the CRC from its initial state back to that state. This module repeats the sequence in front of a
-//! packet, so that the total is a multiple of a block and starts at a cache line. In that case no bytes remain after
-//! the last block. How a packet is processed depends on its position in memory, but the CRC does not.
+//! after the last block word by word. In a full packet, these bytes take as long as all the blocks. A certain sequence
+//! of four bytes takes the CRC from its initial state back to that state. This module repeats the sequence in front of
+//! a packet, until packet and sequences fill whole blocks from a cache line on. No bytes then remain after the last
+//! block. The position of a packet in memory decides how the packet is processed, but does not affect the CRC.
 
 /// The size of a block in bytes.
 const BLOCK: usize = 384;
@@ -12,8 +12,8 @@ const BLOCK: usize = 384;
 /// The alignment in bytes that the first block must have, the size of a cache line.
 pub const LINE: usize = 64;
 
-/// Returns the number of free bytes needed in front of a packet of `size` bytes, so that the total is a multiple of a
-/// block.
+/// Returns the number of free bytes that must be in front of a packet of `size` bytes to extend the packet to whole
+/// blocks.
 #[must_use]
 #[inline]
 pub const fn room_for(size: usize) -> usize {
@@ -21,11 +21,11 @@ pub const fn room_for(size: usize) -> usize {
 }
 
 /// Returns the index of the first byte to process, if the packet `buffer[start..]` is extended to whole blocks at its
-/// front. Returns `None` if the packet's position does not allow this, or if it would not be faster.
+/// front. Returns `None` if the packet's position does not allow this, or if the extension would save no time.
 #[inline(always)]
 pub(super) fn begin(buffer: &[u8], start: usize) -> Option<usize> {
     let size = buffer.len() - start;
-    // Extending is not faster for short packets, or if the added block would hold only a few words of the packet. A
+    // Extending a short packet is not faster, nor is it if less than a cache line remains after the last whole block. A
     // packet whose size is not a multiple of four cannot be extended.
     if size <= 2 * BLOCK || !size.is_multiple_of(4) {
         return None;
@@ -37,15 +37,15 @@ pub(super) fn begin(buffer: &[u8], start: usize) -> Option<usize> {
     lies_well.then(|| start - room)
 }
 
-/// Fills the bytes in front of the packet `buffer[start..]`, and returns the slice that starts at `begin`. The CRC32c
-/// of the slice equals the CRC32c of the packet. `begin` is the result of the function [`begin`].
+/// Extends the packet `buffer[start..]` at its front without a change of its CRC32c, and returns the extended packet
+/// `buffer[begin..]`. The function [`begin`] computes the index `begin`.
 #[inline(always)]
 pub(super) fn lengthen(buffer: &mut [u8], begin: usize, start: usize) -> &[u8] {
     buffer[begin..start].copy_from_slice(&NEUTRAL[..start - begin]);
     &buffer[begin..]
 }
 
-/// Repetitions of the four bytes that take the CRC back to its initial state.
+/// Four bytes, repeated to fill a block. Each repetition takes the CRC from its initial state back to that state.
 static NEUTRAL: [u8; BLOCK] = neutral();
 
 const fn neutral() -> [u8; BLOCK] {
@@ -83,7 +83,8 @@ mod tests {
         }
     }
 
-    /// For packets of any length and at any position, the checksum is the same, and the packet is not changed.
+    /// For packets of any length and at any position, the functions with and without headroom compute the same
+    /// checksum. They do not change the packet.
     #[test]
     fn the_checksum_is_the_same_with_and_without_headroom() {
         let mut lengthened = 0;
@@ -93,7 +94,8 @@ mod tests {
             for start in [0, 48, 56, 72, 88, 400] {
                 let mut buffer = Vec::with_capacity(2600);
                 let begin = buffer.as_ptr() as usize + start - room_for(size).min(start);
-                // For half of the positions in `start`, processing begins at a multiple of `LINE`.
+                // For half of the values of `start`, the packet is shifted so that the checksum computation begins at a
+                // multiple of `LINE`.
                 let start = start + if start % 16 == 0 { begin.next_multiple_of(LINE) - begin } else { 0 };
                 buffer.resize(start, 0xee);
                 buffer.extend_from_slice(&packet);

@@ -51,7 +51,6 @@ pub(super) fn emit_address(chunk: &mut ChunkWriter<'_>, kind: u16, id: u32, addr
     }
 }
 
-/// Methods that read the correlation id of requests and responses.
 impl Param<'_> {
     /// Returns the correlation id, if the parameter is a request or a response.
     #[must_use]

@@ -1,4 +1,4 @@
-//! Parameters of INIT, INIT ACK and HEARTBEAT: one file for each parameter, and an enum of all parameters.
+//! Parameters of INIT, INIT ACK, HEARTBEAT, ASCONF and ASCONF ACK, and an enum of all parameters.
 //!
 //! Implements RFC 9260 §3.3.2.1 and §3.3.3.1. Each subsection of these sections is implemented in one of the files of
 //! this module.

@@ -1,5 +1,4 @@
-//! Unrecognized parameter (type 8): a parameter of the INIT that the sender did not recognize, quoted whole in the INIT
-//! ACK.
+//! Unrecognized parameter (type 8): quotes, in an INIT ACK, a whole parameter of the INIT whose type is unknown.
 //!
 //! Implements RFC 9260 §3.3.3.1.2.
 

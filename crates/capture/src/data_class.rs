@@ -1,4 +1,5 @@
-//! How data passes the place of capture: new, reordered, or retransmitted and why. `track.rs` decides it.
+//! The classification of captured data: new, reordered, or retransmitted, and the cause of a retransmission. `track.rs`
+//! classifies the data.
 
 /// The cause of a retransmission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -13,7 +14,8 @@ pub(super) enum Cause {
 pub(super) enum DataClass {
     /// The data was not captured before, and no later data was captured.
     New,
-    /// The data was captured before. If `inferred`, the first transmission was lost before the place of capture.
+    /// The data was retransmitted. If `inferred` is set, the first transmission was not captured, because it was lost
+    /// before the place of capture.
     Retransmitted { cause: Cause, inferred: bool, spurious: bool },
     /// The data was not captured before, but later data was, because the network reordered packets.
     Reordered,

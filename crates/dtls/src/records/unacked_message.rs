@@ -6,7 +6,7 @@ use anabranch_base::time::Duration;
 
 /// A handshake message that is not acknowledged yet. Its record contains no other message.
 #[derive(Debug)]
-pub(super) struct Flight {
+pub(super) struct UnackedMessage {
     /// The message including its header.
     pub content: Vec<u8>,
     /// The numbers of the records that have contained the message.
@@ -18,7 +18,7 @@ pub(super) struct Flight {
     transmissions_left: u32,
 }
 
-impl Flight {
+impl UnackedMessage {
     pub fn new(content: Vec<u8>, tries: u32) -> Self {
         Self { content, numbers: Vec::new(), sent: None, timeout: FIRST_WAIT, transmissions_left: tries }
     }
@@ -36,12 +36,13 @@ impl Flight {
         self.numbers.push(number);
     }
 
-    /// Returns whether a record with this number has contained the message.
+    /// Returns whether the message was sent in the record with this number.
     pub fn contains(&self, number: u64) -> bool {
         self.numbers.contains(&number)
     }
 
-    /// Returns the time at which the message is retransmitted. If no transmissions remain, it is given up at that time.
+    /// Returns the time at which the message is retransmitted. If no transmissions remain, the sender gives up at that
+    /// time.
     pub fn due(&self) -> Option<Instant> {
         self.sent.map(|sent| sent + self.timeout)
     }
@@ -51,8 +52,8 @@ impl Flight {
         self.transmissions_left == 0
     }
 
-    /// Returns whether the message may be sent before it is due. The caller asks this when the peer has shown that it
-    /// waits for the message.
+    /// Returns whether the message may be retransmitted before its timeout, because the peer has shown that it waits
+    /// for the message. This is allowed from a quarter of the timeout after the last transmission.
     pub fn can_send_early(&self, now: Instant) -> bool {
         !self.is_spent() && self.sent.is_some_and(|sent| now >= sent + self.timeout / 4)
     }

@@ -7,27 +7,27 @@ use crate::{children_cpu, median};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The command that starts a peer.
+/// The command that starts a simulator.
 type Start = dyn Fn(u32, &str, bool) -> Command;
 
 /// A simulator that runs the same transfer.
-pub struct Peer {
+pub struct Simulator {
     command: Box<Start>,
     /// The CPU seconds of the simulator's start-up.
     startup: f64,
 }
 
-/// Returns the folder with the peers' scripts.
+/// Returns the folder with the simulators' scripts.
 #[must_use]
 pub fn scripts() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("speed")
 }
 
-impl Peer {
+impl Simulator {
     /// Prepares ns-2 with `agent`: tcp or sctp.
     ///
     /// # Errors
-    /// One line: ns-2 is not installed, or its error.
+    /// Returns one line: that ns-2 is not installed, or the error that it printed.
     pub fn ns2(agent: &str) -> Result<Self, String> {
         let (script, agent) = (scripts().join("ns2/bulk.tcl"), agent.to_owned());
         Self::new(move |seed, seconds, count| {
@@ -43,7 +43,7 @@ impl Peer {
     /// Prepares ns-3 with its TCP. The program is first compiled into `folder`.
     ///
     /// # Errors
-    /// One line: ns-3 or a compiler is not installed, or its error.
+    /// Returns one line: that ns-3 or a compiler is not installed, or the error that the command printed.
     pub fn ns3(folder: &Path, checksums: bool) -> Result<Self, String> {
         let binary = folder.join("ns3-bulk");
         let libraries = [
@@ -84,22 +84,23 @@ impl Peer {
     }
 
     fn new(command: impl Fn(u32, &str, bool) -> Command + 'static) -> Result<Self, String> {
-        let mut peer = Self { command: Box::new(command), startup: 0.0 };
+        let mut simulator = Self { command: Box::new(command), startup: 0.0 };
         let startups: Result<Vec<f64>, String> =
-            (0..9).map(|_| peer.start(1, "0.001", false).map(|(cpu, _)| cpu)).collect();
-        peer.startup = median(&startups?);
-        Ok(peer)
+            (0..9).map(|_| simulator.start(1, "0.001", false).map(|(cpu, _)| cpu)).collect();
+        simulator.startup = median(&startups?);
+        Ok(simulator)
     }
 
     /// Simulates `seconds`. Returns the number of packets that cross the link (data and acknowledgements), and the CPU
     /// seconds that the simulation takes.
     ///
     /// # Errors
-    /// One line: the simulator's error.
+    /// Returns the error of the simulator as one line.
     pub fn run(&self, seed: u32, seconds: u32) -> Result<(u64, f64), String> {
         let seconds = seconds.to_string();
         let (_, counts) = self.start(seed, &seconds, true)?;
-        // The first two numbers are the departures in the two directions. ns-2 prints the bytes after them.
+        // The output begins with the numbers of packets that left in the two directions. ns-2 prints numbers of bytes
+        // after them.
         let transmissions: u64 =
             counts.split_whitespace().take(2).filter_map(|n| n.parse::<u64>().ok()).sum();
         if transmissions == 0 {

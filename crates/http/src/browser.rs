@@ -203,6 +203,13 @@ impl Browser {
         priority::stated(self.priority(object), self.discovery.resource(object).kind)
     }
 
+    /// Whether `object` is requested without credentials, for which a browser has connections of their own. net
+    /// `url_request.cc`, `DeterminePrivacyMode`: the privacy mode is part of the keys of sessions and socket groups.
+    #[must_use]
+    pub fn is_without_credentials(&self, object: usize) -> bool {
+        self.discovery.resource(object).without_credentials
+    }
+
     /// Returns the values of the browser's rules.
     #[must_use]
     pub const fn rules(&self) -> &'static Rules {

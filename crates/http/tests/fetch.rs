@@ -418,6 +418,24 @@ fn odd_answers_are_failures_not_panics() {
     assert_eq!(answered(twice, 7).end, FetchStatus::Failed);
 }
 
+/// A browser has connections of their own for requests without credentials: fonts of other hosts than the document's.
+#[test]
+fn fonts_of_another_host_have_their_own_connection() {
+    let connections = |font_host: usize| {
+        let mut page = Page::clone(&page(1_000, &[1_000, 1_000]));
+        page.hosts.push("fonts.example".to_owned());
+        page.coalesce = vec![0, 1];
+        (page.objects[1].host, page.objects[1].content_type) = (1, "text/css".to_owned());
+        (page.objects[2].host, page.objects[2].content_type) = (font_host, "font/woff2".to_owned());
+        let policy = Policy { client: Client::Chromium, keep_origins: true, ..Policy::default() };
+        let meeting = Meeting::new(10, false);
+        let (outcome, _) = load(&meeting, &Rc::new(page), policy, serve::Options::default());
+        assert_eq!(outcome.end, FetchStatus::Done);
+        outcome.connections
+    };
+    assert_eq!((connections(0), connections(1)), (2, 3));
+}
+
 /// A browser loads every object of a page, however its requests are assigned to connections.
 #[test]
 fn a_browser_loads_a_page_under_every_policy() {

@@ -39,6 +39,8 @@ pub struct Resource {
     pub mode: ScriptMode,
     /// Whether the resource is loaded late, or is a style sheet for another medium.
     pub lazy: bool,
+    /// Whether the resource is requested without credentials, because it is on another host than the document.
+    pub without_credentials: bool,
 }
 
 /// All objects of a page, and the document that names them.
@@ -71,7 +73,11 @@ impl Layout {
                 (ResourceType::Document, Found::ByScript(_)) => ResourceType::Fetch,
                 (kind, _) => kind,
             };
-            Resource { kind, found, mode: mode(object), lazy: object.reference.lazy }
+            // Fonts are always requested in CORS mode, and so are requests of scripts. By default, these requests have
+            // credentials only for the origin of the document (CSS Fonts 4 §4.8.2, Fetch §5.4).
+            let without_credentials = matches!(kind, ResourceType::Font | ResourceType::Fetch)
+                && object.host != page.objects[document].host;
+            Resource { kind, found, mode: mode(object), lazy: object.reference.lazy, without_credentials }
         };
         let resources = page.objects.iter().enumerate().map(resource).collect();
         Self { resources, document, body_start }

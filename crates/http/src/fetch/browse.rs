@@ -1,6 +1,6 @@
 //! Connects a browser to a fetch: passes the events to it, and queues what it requests.
 
-use super::{Fetch, ObjectState};
+use super::{Fetch, ObjectState, Server};
 use crate::browser::{Browser, Client, Visit, rules};
 use crate::mapping::{Policy, Think, Version};
 use crate::page::Page;
@@ -105,8 +105,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
     /// browser then knows that the host takes priorities. That is the host of the request that opened the connection (net
     /// `http_stream_factory_job.cc`, `DoCreateStream`), not each host that shares it.
     pub(super) fn speaks_to(&mut self, server: usize) {
-        let waiting =
-            self.servers[server].queue.front().map_or(server, |&object| self.page.objects[object].host);
+        let Server { queue, host, .. } = &self.servers[server];
+        let waiting = queue.front().map_or(*host, |&object| self.page.objects[object].host);
         if let Some(browser) = &mut self.browser
             && self.policy.version != Version::Http3
             && self.shares_connections
@@ -115,11 +115,11 @@ impl<W: World, C: Connector> Fetch<W, C> {
         }
     }
 
-    /// Whether the connection `name` was opened for nothing, because another connection to the same server has been
+    /// Whether the connection `connection_index` was opened for nothing, because another connection to the same server has been
     /// established that carries all requests. net `http_stream_factory_job.cc`, `DoInitConnectionComplete`.
-    pub(super) fn is_surplus(&self, name: usize) -> bool {
-        let server = self.connections[name].server;
-        let others = self.connections.iter().enumerate().filter(|(other, _)| *other != name);
+    pub(super) fn is_surplus(&self, connection_index: usize) -> bool {
+        let server = self.connections[connection_index].server;
+        let others = self.connections.iter().enumerate().filter(|(other, _)| *other != connection_index);
         self.browser.is_some()
             && matches!(self.policy.version, Version::Http2(_))
             && others.into_iter().any(|(_, it)| it.server == server && it.established && !it.is_ended)

@@ -49,7 +49,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
 
     /// Opens a connection to `server`. Returns true if requests can be written to the connection at once.
     pub(super) fn open(&mut self, server: usize) -> Result<bool, ConnectError> {
-        let session = self.connector.connect(server)?;
+        let session = self.connector.connect(self.servers[server].host)?;
         let now = self.world.now();
         let connection_index = self.connections.len();
         let early = session.early_data();

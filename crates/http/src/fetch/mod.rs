@@ -158,7 +158,9 @@ struct Roots {
     first: Vec<usize>,
 }
 
+/// A server, as requests reach it. A browser has two of these for a host: one for requests without credentials.
 struct Server {
+    host: usize,
     mapping: Mapping,
     queue: VecDeque<usize>,
     /// The number of consecutive connections to this server that were never established.
@@ -213,17 +215,19 @@ where
             first.push(i);
         }
     }
-    let servers = if policy.keep_origins { page.hosts.len().max(1) } else { 1 };
+    let hosts = if policy.keep_origins { page.hosts.len().max(1) } else { 1 };
     let probes = browse::probes(browser.as_ref(), &policy);
     let places = max_concurrent(policy.version, connector.streams());
     let fresh = connector.fresh_streams();
     let shares_connections = policy.version != Version::Http1 || fresh || connector.streams() > 1;
-    let server = || Server {
+    let server = |host| Server {
+        host,
         mapping: Mapping::new(&policy, places).fresh(fresh).probing(probes),
         queue: VecDeque::new(),
         failures: 0,
     };
-    let servers = (0..servers).map(|_| server()).collect();
+    let without_credentials = 0..if browser.is_some() { hosts } else { 0 };
+    let servers = (0..hosts).chain(without_credentials).map(server).collect();
     let now = world.now();
     let fetch = Rc::new_cyclic(|me| {
         RefCell::new(Fetch {
@@ -353,7 +357,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
     /// Before the first request, opens every connection that the policy allows. A connection that fails to open is
     /// opened again when it is needed.
     fn preconnect(&mut self) {
-        for server in 0..self.servers.len() {
+        let hosts = if self.browser.is_some() { self.servers.len() / 2 } else { self.servers.len() };
+        for server in 0..hosts {
             for _ in 0..self.policy.connections.min(self.page.objects.len()) {
                 let _ = self.open(server);
             }
@@ -381,10 +386,14 @@ impl<W: World, C: Connector> Fetch<W, C> {
     /// at a time.
     fn server_of(&self, object: usize) -> usize {
         let host = self.page.objects[object].host;
-        match (self.policy.keep_origins, self.shares_connections) {
-            (false, _) => 0,
+        let server = match (self.policy.keep_origins, self.shares_connections) {
+            (false, _) => return 0,
             (true, false) => host,
             (true, true) => self.page.coalesce.get(host).copied().unwrap_or(host),
+        };
+        match &self.browser {
+            Some(browser) if browser.is_without_credentials(object) => self.page.hosts.len() + server,
+            _ => server,
         }
     }
 

@@ -88,7 +88,8 @@ impl Renderer {
     }
 }
 
-/// The scheduler of the network service.
+/// The scheduler of the network service. It decides about a request when it arrives. It decides again about the requests
+/// that wait whenever another one ends, and not when a host turns out to take priorities.
 #[derive(Debug)]
 pub struct Service {
     delayable_requests: usize,
@@ -98,11 +99,22 @@ pub struct Service {
     prioritising: BTreeSet<usize>,
     pending: Pending,
     next: u64,
-    /// Each request in flight, and whether it can be delayed.
+    /// Requests that may be sent and were not taken yet.
+    started: VecDeque<usize>,
+    /// Each request in flight, and whether it could be delayed when it was started.
     in_flight: BTreeMap<usize, bool>,
     delayable: usize,
     /// The number of requests in flight for each host.
     per_host: BTreeMap<usize, usize>,
+}
+
+/// What the scheduler of the network service decides about a request.
+enum Decision {
+    Start,
+    /// The request waits, but others may be started.
+    Wait,
+    /// The request waits, and so do all requests after it.
+    Stop,
 }
 
 impl Service {
@@ -114,6 +126,7 @@ impl Service {
             prioritising: BTreeSet::new(),
             pending: Pending::new(),
             next: 0,
+            started: VecDeque::new(),
             in_flight: BTreeMap::new(),
             delayable: 0,
             per_host: BTreeMap::new(),
@@ -125,8 +138,13 @@ impl Service {
     }
 
     pub(super) fn request(&mut self, object: usize, priority: LoadPriority) {
-        self.pending.insert((Reverse(priority), self.next, object));
-        self.next += 1;
+        match self.decide(object, priority) {
+            Decision::Start => self.start(object, priority),
+            Decision::Wait | Decision::Stop => {
+                self.pending.insert((Reverse(priority), self.next, object));
+                self.next += 1;
+            }
+        }
     }
 
     pub(super) fn finished(&mut self, object: usize) {
@@ -135,29 +153,53 @@ impl Service {
         if let Some(count) = self.per_host.get_mut(&self.hosts[object]) {
             *count -= 1;
         }
+        while let Some(request) = self.startable() {
+            self.pending.remove(&request);
+            let (Reverse(priority), _, object) = request;
+            self.start(object, priority);
+        }
+    }
+
+    /// Returns the first of the waiting requests that may be started.
+    fn startable(&self) -> Option<(Reverse<LoadPriority>, u64, usize)> {
+        for request in &self.pending {
+            let (Reverse(priority), _, object) = *request;
+            match self.decide(object, priority) {
+                Decision::Start => return Some(*request),
+                Decision::Wait => {}
+                Decision::Stop => return None,
+            }
+        }
+        None
     }
 
     /// Returns the next request to send now.
     pub(super) fn next(&mut self) -> Option<usize> {
-        let mut chosen = None;
-        for &(Reverse(priority), age, object) in &self.pending {
-            let host = self.hosts[object];
-            // `kDelayablePriorityThreshold` is net's MEDIUM, which is Blink's High.
-            let delayable = priority < LoadPriority::High && !self.prioritising.contains(&host);
-            if delayable && self.delayable >= self.delayable_requests {
-                break;
-            }
-            if delayable && self.per_host.get(&host).copied().unwrap_or(0) >= self.requests_per_host {
-                continue;
-            }
-            chosen = Some(((Reverse(priority), age, object), delayable));
-            break;
+        self.started.pop_front()
+    }
+
+    fn is_delayable(&self, object: usize, priority: LoadPriority) -> bool {
+        // `kDelayablePriorityThreshold` is net's MEDIUM, which is Blink's High.
+        priority < LoadPriority::High && !self.prioritising.contains(&self.hosts[object])
+    }
+
+    fn decide(&self, object: usize, priority: LoadPriority) -> Decision {
+        if !self.is_delayable(object, priority) {
+            return Decision::Start;
         }
-        let (request, delayable) = chosen?;
-        self.pending.remove(&request);
+        let to_host = self.per_host.get(&self.hosts[object]).copied().unwrap_or(0);
+        match (self.delayable >= self.delayable_requests, to_host >= self.requests_per_host) {
+            (true, _) => Decision::Stop,
+            (false, true) => Decision::Wait,
+            (false, false) => Decision::Start,
+        }
+    }
+
+    fn start(&mut self, object: usize, priority: LoadPriority) {
+        let delayable = self.is_delayable(object, priority);
         self.delayable += usize::from(delayable);
-        self.in_flight.insert(request.2, delayable);
-        *self.per_host.entry(self.hosts[request.2]).or_default() += 1;
-        Some(request.2)
+        self.in_flight.insert(object, delayable);
+        *self.per_host.entry(self.hosts[object]).or_default() += 1;
+        self.started.push_back(object);
     }
 }

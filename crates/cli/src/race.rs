@@ -127,8 +127,7 @@ pub fn run(
 /// Prints the recorded loads of the pages of a sweep beside their simulations.
 fn calibrate(outline: &Outline, threads: usize) -> Result<(), Failure> {
     let options = Options { threads, progress: &|_| {}, stop: &STOP };
-    let seeds = &outline.plan().seeds;
-    for calibration in calibrate::of(outline.points(), seeds, &options).map_err(failure)? {
+    for calibration in calibrate::of(outline.points(), outline.plan(), &options).map_err(failure)? {
         say(&format!("{}\n", calibration.lines().join("\n")))?;
         calibration.warning().iter().for_each(|warning| complain(warning));
     }

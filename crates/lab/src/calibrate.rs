@@ -5,7 +5,7 @@
 //! with it or does not show its own. Objects that the recording took from a cache, and those requested after the load
 //! event, are left out on both sides.
 
-use crate::plan::{Contestant, Network, PointPlan, Workload};
+use crate::plan::{Contestant, Network, Plan, PointPlan, Workload};
 use crate::run::batch::{self, Options, RaceError};
 use crate::run::one::{self, Scenario};
 use anabranch_base::BitRate;
@@ -17,22 +17,21 @@ use anabranch_link::LinkSpec;
 use anabranch_link::spec::RateSpec;
 use anabranch_results::Run;
 use anabranch_results::calibration::{Calibration, Difference, Range};
-use anabranch_transports::Transports;
 use std::borrow::Borrow;
 use std::sync::Arc;
 
-/// Simulates the recorded loads of the pages of `points`, with the first of `seeds`.
+/// Simulates the recorded loads of the pages of `points`, which are points of `plan`, with the first of its seeds.
 ///
 /// # Errors
 /// [`RaceError`] when the race is stopped, or when a run violates an internal invariant.
 pub fn of<P: Borrow<PointPlan>>(
     points: impl Iterator<Item = P>,
-    seeds: &[u64],
+    plan: &Plan,
     options: &Options<'_>,
 ) -> Result<Vec<Calibration>, RaceError> {
     let mut pages: Vec<Arc<Page>> = Vec::new();
     let mut calibrations = Vec::new();
-    let seeds = &seeds[..seeds.len().min(LOADS)];
+    let seeds = &plan.seeds[..plan.seeds.len().min(LOADS)];
     for point in points {
         let point = point.borrow();
         let page = &point.workload.page;
@@ -41,7 +40,7 @@ pub fn of<P: Borrow<PointPlan>>(
             continue;
         }
         if let Some(recording) = &page.recording
-            && let Some(subject) = Subject::of(point, recording)
+            && let Some(subject) = Subject::of(point, recording, plan)
         {
             pages.push(Arc::clone(page));
             calibrations.push(subject.calibrate(seeds, options)?);
@@ -60,19 +59,15 @@ struct Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    fn of(point: &PointPlan, recording: &'a Recording) -> Option<Self> {
+    fn of(point: &PointPlan, recording: &'a Recording, plan: &Plan) -> Option<Self> {
         let page = loaded(&point.workload.page, recording)?;
         let tls = page.tls_objects * 2 > page.objects.len();
         let (version, count) = recording.versions.into_iter().enumerate().max_by_key(|(i, n)| (*n, 2 - i))?;
-        let (protocol, text) = match (version, tls) {
-            _ if count == 0 => return None,
-            (0, true) => ("HTTP/1.1", "tcp:connections=6,tls=yes,priority=yes"),
-            (0, false) => ("HTTP/1.1", "tcp:connections=6,priority=yes"),
-            (1, true) => ("HTTP/2", "tcp:http=2,tls=yes"),
-            (1, false) => ("HTTP/2", "tcp:http=2"),
-            _ => ("HTTP/3", "quic"),
-        };
-        let contestant = Contestant::parse(text, "calibration", &Transports::standard()).ok()?;
+        if count == 0 {
+            return None;
+        }
+        let protocol = ["HTTP/1.1", "HTTP/2", "HTTP/3"][version];
+        let contestant = plan.recorded_by[version][usize::from(tls)].clone()?;
         let mut point = point.clone();
         point.network = network(&point.network, recording);
         point.workload = Workload {

@@ -66,7 +66,7 @@ pub fn time_of(run: &Run, point: &PointPlan) -> f64 {
 /// invariant.
 pub fn race(plan: &Plan, options: &Options<'_>) -> Result<Race, RaceError> {
     batch::check(plan)?;
-    let calibrations = calibrate::of(plan.points.iter(), &plan.seeds, options)?;
+    let calibrations = calibrate::of(plan.points.iter(), plan, options)?;
     let mut race = batch::race_in(World::Virtual, plan, options, &|scenario, _| one::run(scenario))?;
     race.warnings.extend(calibrations.iter().filter_map(Calibration::warning));
     race.calibrations = calibrations;

@@ -76,6 +76,9 @@ pub struct Plan {
     pub claims: Vec<CauseClaim>,
     /// Where the plan runs: in the simulated network or the emulated network.
     pub world: World,
+    /// The contestants that stand for the browser that recorded a page: for HTTP/1.1, HTTP/2 and HTTP/3, each without TLS
+    /// and with it. `None` if the transport is not available.
+    pub recorded_by: [[Option<Contestant>; 2]; 3],
     /// The plan as it was written, with the defaults filled in.
     pub draft: Draft,
 }

@@ -5,6 +5,7 @@
 //! point is a person of a population, it makes only the first people. A race has few points and keeps all of them in
 //! memory, see [`into_plan`](Outline::into_plan). A sweep makes one point after the other.
 
+use super::bare::RECORDED;
 use super::causes::{CauseClaim, Causes};
 use super::concrete::{Combinations, Concrete, Setting};
 use super::expect::Expect;
@@ -218,6 +219,8 @@ impl Outline {
                 format!("a contestant that {shared} cannot be raced again with one change; leave it out");
             return Err(PlanError::at(place, what));
         }
+        let recorded_by =
+            RECORDED.map(|texts| texts.map(|text| Contestant::parse(text, "recording", transports).ok()));
         let plan = Plan {
             points: Vec::new(),
             together,
@@ -228,6 +231,7 @@ impl Outline {
             seeds,
             expects,
             contestants,
+            recorded_by,
             draft,
         };
         Ok(Self { causes: plan.causes, plan, points })

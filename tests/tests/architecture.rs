@@ -285,7 +285,6 @@ fn only_outbound_builds_packets_of_sctp() {
 /// All other files must ask a transport for its capabilities.
 const NAMED: &[(&str, &str)] = &[
     ("lab/src/plan/bare.rs", "the contestants of a plan that names none"),
-    ("http/src/har/timings.rs", "the names that browsers write for HTTP/3"),
     ("features/src/", "the feature table probes each engine below sessions, with mechanisms of its own"),
     ("capture/src/", "a decoder for each protocol that captures may have, and its words"),
     ("lab/src/run/live/kernel.rs", "the sysctls of each of the kernel's protocols"),

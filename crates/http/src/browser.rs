@@ -91,6 +91,10 @@ pub struct Browser {
     uncommitted: Option<(u64, bool)>,
     /// For each object its priority, once it was requested.
     requested: Vec<Option<LoadPriority>>,
+    /// Whether a layout has raised the priority of the visible images.
+    has_layout: bool,
+    /// Whether priorities have changed since the caller asked.
+    is_reprioritized: bool,
 }
 
 impl Browser {
@@ -108,6 +112,8 @@ impl Browser {
             navigations: VecDeque::new(),
             uncommitted: Some((0, false)),
             requested: vec![None; page.objects.len()],
+            has_layout: false,
+            is_reprioritized: false,
         }
     }
 
@@ -165,7 +171,8 @@ impl Browser {
     /// Requests an object that was found. The schedulers decide when the request is sent.
     pub fn request(&mut self, object: usize) {
         let resource = self.discovery.resource(object);
-        let priority = self.priorities.compute(resource);
+        let computed = self.priorities.compute(resource);
+        let priority = if resource.visible && self.has_layout { LoadPriority::High } else { computed };
         self.requested[object] = Some(priority);
         if self.discovery.is_navigation(object) {
             // The browser process requests the document, which has no part in the limits of the page's requests.
@@ -210,6 +217,11 @@ impl Browser {
         self.discovery.resource(object).without_credentials
     }
 
+    /// Returns whether priorities have changed since the last call.
+    pub fn take_reprioritized(&mut self) -> bool {
+        std::mem::take(&mut self.is_reprioritized)
+    }
+
     /// Returns the values of the browser's rules.
     #[must_use]
     pub const fn rules(&self) -> &'static Rules {
@@ -219,6 +231,22 @@ impl Browser {
     fn loosen(&mut self) {
         if self.discovery.body_begun() {
             self.renderer.loosen();
+        }
+        if self.discovery.rendered() && !std::mem::replace(&mut self.has_layout, true) {
+            self.raise_visible_images();
+        }
+    }
+
+    /// Raises the priority of images in the visible part of the page. blink `resource_fetcher.cc`,
+    /// `UpdateAllImageResourcePriorities`, which is called after a layout.
+    fn raise_visible_images(&mut self) {
+        for object in self.discovery.visible() {
+            if let Some(priority) = self.requested[object].as_mut().filter(|own| **own < LoadPriority::High) {
+                *priority = LoadPriority::High;
+                self.renderer.reprioritize(object, LoadPriority::High);
+                self.service.reprioritize(object, LoadPriority::High);
+                self.is_reprioritized = true;
+            }
         }
     }
 }

@@ -106,6 +106,17 @@ impl Discovery {
         object <= self.layout.document
     }
 
+    /// Whether the document has been rendered.
+    pub(super) const fn rendered(&self) -> bool {
+        self.parser.rendered
+    }
+
+    /// Returns the images that the layout finds in the visible part of the page.
+    pub(super) fn visible(&self) -> impl Iterator<Item = usize> {
+        let resources = self.layout.resources.iter().enumerate();
+        resources.filter(|(_, resource)| resource.visible).map(|(index, _)| index)
+    }
+
     /// Whether the parser has reached the body of the document.
     pub(super) const fn body_begun(&self) -> bool {
         self.parser.body_begun

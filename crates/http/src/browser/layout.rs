@@ -39,6 +39,8 @@ pub struct Resource {
     pub mode: ScriptMode,
     /// Whether the resource is loaded late, or is a style sheet for another medium.
     pub lazy: bool,
+    /// Whether the resource is an image that the layout finds in the visible part of the page.
+    pub visible: bool,
     /// Whether the resource is requested without credentials, because it is on another host than the document.
     pub without_credentials: bool,
 }
@@ -77,7 +79,11 @@ impl Layout {
             // credentials only for the origin of the document (CSS Fonts 4 §4.8.2, Fetch §5.4).
             let without_credentials = matches!(kind, ResourceType::Font | ResourceType::Fetch)
                 && object.host != page.objects[document].host;
-            Resource { kind, found, mode: mode(object), lazy: object.reference.lazy, without_credentials }
+            // An image has priority High only after a layout. Chromium records the last priority of a request.
+            let visible =
+                kind == ResourceType::Image && object.reference.priority >= Some(LoadPriority::High);
+            let lazy = object.reference.lazy;
+            Resource { kind, found, mode: mode(object), lazy, visible, without_credentials }
         };
         let resources = page.objects.iter().enumerate().map(resource).collect();
         Self { resources, document, body_start }

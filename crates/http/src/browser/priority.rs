@@ -1,7 +1,7 @@
 //! The priority of a request, from the kind of the resource and from how it was found.
 //!
-//! Source: blink `resource_fetcher.cc`, `ResourceFetcher::ComputeLoadPriority` and `AdjustImagePriority`. Priorities that
-//! need a layout (visible images) are left out.
+//! Source: blink `resource_fetcher.cc`, `ResourceFetcher::ComputeLoadPriority` and `AdjustImagePriority`. What a
+//! layout changes is in [`super::Browser`].
 
 use super::Rules;
 use super::layout::{Found, Resource};

@@ -14,6 +14,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// Requests in the order in which a scheduler takes them: by priority, and by age within a priority.
 type Pending = BTreeSet<(Reverse<LoadPriority>, u64, usize)>;
 
+/// Gives the request for `object` another priority if it waits. Returns whether it does.
+fn reinsert(pending: &mut Pending, object: usize, priority: LoadPriority) -> bool {
+    let found = pending.iter().find(|(_, _, waiting)| *waiting == object).copied();
+    let Some((old, age, _)) = found else { return false };
+    pending.remove(&(old, age, object));
+    pending.insert((Reverse(priority), age, object))
+}
+
 /// The scheduler of the renderer.
 #[derive(Debug)]
 pub struct Renderer {
@@ -48,6 +56,14 @@ impl Renderer {
         } else {
             self.pending.insert((Reverse(priority), self.next, object));
             self.next += 1;
+        }
+    }
+
+    /// Gives a request that waits or runs another priority.
+    pub(super) fn reprioritize(&mut self, object: usize, priority: LoadPriority) {
+        reinsert(&mut self.pending, object, priority);
+        if let Some((current, _)) = self.running.get_mut(&object) {
+            *current = priority;
         }
     }
 
@@ -147,12 +163,28 @@ impl Service {
         }
     }
 
+    /// Gives a request that waits or is in flight another priority.
+    pub(super) fn reprioritize(&mut self, object: usize, priority: LoadPriority) {
+        let is_delayable = self.is_delayable(object, priority);
+        if reinsert(&mut self.pending, object, priority) {
+            self.start_waiting();
+        } else if let Some(delayable) = self.in_flight.get_mut(&object) {
+            self.delayable -= usize::from(*delayable);
+            self.delayable += usize::from(is_delayable);
+            *delayable = is_delayable;
+        }
+    }
+
     pub(super) fn finished(&mut self, object: usize) {
         let Some(delayable) = self.in_flight.remove(&object) else { return };
         self.delayable -= usize::from(delayable);
         if let Some(count) = self.per_host.get_mut(&self.hosts[object]) {
             *count -= 1;
         }
+        self.start_waiting();
+    }
+
+    fn start_waiting(&mut self) {
         while let Some(request) = self.startable() {
             self.pending.remove(&request);
             let (Reverse(priority), _, object) = request;

@@ -221,6 +221,19 @@ fn a_host_that_takes_no_priorities_gets_six_requests_and_a_page_ten_delayable_on
 }
 
 #[test]
+fn a_layout_raises_the_priority_of_visible_images() {
+    let images = (0..10).map(|n| named(&format!("img{n}"), 2_000 + n));
+    let mut page = page(std::iter::once(named("css1", 100)).chain(images));
+    page.objects[11].reference.priority = Some(LoadPriority::High);
+    let mut loading = Loading::of(page);
+    assert_eq!(loading.html(9_000), ["css1", "img0", "img1", "img2", "img3", "img4"]);
+    assert_eq!(loading.priority("img9"), LoadPriority::Low);
+    assert_eq!(loading.done("css1"), ["img5", "img9"], "img9 does not wait for one of six requests");
+    assert_eq!(loading.priority("img9"), LoadPriority::High);
+    assert!(loading.browser.take_reprioritized() && !loading.browser.take_reprioritized());
+}
+
+#[test]
 fn urgency_and_incremental_follow_from_priority_and_kind() {
     let stated = |priority, kind| priority::stated(priority, kind).to_string();
     assert_eq!(stated(LoadPriority::VeryHigh, ResourceType::Document), "u=0, i");

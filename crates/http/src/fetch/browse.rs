@@ -36,6 +36,13 @@ impl<W: World, C: Connector> Fetch<W, C> {
     /// connections to them.
     pub(super) fn browse(&mut self) -> bool {
         let mut any = false;
+        if let Some(browser) = &mut self.browser
+            && browser.take_reprioritized()
+        {
+            for server in &mut self.servers {
+                server.queue.make_contiguous().sort_by_key(|&object| browser.urgency(object).urgency);
+            }
+        }
         while let Some(object) = self.browser.as_mut().and_then(Browser::next_found) {
             let think = self.page.objects[object].think;
             if self.policy.think == Think::Recorded && !think.is_zero() {

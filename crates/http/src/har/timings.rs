@@ -66,7 +66,7 @@ impl Timings {
 pub(super) fn version(entry: &Value) -> Option<HttpVersion> {
     let text = entry.pointer("/response/httpVersion").and_then(Value::as_str)?.to_ascii_lowercase();
     let is = |names: &[&str]| names.iter().any(|name| text.contains(name));
-    if is(&["h3", "http/3", "quic"]) {
+    if is(&["h3", "http/3", "quic/"]) {
         Some(HttpVersion::Http3)
     } else if is(&["h2", "http/2"]) {
         Some(HttpVersion::Http2)

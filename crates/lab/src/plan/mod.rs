@@ -102,9 +102,14 @@ impl PointPlan {
     /// Returns whether a simulated run depends on its seed.
     #[must_use]
     pub fn is_random(&self) -> bool {
+        self.workload.has_chance() || self.has_random_network()
+    }
+
+    /// Returns whether what the network does depends on the seed.
+    #[must_use]
+    pub fn has_random_network(&self) -> bool {
         let network = &self.network;
         network.paths.iter().any(LinkSpec::is_random)
-            || self.workload.has_chance()
             || network
                 .handover
                 .as_ref()

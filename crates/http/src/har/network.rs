@@ -6,7 +6,9 @@
 //! - **Rate**: the bytes of the responses that began and ended within a stretch, per time. Of all stretches of at least 35 %
 //!   of the load, the fastest counts. Shorter ones are faster than the link where data waited for a retransmission.
 //! - **Server time** of an object: its `wait` less the round trip, and less the time in which other responses arrived.
-//!   Behind other responses, a response waits for the link or its connection, and not for the server.
+//!   Behind other responses, a response waits for the link or its connection, and not for the server. The first response
+//!   of a connection over TLS and TCP may take a second round trip. A browser can read a TLS record of 16 KiB only when it
+//!   is complete, and the first ten packets do not hold it (RFC 8446 §5.1, RFC 6928).
 
 use super::initiator::FetchEntry;
 use super::timings::{self, duration};
@@ -16,6 +18,7 @@ use std::collections::BTreeMap;
 /// What the times of a page's entries say about its network.
 pub(super) struct Network<'a> {
     addresses: BTreeMap<&'a str, Address>,
+    flights: BTreeMap<(&'a str, &'a str), Flight>,
     traffic: Traffic,
     rate_bps: Option<Interval>,
 }
@@ -32,6 +35,41 @@ impl Address {
     /// Returns the round trip to the address.
     fn round_trip(&self) -> Option<f64> {
         quantile(&self.connects, 1.0 / 3.0).or(self.shortest_wait)
+    }
+}
+
+/// The responses to the requests that a connection carried in its first round trip.
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    /// When the round trip ends, in milliseconds.
+    until: f64,
+    bytes: u64,
+}
+
+impl Flight {
+    /// Returns the first flights of connections over TLS and TCP, by address and connection.
+    fn first<'a>(
+        entries: &[FetchEntry<'a>],
+        addresses: &BTreeMap<&str, Address>,
+    ) -> BTreeMap<(&'a str, &'a str), Self> {
+        let mut flights: BTreeMap<_, Self> = BTreeMap::new();
+        // The entries are ordered by when they were queued, and requests may be sent in another order.
+        let mut sent: Vec<(f64, &FetchEntry<'a>)> = entries
+            .iter()
+            .filter(|entry| entry.address.tls && is_from_network(entry))
+            .filter(|entry| timings::version(entry.value) != Some(HttpVersion::Http3))
+            .filter_map(|entry| Some((entry.first_byte() - waited(entry)?, entry)))
+            .collect();
+        sent.sort_by(|a, b| a.0.total_cmp(&b.0));
+        for (at, entry) in sent {
+            let Some(key) = connection(entry) else { continue };
+            let rtt = addresses.get(key.0).and_then(Address::round_trip).unwrap_or(0.0);
+            let flight = flights.entry(key).or_insert(Self { until: at + rtt, bytes: 0 });
+            if at < flight.until {
+                flight.bytes = flight.bytes.saturating_add(entry.size.as_ref().map_or(0, |size| size.body));
+            }
+        }
+        flights
     }
 }
 
@@ -115,7 +153,8 @@ impl<'a> Network<'a> {
         let traffic = Traffic::of(&responses);
         let in_time = |response: &Received| until.is_none_or(|until| response.began <= until);
         responses.retain(in_time);
-        Self { addresses, traffic, rate_bps: rate(responses) }
+        let flights = Flight::first(entries, &addresses);
+        Self { addresses, flights, traffic, rate_bps: rate(responses) }
     }
 
     /// Returns the round-trip time, if at least one connection was opened.
@@ -146,7 +185,10 @@ impl<'a> Network<'a> {
         let since = |at: f64| duration(at - start);
         let rtt = self.addresses.get(address(entry)).and_then(Address::round_trip);
         let server_time = waited(entry).zip(rtt).filter(|_| is_from_network(entry)).map(|(wait, rtt)| {
-            let (first_byte, took) = (entry.first_byte(), (wait - rtt).max(0.0));
+            let first_byte = entry.first_byte();
+            let flight = connection(entry).and_then(|key| self.flights.get(&key));
+            let is_slow = flight.is_some_and(|it| first_byte - wait < it.until && it.bytes > INITIAL_WINDOW);
+            let took = (wait - if is_slow { 2.0 * rtt } else { rtt }).max(0.0);
             duration(took - self.traffic.busy(first_byte - took, first_byte))
         });
         Recorded {
@@ -196,6 +238,12 @@ impl<'a> Network<'a> {
 /// Returns how long `entry` waited for its response, in milliseconds. Some exporters write 0 for unknown.
 fn waited(entry: &FetchEntry<'_>) -> Option<f64> {
     entry.timings.wait.filter(|wait| *wait > 0.0)
+}
+
+/// Returns the address of the server and the connection of `entry`, if both are recorded. Firefox writes the port.
+fn connection<'a>(entry: &FetchEntry<'a>) -> Option<(&'a str, &'a str)> {
+    let text = entry.value.get("connection").and_then(serde_json::Value::as_str)?;
+    (!["", "0", "80", "443"].contains(&text)).then(|| (address(entry), text))
 }
 
 /// Returns whether the response of `entry` crossed the network.
@@ -279,6 +327,8 @@ fn quantile(values: &[f64], share: f64) -> Option<f64> {
 const SHORTEST_MS: f64 = 0.5;
 /// The share of a round trip that the ends may have taken for processing.
 const PROCESSING: f64 = 0.07;
+/// The bytes of responses in the ten packets that a TCP connection sends in its first round trip.
+const INITIAL_WINDOW: u64 = 14_000;
 /// The minimum number of bytes from which a rate is inferred.
 const LEAST_BYTES: f64 = 50_000.0;
 /// The maximum number of times at which a stretch may start.

@@ -57,6 +57,17 @@ fn the_server_s_time_is_the_wait_less_a_round_trip() {
 }
 
 #[test]
+fn the_second_round_trip_of_a_first_tls_record_is_not_the_server_s_time() {
+    let time = |bytes: u64, connection: &str| {
+        let entry = html(timed(0, "https://h/", [0.0, 160.0, 80.0, 180.0, 50.0]));
+        let entry = with(entry, "/response/bodySize", json!(bytes));
+        let page = page(vec![with(entry, "/connection", json!(connection))]);
+        millis(page.objects[0].recorded.expect("times").server_time.expect("a time"))
+    };
+    assert_eq!([time(63_000, "7"), time(5_000, "7"), time(63_000, "")], [20.0, 100.0, 100.0]);
+}
+
+#[test]
 fn waiting_behind_other_responses_is_not_the_server_s_time() {
     let document = html(timed(0, "https://h/", [0.0, 160.0, 80.0, 80.0, 50.0]));
     let first =

@@ -3,8 +3,9 @@
 same_code.py REV [--names] [PATH..]
 
 Compares the tokens of each changed file with those of the commit REV, without comments and white space, and prints the first
-token that differs. --names also ignores identifiers, and imports, because a new name changes their order: it checks a change that
-only renames. Exits with 1 if anything differs.
+token that differs. --names checks a change that only renames. It also ignores identifiers, those captured by format strings
+included, imports and `mod` items (a new name changes their order), and what a new name's length or spelling makes rustfmt
+change: `name: name` for `name`, commas, semicolons and braces. Exits with 1 if anything differs.
 """
 
 import re
@@ -19,9 +20,15 @@ TOKEN = re.compile(
     r"""|(?P<char>b?'(?:\\(?:x[0-9a-fA-F]{2}|u\{[^}]*\}|.)|[^'\\])')"""
     r"""|(?P<lifetime>'\w+)"""
     r"""|(?P<name>(?:r\#)?[^\W\d]\w*)"""
-    r"""|(?P<number>\d[\w.]*)"""
+    r"""|(?P<number>\d\w*(?:\.\d\w*)?)"""
     r"""|(?P<mark>.)"""
 )
+
+# A token that stands for every identifier.
+NAME = "a name"
+# Identifiers in a format string: {name}, {name:..}, {:name$}.
+CAPTURE = re.compile(r"(?<=\{)[A-Za-z_]\w*|[A-Za-z_]\w*(?=\$)")
+IMPORT = re.compile(r"^\s*(?:#\[[^\]]*\]\s*)*(?:pub(?:\([^)]*\))? )?(?:use [^;]*|mod \w+);", re.M)
 
 
 def tokens(text, names):
@@ -38,7 +45,9 @@ def tokens(text, names):
                 mark = re.compile(r"/\*|\*/").search(text, end)
                 depth, end = depth + (1 if mark.group() == "/*" else -1), mark.end()
         elif kind == "name" and names:
-            found.append((at, "a name"))
+            found.append((at, NAME))
+        elif kind in ("string", "raw") and names:
+            found.append((at, CAPTURE.sub("_", token)))
         elif kind != "space":
             found.append((at, token))
         at = end
@@ -47,6 +56,18 @@ def tokens(text, names):
         line += text.count("\n", last, at)
         last = at
         out.append((line, token))
+    return without_layout(out) if names else out
+
+
+def without_layout(code):
+    """Takes away what depends on the spelling or the length of names."""
+    out = []
+    for line, token in (pair for pair in code if pair[1] not in "{},;"):
+        if token == NAME and [token for _, token in out[-2:]] == [NAME, ":"]:
+            # `field: value` counts as `field`.
+            out.pop()
+        else:
+            out.append((line, token))
     return out
 
 
@@ -59,17 +80,18 @@ def main():
     if not words:
         sys.exit("same_code: name a commit")
     names, revision, paths = "--names" in sys.argv, words[0], words[1:]
-    changed = git("diff", "--name-only", "--no-renames", "--relative", revision, "--", *(paths or ["."])).splitlines()
+    changed = git("diff", "--name-status", "--find-renames", "--relative", revision, "--", *(paths or ["."])).splitlines()
     differ = 0
-    for path in (path for path in changed if path.endswith(".rs")):
+    for _, *files in (line.split("\t") for line in changed if line.endswith(".rs")):
+        path = files[-1]
         try:
-            before, now = git("show", f"{revision}:./{path}"), open(path, encoding="utf-8").read()
+            before, now = git("show", f"{revision}:./{files[0]}"), open(path, encoding="utf-8").read()
         except (subprocess.CalledProcessError, FileNotFoundError):
             print(f"{path}: in one of the two trees only")
             differ += 1
             continue
         if names:
-            before, now = (re.sub(r"^\s*(?:pub(?:\([^)]*\))? )?use [^;]*;", "", text, flags=re.M) for text in (before, now))
+            before, now = (IMPORT.sub("", text) for text in (before, now))
         old, new = tokens(before, names), tokens(now, names)
         for (_, was), (line, token) in zip(old, new):
             if was != token:

@@ -5,10 +5,10 @@
 //!
 //! Checks out the earlier commit below `target/regression` and builds both trees. The earlier tree uses the profile
 //! `release`, which was its fastest, and this tree uses `dist`. The benchmark programs have the same profile in both
-//! trees. Each round runs every workload three times: with the base, with the base again, and with this tree. The order
+//! trees. Each round runs a workload three times: with the base, with the base again, and with this tree. The order
 //! rotates from round to round. The measure is the user time of all processes of a run, for a fixed amount of work.
-//! There are at least 15 and at most 60 rounds. The program stops when the 95 % t-interval of each workload's tree/base
-//! extends at most 2 % to either side.
+//! There are at least 15 and at most 60 rounds. A workload ends when the 95 % t-interval of tree/base extends at most 2 %
+//! to either side, and its line is printed then.
 //!
 //! Prints two geometric means for each workload. The first, base/base, compares equal programs and shows the noise of
 //! the machine. The second is tree/base. A workload has become slower if the lower bound of tree/base exceeds 1.02; the
@@ -68,30 +68,17 @@ fn measure() -> Result<ExitCode, String> {
     programs.retain(|program| workloads.iter().any(|workload| workload.part == *program));
     let (base, tree) = (Tree::of_commit(&base, &programs)?, Tree::of_this_checkout(&programs)?);
     let net = Net::make(false);
-    eprintln!("{}; {pairs} to {} rounds of {} workloads", net.told(), pairs * EXTENSION, workloads.len());
-    let mut seconds = vec![[const { Vec::new() }; 3]; workloads.len()];
-    for round in 0..pairs * EXTENSION {
-        let mut measured = 0;
-        for (workload, seconds) in workloads.iter().zip(&mut seconds) {
-            if round >= pairs && seconds_are_precise(seconds) {
-                continue;
-            }
-            measured += 1;
-            for turn in 0..3 {
-                let which = (round + turn) % 3;
-                let tree = if which == 2 { &tree } else { &base };
-                seconds[which]
-                    .push(workload.user_seconds(tree, &net).map_err(|e| format!("{}: {e}", workload.name))?);
-            }
-        }
-        if measured == 0 {
-            break;
-        }
-        eprintln!("round {}, {measured} workloads", round + 1);
-    }
+    eprintln!(
+        "{}; {pairs} to {} rounds for each of {} workloads",
+        net.told(),
+        pairs * EXTENSION,
+        workloads.len()
+    );
     println!("{:<24}{:>7}{:>10}{:>24}{:>24}", "user time", "rounds", "base, s", "base/base", "tree/base");
     let (mut slower, mut unfit) = (0, 0);
-    for (workload, [first, again, ours]) in workloads.iter().zip(&seconds) {
+    for workload in &workloads {
+        let seconds = rounds(workload, pairs, [&base, &base, &tree], &net)?;
+        let [first, again, ours] = &seconds;
         let (same, change) = (Ratio::of(again, first), Ratio::of(ours, first));
         let verdict = if same.low > SLOWER || same.high < 1.0 / SLOWER {
             unfit += 1;
@@ -121,10 +108,21 @@ fn measure() -> Result<ExitCode, String> {
     })
 }
 
-/// Whether the ratio of a workload is precise enough after the rounds so far. The three lists have the user CPU seconds
-/// of each round, for the base revision, the base revision again, and this tree.
-fn seconds_are_precise([first, _, ours]: &[Vec<f64>; 3]) -> bool {
-    Ratio::of(ours, first).half_width() <= PRECISION
+/// Runs a workload with the programs of three trees until tree/base is precise. Returns the user CPU seconds of each
+/// round, for each of the three.
+fn rounds(workload: &Workload, pairs: usize, trees: [&Tree; 3], net: &Net) -> Result<[Vec<f64>; 3], String> {
+    let mut seconds = [const { Vec::new() }; 3];
+    for round in 0..pairs * EXTENSION {
+        if round >= pairs && Ratio::of(&seconds[2], &seconds[0]).half_width() <= PRECISION {
+            break;
+        }
+        for turn in 0..3 {
+            let which = (round + turn) % 3;
+            let taken = workload.user_seconds(trees[which], net);
+            seconds[which].push(taken.map_err(|e| format!("{}: {e}", workload.name))?);
+        }
+    }
+    Ok(seconds)
 }
 
 /// A geometric mean of paired ratios with its 95 % t-interval.

@@ -5,7 +5,7 @@
 //! connection, so the browser has done so.
 
 use super::initiator::FetchEntry;
-use super::timings;
+use super::{network, timings};
 use crate::page::recorded::HttpVersion;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -41,11 +41,7 @@ pub(super) fn groups(
         host.addresses.insert(address);
         let multiplexes =
             matches!(timings::version(entry.value), Some(HttpVersion::Http2 | HttpVersion::Http3));
-        // Firefox writes the port of the server as the connection.
-        let connection = text("connection");
-        if multiplexes && !["", "0", "80", "443"].contains(&connection) {
-            host.connections.insert((address, connection));
-        }
+        host.connections.extend(network::connection(entry).filter(|_| multiplexes));
         if let Some(details) = entry.value.get("_securityDetails") {
             let names = details.get("sanList").and_then(Value::as_array).into_iter().flatten();
             let names = names.chain(details.get("subjectName")).filter_map(Value::as_str);

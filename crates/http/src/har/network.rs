@@ -240,8 +240,9 @@ fn waited(entry: &FetchEntry<'_>) -> Option<f64> {
     entry.timings.wait.filter(|wait| *wait > 0.0)
 }
 
-/// Returns the address of the server and the connection of `entry`, if both are recorded. Firefox writes the port.
-fn connection<'a>(entry: &FetchEntry<'a>) -> Option<(&'a str, &'a str)> {
+/// Returns the address of the server of `entry` and its connection, if the connection is recorded. Firefox writes the port
+/// of the server instead.
+pub(super) fn connection<'a>(entry: &FetchEntry<'a>) -> Option<(&'a str, &'a str)> {
     let text = entry.value.get("connection").and_then(serde_json::Value::as_str)?;
     (!["", "0", "80", "443"].contains(&text)).then(|| (address(entry), text))
 }
